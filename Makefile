@@ -1,11 +1,12 @@
 PYTHON ?= python3
 
-.PHONY: check format test bench bench-stores
+.PHONY: check format test slow bench bench-stores
 
 check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
+	$(PYTHON) -m tests.support.snippets
 	$(PYTHON) -m pytest -q -n auto --dist loadfile
 
 format:
@@ -14,6 +15,9 @@ format:
 
 test:
 	$(PYTHON) -m pytest -q -n auto --dist loadfile
+
+slow:  ## the slow proofs, which .ci/run runs too
+	$(PYTHON) -m pytest -q -n auto --dist loadfile -m slow
 
 bench:  ## needs the extra `bench` and DATA=folder; see benchmarks/README.md
 	$(PYTHON) -m benchmarks recall --data $(DATA) --peers mnemosyne,basic-memory,mcp-memory-service --out recall.jsonl.gz

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 _EXPORTS: Final = {
@@ -62,6 +63,27 @@ _EXPORTS: Final = {
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 __all__ = tuple(sorted(_MODULE_OF))
+
+
+def _refuse_foreign(name: str) -> None:
+    """Raise ``ImportError`` if Python finds another module in the place of our package *name*.
+
+    A program's own ``memory.py`` or another distribution's package comes first where its folder does on the path.
+    """
+    spec = find_spec(name)
+    origin = spec.origin if spec is not None else None
+    ours = __file__.replace("\\", "/").rsplit("/", 2)[0]
+    if origin is not None and origin.replace("\\", "/").rsplit("/", 2)[:2] != [ours, name]:
+        raise ImportError(
+            f"Python finds {origin} in the place of Tellback's package {name!r}: "
+            "rename it, or take its folder from the path",
+            name=name,
+            path=origin,
+        )
+
+
+_refuse_foreign("memory")
+_refuse_foreign("vectorstore")
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from agent.context.assembly import DEFAULT_PROFILE_TOKENS, AssembledContext, Con
 from agent.context.history_reader import NO_SEQUENCE
 from agent.context.memory_reader import GatheredContext, MemoryReader
 from agent.context_items import ContextItem, citations_in
-from agent.errors import ArgumentError, RunError, error_for_result
+from agent.errors import RunError, error_for_result
 from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
 from agent.hooks import HookDispatcher, Hooks
 from agent.loop import Loop, LoopEnded, LoopOutcome
@@ -28,7 +28,7 @@ from agent.tools.base import RunScope, ToolContext, Toolset, annotations_of
 from agent.trust import TrustTracker, message_trust, parse_trust
 from agent.turn_store import PendingTurn, TurnStore, messages_to_store
 from agent.usage import Prices, RunLimits, UsageLedger
-from memory import Message, Report, TokenCounter, Trust, WindowPolicy
+from memory import ArgumentError, Message, Report, TokenCounter, Trust, WindowPolicy
 from memory.internals import Clock
 
 

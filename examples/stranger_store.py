@@ -168,7 +168,8 @@ class StrangerStore:
         if self.space is None:
             raise ArgumentError("vectors", vectors, "the store has no space yet")
         queries = as_vectors(vectors, self.space.dimension, self.space.metric, argument="vectors")
-        self._best(lambda entry: None, k, where, namespace), check_min_score(min_score)  # refuses, also without a query
+        self._best(lambda entry: None, k, where, namespace)  # refuses, also without a query
+        check_min_score(min_score)
         return [self.search(query, k, where=where, min_score=min_score, namespace=namespace) for query in queries]
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:

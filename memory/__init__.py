@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 _EXPORTS: Final = {
@@ -20,8 +21,7 @@ _EXPORTS: Final = {
     "memory.documents.document": "Passage",
     "memory.documents.knowledge_base": "KnowledgeBase",
     "memory.documents.loaders.base": "LoadedDocument Loader",
-    "memory.embedders.cache": "CachedEmbedder",
-    "memory.embedders.cache_sqlite": "SqliteEmbeddingCache",
+    "memory.embedders.cache": "CachedEmbedder SqliteEmbeddingCache",
     "memory.embedders.fallback": "FallbackEmbedder",
     "memory.embedders.function": "FunctionEmbedder",
     "memory.embedders.hashing": "HashingEmbedder",
@@ -39,9 +39,8 @@ _EXPORTS: Final = {
     "memory.history.protocol": "HistoryStorage",
     "memory.history.retention": "Retention",
     "memory.history.short_term": "ShortTermMemory",
-    "memory.history.sqlite": "SqliteHistory",
+    "memory.history.sqlite": "InMemoryHistory SqliteHistory",
     "memory.history.summary_window": "SummaryWindow",
-    "memory.history.sync_history": "InMemoryHistory",
     "memory.history.windows": "ChainedWindow FixedWindow FullWindow TokenWindow WindowPolicy",
     "memory.long_term": "LongTermMemory",
     "memory.messages": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock",
@@ -64,6 +63,26 @@ _EXPORTS: Final = {
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 __all__ = tuple(sorted(_MODULE_OF))
+
+
+def _refuse_foreign(name: str) -> None:
+    """Raise ``ImportError`` if Python finds another module in the place of our package *name*.
+
+    A program's own ``memory.py`` or another distribution's package comes first where its folder does on the path.
+    """
+    spec = find_spec(name)
+    origin = spec.origin if spec is not None else None
+    ours = __file__.replace("\\", "/").rsplit("/", 2)[0]
+    if origin is not None and origin.replace("\\", "/").rsplit("/", 2)[:2] != [ours, name]:
+        raise ImportError(
+            f"Python finds {origin} in the place of Tellback's package {name!r}: "
+            "rename it, or take its folder from the path",
+            name=name,
+            path=origin,
+        )
+
+
+_refuse_foreign("vectorstore")
 
 
 def __getattr__(name: str) -> object:

@@ -10,7 +10,7 @@ from memory.documents.knowledge_base import KnowledgeBase as KnowledgeBase
 from memory.documents.loaders.base import LoadedDocument as LoadedDocument
 from memory.documents.loaders.base import Loader as Loader
 from memory.embedders.cache import CachedEmbedder as CachedEmbedder
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache as SqliteEmbeddingCache
+from memory.embedders.cache import SqliteEmbeddingCache as SqliteEmbeddingCache
 from memory.embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder as FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder as HashingEmbedder
@@ -40,9 +40,9 @@ from memory.evaluation.evaluation import evaluate as evaluate
 from memory.history.protocol import HistoryStorage as HistoryStorage
 from memory.history.retention import Retention as Retention
 from memory.history.short_term import ShortTermMemory as ShortTermMemory
+from memory.history.sqlite import InMemoryHistory as InMemoryHistory
 from memory.history.sqlite import SqliteHistory as SqliteHistory
 from memory.history.summary_window import SummaryWindow as SummaryWindow
-from memory.history.sync_history import InMemoryHistory as InMemoryHistory
 from memory.history.windows import ChainedWindow as ChainedWindow
 from memory.history.windows import FixedWindow as FixedWindow
 from memory.history.windows import FullWindow as FullWindow

@@ -12,7 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.history.protocol import HistoryRow
+from memory.history.rows import HistoryRows
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
 from vectorstore import Database, Entry, LifecycleStore, Space, UnsupportedError, VectorStore, lifecycle_of
 
@@ -151,6 +152,21 @@ def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) 
     if recorded is not None and recorded != space:
         lifecycle.set_space(recorded)
     return store.space
+
+
+def database_for(store: VectorStore, database: Database | None = None) -> Database:
+    """Return the database of *store*, else *database*, else one in the memory of the process."""
+    lifecycle = lifecycle_of(store)
+    beside = None if lifecycle is None else lifecycle.database
+    if beside is None:
+        if database is not None:
+            return database
+        from vectorstore.sqlite import InMemoryDatabase
+
+        return InMemoryDatabase()
+    if database not in (None, beside):
+        raise ArgumentError("database", database, "this store has a database of its own; leave it out")
+    return beside
 
 
 def _version_order(entry: Entry) -> tuple[str, int]:

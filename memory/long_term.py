@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, TypeVar, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
-from memory.entry_store import EntryStore
+from memory.entry_store import EntryStore, database_for
 from memory.erasure import forget
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
 from memory.erasure.grace_period import erase_due_soft_deletes, restore_soft_delete
@@ -37,7 +37,7 @@ from memory.export_import import exporter, importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
-from memory.history.sync_history import InMemoryHistory, ThreadedHistory
+from memory.history.sqlite import SqliteHistory
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Source, Trust
@@ -60,15 +60,10 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.runtime import run_in_thread
 from memory.scopes import Scopes, scope_filter
-from memory.tables.idempotency_keys import (
-    IdempotencyKeyEraser,
-    IdempotencyKeys,
-    InMemoryIdempotencyKeys,
-    TimeOrderedIds,
-)
-from memory.tables.operation_log import InMemoryOperationLog, OperationLog
-from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
-from memory.tables.tombstones import InMemoryTombstones, Tombstones
+from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.operation_log import OperationLog
+from memory.tables.soft_deletes import SoftDeletes
+from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
 from memory.validation import (
@@ -89,7 +84,15 @@ from memory.write.policies import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import memory_versions
 from memory.write.reembed import ReembeddingProgress, ReembeddingReport
-from vectorstore import Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+from vectorstore import (
+    Database,
+    Filter,
+    LifecycleStore,
+    Metadata,
+    VectorStore,
+    VectorStoreError,
+    lifecycle_of,
+)
 
 T = TypeVar("T")
 
@@ -759,8 +762,9 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
 
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
 
-    On a store in a file, history and tombstones live in the same file (and in its transactions); on another
-    they live in the process. Public attributes, for parts built on it: ``store``, ``conversations`` (the
+    History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
+    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
+    ``conversations`` (the
     history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
     a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
     ``recall_settings``;
@@ -772,6 +776,7 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         self,
         store: VectorStore,
         *,
+        database: Database | None = None,
         embedder: Embedder | None = None,
         word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
@@ -787,18 +792,24 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         counter: Callable[[str], int] | None = None,
         offline: bool = False,
     ) -> None:
-        """*counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+        """*database* has the tables of a store that has none itself; None is one in the memory of the process.
+
+        *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
 
         *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
         write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
         aware = aware_clock(clock, zone)
         lasting = lifecycle_of(store)
-        conversations, tombstones, operations = _open_history_and_logs(lasting, history, aware, operation_ids)
-        keys = _open_idempotency_keys(lasting, tombstones.key)
+        if history is not None and not isinstance(history, SqliteHistory):
+            raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
+        self.database = database_for(store, database)
+        conversations = history or SqliteHistory(self.database, clock=aware)
+        tombstones = _open_tombstones(self.database)
+        keys = IdempotencyKeys(self.database, tombstones.key)
         self.store = store
         self.word_vectors = word_vectors
-        self.embedding = EmbeddingService(store, embedder, settings=embedding_settings)
+        self.embedding = EmbeddingService(store, embedder, database=self.database, settings=embedding_settings)
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.clock = clock
@@ -815,13 +826,13 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
         self._context = WriteContext(
             entries=EntryStore(store, conversations.rows),
             tombstones=tombstones,
-            operations=operations,
+            operations=OperationLog(self.database, clock=aware, ids=operation_ids),
             embedding=self.embedding,
             rules=rules,
             clock=aware,
             ids=ids or TimeOrderedIds(clock=aware),
             zone=zone,
-            held=_open_soft_deletes(lasting),
+            held=SoftDeletes(self.database),
             keys=keys,
             erasers=[SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), IdempotencyKeyEraser(keys)],
         )
@@ -938,49 +949,16 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
                 self._caught_up.add(namespace)
 
 
-def _open_history_and_logs(
-    store: LifecycleStore | None,
-    history: HistoryStorage | None,
-    clock: Clock,
-    ids: Callable[[], str] | None,
-) -> tuple[ThreadedHistory, Tombstones, OperationLog]:
-    """Return history, tombstones and operations: in the store's file where it has one, else in the process."""
-    if history is not None and not isinstance(history, ThreadedHistory):
-        raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
-    database = None if store is None else store.database
-    if database is None:
-        log = InMemoryOperationLog(clock=clock, ids=ids)
-        return history or InMemoryHistory(clock=clock), InMemoryTombstones(), log
-    from memory.history.sqlite import SqliteHistory
-    from memory.tables.operation_log import SqliteOperationLog
-    from memory.tables.tombstones import SqliteTombstones
+def _open_tombstones(database: Database) -> Tombstones:
+    """Return the tombstones; in the memory of the process their key is zeros: ids of a snapshot must stay the same."""
+    from vectorstore.sqlite import InMemoryDatabase
 
-    kept = history or SqliteHistory(database, clock=clock)
-    return kept, SqliteTombstones(database), SqliteOperationLog(database, clock=clock, ids=ids)
-
-
-def _open_idempotency_keys(store: LifecycleStore | None, secret: bytes) -> IdempotencyKeys:
-    database = None if store is None else store.database
-    if database is None:
-        return InMemoryIdempotencyKeys(secret)
-    from memory.tables.idempotency_keys import SqliteIdempotencyKeys
-
-    return SqliteIdempotencyKeys(database, secret)
+    return Tombstones(database, token=bytes if isinstance(database, InMemoryDatabase) else os.urandom)
 
 
 def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:
     """Return the cache of retrieval indexes in the store's database, None without one."""
     database = None if store is None else store.database
-    if store is None or database is None:
+    if store is None or database is None or database.path is None:
         return None
     return IndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
-
-
-def _open_soft_deletes(store: LifecycleStore | None) -> SoftDeletes:
-    """Return where what is forgotten waits for the end of its time of grace: in the store's file where it has one."""
-    database = None if store is None else store.database
-    if database is None:
-        return InMemorySoftDeletes()
-    from memory.tables.soft_deletes import SqliteSoftDeletes
-
-    return SqliteSoftDeletes(database)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest_component import attach_documents
+from memory.documents.manifest import attach_documents
 from memory.embedders.fingerprint import is_space_of
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from memory.embedders.protocol import Embedder, WordVectors, checked_embedder

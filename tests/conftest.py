@@ -27,11 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Hear interrupts: what starts the tests in the background has them ignored, and some tests are about them.
 
+    A whole campaign (``--faults full``) has its slow proofs with it, which are left out otherwise.
     Examples that hypothesis makes are the same in each run, may take their time, and need no folder to be kept in.
     """
     slow = [HealthCheck.too_slow]  # how fast examples are made is the machine's affair
     settings.register_profile("tellback", deadline=None, derandomize=True, database=None, suppress_health_check=slow)
     settings.load_profile("tellback")
+    if config.getoption("--faults") == "full" and config.option.markexpr == "not slow":
+        config.option.markexpr = ""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -14,7 +14,13 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FACES = {
-    "vectorstore": {"vectorstore", "vectorstore.sqlite", "vectorstore.testing", "vectorstore.persisted_names"},
+    "vectorstore": {
+        "vectorstore",
+        "vectorstore.internals",
+        "vectorstore.sqlite",
+        "vectorstore.testing",
+        "vectorstore.persisted_names",
+    },
     "memory": {"memory", "memory.internals", "memory.http", "memory.testing"},
     "agent": {"agent", "agent.testing"},
 }
@@ -27,7 +33,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"index"},
         {"sqlite", "wrappers"},
         {"engines", "testing"},
-        {"open", "recall_eval"},
+        {"internals", "open", "recall_eval"},
     ],
     "memory": [
         {"documents.loaders", "http", "retrieval.languages", "secrets", "tokens"},

@@ -7,34 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from tests.support.snippets import ROOT, Block, blocks
+
 RUNNABLE = {"python", "console", "bash"}
 SHOWN = {"text", "json", "toml"}
-
-
-@dataclass(frozen=True)
-class Block:
-    page: str
-    number: int
-    language: str
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.page}-{self.number}-{self.language}"
-
-
-def blocks() -> Iterator[Block]:
-    for page in PAGES:
-        for number, (language, code) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")), start=1):
-            yield Block(page.stem, number, language, code)
 
 
 BLOCKS = list(blocks())

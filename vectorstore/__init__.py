@@ -16,13 +16,13 @@ from typing import Final
 _EXPORTS: Final = {
     "vectorstore.analyzer": "Analyzer",
     "vectorstore.database": "Component Connection Database Dialect Migration TableComponent",
+    "vectorstore.engines.numpy_store": "NumpyStore",
+    "vectorstore.engines.sqlite_store": "SqliteStore",
     "vectorstore.errors": (
         "ArgumentError BusyError DamageError DimensionError FilterError ForkedError MissingExtra NewerFile "
         "NotAStore RevisionConflict SettingMismatch SpaceChanged SpaceMismatch SpaceNotReady StorageFull "
         "StorageUnwritable StoreClosed UnsupportedError VectorStoreError"
     ),
-    "vectorstore.index.bm25": "BM25_B BM25_K1 idf idf_array",
-    "vectorstore.index.growable_array": "GrowableArray",
     "vectorstore.open": "open_store salvage_store",
     "vectorstore.ordered_scan": "OrderedStore ScanPosition scan_by scan_position",
     "vectorstore.protocol": "LifecycleStore VectorStore View",

@@ -7,6 +7,8 @@ from vectorstore.database import Database as Database
 from vectorstore.database import Dialect as Dialect
 from vectorstore.database import Migration as Migration
 from vectorstore.database import TableComponent as TableComponent
+from vectorstore.engines.numpy_store import NumpyStore as NumpyStore
+from vectorstore.engines.sqlite_store import SqliteStore as SqliteStore
 from vectorstore.errors import ArgumentError as ArgumentError
 from vectorstore.errors import BusyError as BusyError
 from vectorstore.errors import DamageError as DamageError
@@ -26,11 +28,6 @@ from vectorstore.errors import StorageUnwritable as StorageUnwritable
 from vectorstore.errors import StoreClosed as StoreClosed
 from vectorstore.errors import UnsupportedError as UnsupportedError
 from vectorstore.errors import VectorStoreError as VectorStoreError
-from vectorstore.index.bm25 import BM25_B as BM25_B
-from vectorstore.index.bm25 import BM25_K1 as BM25_K1
-from vectorstore.index.bm25 import idf as idf
-from vectorstore.index.bm25 import idf_array as idf_array
-from vectorstore.index.growable_array import GrowableArray as GrowableArray
 from vectorstore.open import open_store as open_store
 from vectorstore.open import salvage_store as salvage_store
 from vectorstore.ordered_scan import OrderedStore as OrderedStore

@@ -75,9 +75,9 @@ _QUESTION_MARK_AT_END = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
 _SENTENCE_MARKS: Final = (".", "!", "?")
 _CLOSING_MARKS: Final = ('"', "'", ")", "]")
 _ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after in ("", *_CLOSING_MARKS))
-"""What a word at the end of a sentence ends with."""
+"""Characters with which the last word of a sentence ends."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
-"""The terms of what stands between two spaces, and whether a sentence ends there."""
+"""The terms of the characters between two spaces, and whether a sentence ends there."""
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
@@ -105,7 +105,7 @@ class Analyzer:
 
     @property
     def fingerprint(self) -> str:
-        """What made the terms: they are comparable where this is equal."""
+        """Fingerprint of the analysis: terms are comparable where it is equal."""
         return ANALYZER_FINGERPRINT.format(version=2 if self.language == GERMAN else 1, language=self.language)
 
     def terms(self, text: str) -> list[str]:
@@ -159,19 +159,19 @@ class _TokenTerms:
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
         """Return the terms of *tokens*, one after the other."""
-        given = list(tokens)
-        parts = list(map(self._remembered.get, given))
+        folded = list(tokens)
+        parts = list(map(self._remembered.get, folded))
         if None in parts:
-            parts = [self._learn(token) if known is None else known for token, known in zip(given, parts, strict=True)]
+            parts = [self._learn(token) if known is None else known for token, known in zip(folded, parts, strict=True)]
         return list(chain.from_iterable(cast("list[tuple[str, ...]]", parts)))
 
     def words(self, text: str) -> list[_Word]:
         """Return the words of ASCII *text*: no token goes over a space there, so that each is known by itself."""
-        given = text.split()
-        found = list(map(self._words.get, given))
+        pieces = text.split()
+        found = list(map(self._words.get, pieces))
         if None in found:
             found = [
-                self._learn_word(word) if known is None else known for word, known in zip(given, found, strict=True)
+                self._learn_word(word) if known is None else known for word, known in zip(pieces, found, strict=True)
             ]
         return cast("list[_Word]", found)
 
@@ -230,17 +230,17 @@ class _TokenTerms:
         if token.isalnum() and not _CAMEL_HUMP.search(token):
             yield from self._word(token)
             return
-        said, parts = False, 0
+        has_number, parts = False, 0
         pieces = _OUTER_SEPARATOR.split(token)
         for piece in pieces:
             words = [word for part in _INNER_SEPARATOR.split(piece) if part for word in _CAMEL_HUMP.split(part)]
             terms = [term for word in words for term in self._word(word)]
             yield from terms
             parts += len(words)
-            said = said or bool(terms)
+            has_number = has_number or bool(terms)
             if terms and 1 < len(words) <= _MOST_PARTS and len(pieces) > 1:
                 yield from self._whole(piece)
-        if said and 1 < parts <= _MOST_PARTS:
+        if has_number and 1 < parts <= _MOST_PARTS:
             yield from self._whole(token)
 
     def _whole(self, token: str) -> Iterator[str]:
@@ -267,7 +267,7 @@ def fold_text(text: str) -> str:
     """Return *text* without differences of case and width and, in Latin and Greek, of accents."""
     if text.isascii():
         return text.lower()
-    kept: list[str] = []
+    letters: list[str] = []
     droppable = False
     for character in unicodedata.normalize("NFKD", text.casefold()):
         if unicodedata.category(character).startswith("M"):
@@ -275,8 +275,8 @@ def fold_text(text: str) -> str:
                 continue
         else:
             droppable = character < "\u0400" or "\u1e00" <= character <= "\u1fff"
-        kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept)).casefold().translate(_PLAIN_LETTERS)
+        letters.append(character)
+    return unicodedata.normalize("NFC", "".join(letters)).casefold().translate(_PLAIN_LETTERS)
 
 
 def _tokenize(text: str) -> list[str]:

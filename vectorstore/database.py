@@ -59,7 +59,7 @@ class Connection(Protocol):
 
 
 Migration: TypeAlias = Callable[[Connection], None]
-"""One step of a schema, named ``m001_...``; it runs inside a write transaction; never edited once released.
+"""Step of a schema, named ``m001_...``; it runs inside a write transaction; never edited once released.
 
 ``CREATE TABLE`` is written as SQLite reads it (STRICT, WITHOUT ROWID, BLOB, AUTOINCREMENT); another home translates it.
 """
@@ -168,7 +168,7 @@ class Database(Protocol):
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be written."""
+        """Return whether nothing can be written."""
         ...
 
     @property
@@ -202,7 +202,7 @@ class Database(Protocol):
         ...
 
     def in_write(self) -> bool:
-        """Whether this thread is inside ``write()``."""
+        """Return whether this thread is inside ``write()``."""
         ...
 
     def on_commit(self, callback: Callable[[], object]) -> None:
@@ -218,7 +218,7 @@ class Database(Protocol):
         ...
 
     def pending_erasure(self) -> bool:
-        """Whether deleted bytes may still be on the disk."""
+        """Return whether deleted bytes may still be on the disk."""
         ...
 
     def empty_log(self) -> bool:

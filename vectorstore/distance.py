@@ -103,7 +103,7 @@ def exact_scores(rows: NDArray[np.float32], query: NDArray[np.float32], metric: 
     """Return the final score of each of the prepared *rows* (n, d) against the prepared *query*, float64.
 
     *query* is one vector (d,) for all rows, or one for each (n, d). Products of float32 numbers are exact in
-    float64; each row is then summed along its contiguous axis in one order, whatever stands beside it.
+    float64; each row is then summed along its contiguous axis in one order, whatever is beside it.
     """
     scores = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), _BLOCK_ROWS):

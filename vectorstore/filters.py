@@ -39,14 +39,14 @@ from vectorstore.errors import FilterError, short_repr
 from vectorstore.types import Filter, Metadata
 
 JSON_DEPTH_LIMIT = 100
-"""How deep lists and objects may be nested in a value."""
+"""Greatest depth of lists and objects nested in a value."""
 INTEGER_DIGITS_LIMIT = 4300
-"""How many digits a whole number may have; Python itself writes no longer ones."""
+"""Greatest number of digits of a whole number; Python itself writes no longer ones."""
 INTEGER_LIMIT = 10**INTEGER_DIGITS_LIMIT
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
+    """Return whether two values are equal: 1 is 1.0, true is only true, lists in order, objects in any order."""
     if isinstance(left, bool) or isinstance(right, bool) or left is None or right is None:
         return left is right
     if isinstance(left, Mapping):
@@ -59,41 +59,41 @@ def json_equal(left: Any, right: Any) -> bool:
         return (
             isinstance(right, (list, tuple))
             and len(left) == len(right)
-            and all(json_equal(one, other) for one, other in zip(left, right, strict=True))
+            and all(json_equal(first, second) for first, second in zip(left, right, strict=True))
         )
     return bool(left == right)
 
 
 def is_number(value: Any) -> bool:
-    """Whether *value* is a number, which true and false are not."""
+    """Return whether *value* is a number, which true and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def freeze_json(value: Any, place: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
-    """Return a copy that cannot change (tuples, read-only mappings); *place* names it in errors."""
+def freeze_json(value: Any, path: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
+    """Return a copy that cannot change (tuples, read-only mappings); *path* names it in errors."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return check_filter_text(value, place)
+        return check_filter_text(value, path)
     if isinstance(value, int):
         if abs(value) >= INTEGER_LIMIT:
-            raise FilterError(place, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
+            raise FilterError(path, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
         return int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise FilterError(place, value, "numbers must be finite")
+            raise FilterError(path, value, "numbers must be finite")
         return float(value)
     if not isinstance(value, (list, tuple, Mapping)):
-        raise FilterError(place, value, "must be JSON: text, numbers, true, false, null, lists and objects")
+        raise FilterError(path, value, "must be JSON: text, numbers, true, false, null, lists and objects")
     if depth == 0:
-        raise FilterError(place, "…", f"a value may be at most {JSON_DEPTH_LIMIT} levels deep")
+        raise FilterError(path, "…", f"a value may be at most {JSON_DEPTH_LIMIT} levels deep")
     if not isinstance(value, Mapping):
-        return tuple(freeze_json(inner, place, depth - 1) for inner in value)
+        return tuple(freeze_json(inner, path, depth - 1) for inner in value)
     for name in value:
         if not isinstance(name, str):
-            raise FilterError(place, name, "the keys of an object are texts")
+            raise FilterError(path, name, "the keys of an object are texts")
     return MappingProxyType(
-        {check_filter_text(name, place): freeze_json(inner, place, depth - 1) for name, inner in value.items()}
+        {check_filter_text(name, path): freeze_json(inner, path, depth - 1) for name, inner in value.items()}
     )
 
 
@@ -104,17 +104,17 @@ def thaw_json(value: Any) -> Any:
     return [thaw_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value
 
 
-def check_filter_text(value: str, place: str) -> str:
+def check_filter_text(value: str, path: str) -> str:
     """Return *value* as a text of the base type, if UTF-8 can hold it."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise FilterError(place, value, "a text must not contain lone surrogates") from error
+        raise FilterError(path, value, "a text must not contain lone surrogates") from error
     return str.__str__(value)  # the plain text also of an enumeration's member
 
 
 FILTER_NESTING_LIMIT = 100
-"""How deep filters may be nested in filters."""
+"""Greatest depth of filters nested in filters."""
 
 LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
 _BRANCH_OPERATORS = ("$and", "$or", "$not")
@@ -144,7 +144,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One operator against one field; *value* is frozen (tuples for lists, read-only mappings)."""
+    """Condition of one operator on one field; *value* is frozen (tuples for lists, read-only mappings)."""
 
     field: str
     operator: str
@@ -165,27 +165,27 @@ def filter_tree(where: Filter | FilterNode | None) -> FilterNode:
 
 
 def matches_filter(where: Filter | FilterNode | None, metadata: Metadata) -> bool:
-    """Whether *metadata* satisfies *where*: the reference meaning."""
+    """Return whether *metadata* satisfies *where*: the reference meaning."""
     return _node_holds(filter_tree(where), metadata)
 
 
-def condition_holds(operator: str, wanted: Any, present: bool, value: Any) -> bool:
-    """Whether one leaf holds for a field that is *present* with *value* (ignored if it is not)."""
+def condition_holds(operator: str, operand: Any, present: bool, value: Any) -> bool:
+    """Return whether one leaf holds for a field that is *present* with *value* (ignored if it is not)."""
     match operator:
         case "$eq":
-            return present and json_equal(value, wanted)
+            return present and json_equal(value, operand)
         case "$ne":
-            return not (present and json_equal(value, wanted))
+            return not (present and json_equal(value, operand))
         case "$in":
-            return present and _any_equal(value, wanted)
+            return present and _any_equal(value, operand)
         case "$nin":
-            return not (present and _any_equal(value, wanted))
+            return not (present and _any_equal(value, operand))
         case "$exists":
-            return (present and value is not None) is wanted
+            return (present and value is not None) is operand
         case "$contains":
-            return present and _contains(value, wanted)
+            return present and _contains(value, operand)
         case "$gt" | "$gte" | "$lt" | "$lte":
-            return present and _order_holds(operator, value, wanted)
+            return present and _order_holds(operator, value, operand)
     raise FilterError("operator", operator, f"must be one of {', '.join(LEAF_OPERATORS)}")
 
 
@@ -218,107 +218,107 @@ def _node_holds(node: FilterNode, metadata: Metadata) -> bool:
             return not _node_holds(inner, metadata)
 
 
-def _any_equal(value: Any, wanted: Any) -> bool:
+def _any_equal(value: Any, operands: Any) -> bool:
     candidates = value if isinstance(value, (list, tuple)) else (value,)
-    return any(json_equal(candidate, one) for candidate in candidates for one in wanted)
+    return any(json_equal(candidate, operand) for candidate in candidates for operand in operands)
 
 
-def _contains(value: Any, wanted: Any) -> bool:
+def _contains(value: Any, operand: Any) -> bool:
     if isinstance(value, (list, tuple)):
-        return any(json_equal(element, wanted) for element in value)
-    return isinstance(value, str) and isinstance(wanted, str) and wanted in value
+        return any(json_equal(element, operand) for element in value)
+    return isinstance(value, str) and isinstance(operand, str) and operand in value
 
 
-def _order_holds(operator: str, value: Any, wanted: Any) -> bool:
-    if not (is_number(value) and is_number(wanted)) and not (isinstance(value, str) and isinstance(wanted, str)):
+def _order_holds(operator: str, value: Any, operand: Any) -> bool:
+    if not (is_number(value) and is_number(operand)) and not (isinstance(value, str) and isinstance(operand, str)):
         return False
     match operator:
         case "$gt":
-            return bool(value > wanted)
+            return bool(value > operand)
         case "$gte":
-            return bool(value >= wanted)
+            return bool(value >= operand)
         case "$lt":
-            return bool(value < wanted)
-    return bool(value <= wanted)
+            return bool(value < operand)
+    return bool(value <= operand)
 
 
-def _parse_mapping(where: Any, place: str, depth: int) -> FilterNode:
+def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
     if not isinstance(where, Mapping):
-        raise FilterError(place, where, "a filter is a mapping of fields or $and, $or, $not")
+        raise FilterError(path, where, "a filter is a mapping of fields or $and, $or, $not")
     if depth == 0:
         raise FilterError("where", "…", f"may be nested at most {FILTER_NESTING_LIMIT} levels deep")
     nodes: list[FilterNode] = []
-    for name, wanted in where.items():
-        inner = f"{place}[{short_repr(name)}]"
+    for name, operand in where.items():
+        inner = f"{path}[{short_repr(name)}]"
         if isinstance(name, str) and name.startswith("$"):
-            nodes.append(_parse_branch(name, wanted, inner, depth - 1))
+            nodes.append(_parse_branch(name, operand, inner, depth - 1))
         else:
-            nodes.append(_parse_field(_check_field_name(name, place), wanted, inner, depth - 1))
+            nodes.append(_parse_field(_check_field_name(name, path), operand, inner, depth - 1))
     return _conjunction(nodes)
 
 
-def _parse_branch(name: str, wanted: Any, place: str, depth: int) -> FilterNode:
+def _parse_branch(name: str, operand: Any, path: str, depth: int) -> FilterNode:
     if name == "$not":
-        return Not(_parse_mapping(wanted, place, depth))
+        return Not(_parse_mapping(operand, path, depth))
     if name in LEAF_OPERATORS:
-        raise FilterError(place, wanted, f'{name} belongs below a field: {{"field": {{"{name}": …}}}}')
+        raise FilterError(path, operand, f'{name} belongs below a field: {{"field": {{"{name}": …}}}}')
     if name not in _BRANCH_OPERATORS:
         raise FilterError(
-            place, wanted, f"unknown operator {short_repr(name)}; there are {', '.join(_BRANCH_OPERATORS)}"
+            path, operand, f"unknown operator {short_repr(name)}; there are {', '.join(_BRANCH_OPERATORS)}"
         )
-    if not isinstance(wanted, (list, tuple)):
-        raise FilterError(place, wanted, f"{name} takes a list of filters")
-    nodes = [_parse_mapping(inner, f"{place}[{i}]", depth) for i, inner in enumerate(wanted)]
+    if not isinstance(operand, (list, tuple)):
+        raise FilterError(path, operand, f"{name} takes a list of filters")
+    nodes = [_parse_mapping(inner, f"{path}[{i}]", depth) for i, inner in enumerate(operand)]
     return _conjunction(nodes) if name == "$and" else Or(tuple(nodes))
 
 
-def _check_field_name(name: Any, place: str) -> str:
+def _check_field_name(name: Any, path: str) -> str:
     if not isinstance(name, str):
-        raise FilterError(place, name, "the name of a field is a text")
+        raise FilterError(path, name, "the name of a field is a text")
     if "\0" in name:
-        raise FilterError(place, name, "the name of a field has no NUL")
-    return check_filter_text(name, place)
+        raise FilterError(path, name, "the name of a field has no NUL")
+    return check_filter_text(name, path)
 
 
-def _parse_field(field: str, wanted: Any, place: str, depth: int) -> FilterNode:
-    if isinstance(wanted, Mapping):
-        return _parse_operators(field, wanted, place, depth)
-    return Condition(field, "$eq", freeze_json(wanted, place))
+def _parse_field(field: str, operand: Any, path: str, depth: int) -> FilterNode:
+    if isinstance(operand, Mapping):
+        return _parse_operators(field, operand, path, depth)
+    return Condition(field, "$eq", freeze_json(operand, path))
 
 
-def _parse_operators(field: str, operators: Mapping[Any, Any], place: str, depth: int) -> FilterNode:
+def _parse_operators(field: str, operators: Mapping[Any, Any], path: str, depth: int) -> FilterNode:
     if not operators:
-        raise FilterError(place, operators, 'an operator is needed; {"$eq": {}} compares with an empty object')
+        raise FilterError(path, operators, 'an operator is needed; {"$eq": {}} compares with an empty object')
     if depth == 0:
         raise FilterError("where", "…", f"may be nested at most {FILTER_NESTING_LIMIT} levels deep")
     nodes: list[FilterNode] = []
-    for operator, wanted in operators.items():
-        inner = f"{place}[{short_repr(operator)}]"
+    for operator, operand in operators.items():
+        inner = f"{path}[{short_repr(operator)}]"
         if operator == "$not":
-            if not isinstance(wanted, Mapping):
-                raise FilterError(inner, wanted, "$not below a field takes operators; $ne takes a value")
-            nodes.append(Not(_parse_operators(field, wanted, inner, depth - 1)))
+            if not isinstance(operand, Mapping):
+                raise FilterError(inner, operand, "$not below a field takes operators; $ne takes a value")
+            nodes.append(Not(_parse_operators(field, operand, inner, depth - 1)))
         elif operator in LEAF_OPERATORS:
-            nodes.append(Condition(field, operator, _check_operand(operator, wanted, inner)))
+            nodes.append(Condition(field, operator, _check_operand(operator, operand, inner)))
         elif operator in _BRANCH_OPERATORS:
-            raise FilterError(inner, wanted, f"{operator} belongs above fields, as a list of filters")
+            raise FilterError(inner, operand, f"{operator} belongs above fields, as a list of filters")
         elif isinstance(operator, str) and operator.startswith("$"):
             raise FilterError(
-                inner, wanted, f"unknown operator {short_repr(operator)}; there are {', '.join(LEAF_OPERATORS)}"
+                inner, operand, f"unknown operator {short_repr(operator)}; there are {', '.join(LEAF_OPERATORS)}"
             )
         else:
-            raise FilterError(place, operators, 'operators begin with $; {"$eq": {…}} compares with an object')
+            raise FilterError(path, operators, 'operators begin with $; {"$eq": {…}} compares with an object')
     return _conjunction(nodes)
 
 
-def _check_operand(operator: str, wanted: Any, place: str) -> Any:
-    if operator == "$exists" and not isinstance(wanted, bool):
-        raise FilterError(place, wanted, "$exists takes True or False")
-    if operator in ("$in", "$nin") and not isinstance(wanted, (list, tuple)):
-        raise FilterError(place, wanted, f"{operator} takes a list of values")
-    if operator in _ORDER_OPERATORS and not (is_number(wanted) or isinstance(wanted, str)):
-        raise FilterError(place, wanted, f"{operator} takes a number or a text")
-    return freeze_json(wanted, place, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
+def _check_operand(operator: str, operand: Any, path: str) -> Any:
+    if operator == "$exists" and not isinstance(operand, bool):
+        raise FilterError(path, operand, "$exists takes True or False")
+    if operator in ("$in", "$nin") and not isinstance(operand, (list, tuple)):
+        raise FilterError(path, operand, f"{operator} takes a list of values")
+    if operator in _ORDER_OPERATORS and not (is_number(operand) or isinstance(operand, str)):
+        raise FilterError(path, operand, f"{operator} takes a number or a text")
+    return freeze_json(operand, path, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
 
 
 def _conjunction(nodes: list[FilterNode]) -> FilterNode:

@@ -1,7 +1,7 @@
 """Language data of text analysis: stop words, Chinese particles, German compounds.
 
 Stop words: fragments that an apostrophe leaves (``don`` ``t``) stand with them; where a fragment is a word of its own
-(``won't``), the whole does. Each stands for its form without accents too. A language without a list keeps all its
+(``won't``), the whole does. Each includes its form without accents. A language without a list keeps all its
 words.
 
 German beyond its stemmer: compounds are taken apart at common last parts, and verbs lose their -t. The table is small,

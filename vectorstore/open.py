@@ -8,11 +8,50 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, overload
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, short_repr
-from vectorstore.protocol import LifecycleStore
 from vectorstore.types import SearchMode, Space
+
+if TYPE_CHECKING:
+    from vectorstore.engines.numpy_store import NumpyStore
+    from vectorstore.engines.sqlite_store import SqliteStore
+
+
+@overload
+def open_store(
+    url: Literal["numpy:"],
+    *,
+    space: Space | None = None,
+    analyzer: Analyzer | None = None,
+    fields: Sequence[str] | None = None,
+    search: SearchMode | str = SearchMode.EXACT,
+) -> NumpyStore: ...
+
+
+@overload
+def open_store(
+    url: str,
+    *,
+    space: Space | None = None,
+    analyzer: Analyzer | None = None,
+    fields: Sequence[str] | None = None,
+    matrix_limit: int,
+    search: SearchMode | str = SearchMode.EXACT,
+) -> SqliteStore: ...
+
+
+@overload
+def open_store(
+    url: str,
+    *,
+    space: Space | None = None,
+    analyzer: Analyzer | None = None,
+    fields: Sequence[str] | None = None,
+    matrix_limit: int | None = None,
+    search: SearchMode | str = SearchMode.EXACT,
+) -> NumpyStore | SqliteStore: ...
 
 
 def open_store(
@@ -23,7 +62,7 @@ def open_store(
     fields: Sequence[str] | None = None,
     matrix_limit: int | None = None,
     search: SearchMode | str = SearchMode.EXACT,
-) -> LifecycleStore:
+) -> NumpyStore | SqliteStore:
     """Open the store at *url*: ``numpy:`` in memory, ``sqlite:///relative.db`` or ``sqlite:////absolute.db``.
 
     ``numpy:///relative.snapshot`` is a store in memory that begins with what the snapshot there holds (with nothing

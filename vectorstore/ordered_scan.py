@@ -19,7 +19,7 @@ from vectorstore.types import Entry, Filter
 from vectorstore.validation import check_fields, check_name, check_text
 
 ScanPosition: TypeAlias = tuple[str, str]
-"""Where an entry stands: the value that orders it, and its id."""
+"""Position of an entry in an order: the value that orders it, and its id."""
 
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PAGE_SIZE: Final = 256
@@ -61,12 +61,14 @@ def scan_by(
         return store.scan_by(fields, reverse=reverse, where=where, namespace=namespace, after=after)
     order, start = check_order_fields(fields), check_scan_position(after)
     passing = (scan_position(entry, order) for entry in store.scan(where=where, namespace=namespace))
-    places = sorted((one for one in passing if _is_after(one, start, reverse=reverse)), reverse=reverse)
-    return _fetch_entries(store, places, namespace)
+    positions = sorted(
+        (position for position in passing if _is_after(position, start, reverse=reverse)), reverse=reverse
+    )
+    return _fetch_entries(store, positions, namespace)
 
 
 def scan_position(entry: Entry, fields: Sequence[str]) -> ScanPosition:
-    """Return where *entry* stands in the order of *fields*."""
+    """Return the position of *entry* in the order of *fields*."""
     texts = (value for field in fields if isinstance(value := entry.metadata.get(field), str))
     return next(texts, ""), entry.id
 
@@ -91,8 +93,8 @@ def check_scan_position(after: object) -> ScanPosition | None:
     return check_text(after[0], "after[0]"), check_name(after[1], "after[1]", empty=True)
 
 
-def _is_after(place: ScanPosition, start: ScanPosition | None, *, reverse: bool) -> bool:
-    return start is None or (place < start if reverse else place > start)
+def _is_after(position: ScanPosition, start: ScanPosition | None, *, reverse: bool) -> bool:
+    return start is None or (position < start if reverse else position > start)
 
 
 def _fetch_entries(store: VectorStore, places: Sequence[ScanPosition], namespace: str) -> Iterator[Entry]:

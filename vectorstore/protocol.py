@@ -175,7 +175,7 @@ class VectorStore(Protocol):
 
 
 class View(Protocol):
-    """One state of several namespaces, read as often as wanted until the ``with`` block ends.
+    """State of several namespaces at one moment, read as often as wanted until the ``with`` block ends.
 
     It belongs to the thread that opened it, and that thread writes nothing while it is open.
     """
@@ -215,7 +215,7 @@ class View(Protocol):
         ...
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
-        """Which of *ids* exist and match *where*, shape (len(ids),)."""
+        """Return which of *ids* exist and match *where*, shape (len(ids),)."""
         ...
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
@@ -223,7 +223,7 @@ class View(Protocol):
         ...
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
-        """In how many entries of the namespace each term occurs."""
+        """Return in how many entries of the namespace each term occurs."""
         ...
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
@@ -231,11 +231,11 @@ class View(Protocol):
         ...
 
     def count(self, *, namespace: str = "") -> int:
-        """How many entries the namespace has."""
+        """Return how many entries the namespace has."""
         ...
 
     def cursor(self, *, namespace: str = "") -> Cursor:
-        """Where the namespace's change log stands in this state."""
+        """Return where the namespace's change log ends in this state."""
         ...
 
 
@@ -257,11 +257,11 @@ class LifecycleStore(VectorStore, Protocol):
 
     @property
     def analyzer(self) -> Analyzer:
-        """What makes terms of texts and questions; it is recorded with the entries."""
+        """Analyzer that makes terms of texts and questions; it is recorded with the entries."""
         ...
 
     def recorded_space(self) -> Space | None:
-        """Return the space that the store's vectors have now, whoever switched it (``commit_space``); None without one.
+        """Return the space of the vectors now, whichever object switched it (``commit_space``); None without one.
 
         It differs from ``space`` after another object has switched the store: vectors are then refused here until
         ``set_space`` is called with it. Inside a transaction it is the space as the transaction sees it.
@@ -269,7 +269,7 @@ class LifecycleStore(VectorStore, Protocol):
         ...
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
-        """What was written or removed since *since*; ``complete=False`` when the log does not reach back."""
+        """Return what was written or removed since *since*; ``complete=False`` when the log does not reach back."""
         ...
 
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
@@ -306,7 +306,7 @@ class LifecycleStore(VectorStore, Protocol):
     def filling(self) -> SpaceMigration | None:
         """The second space with how many entries have a vector in it and how many are pending, by namespace.
 
-        None where no space is being filled. A count over the whole store, for those who re-embed it.
+        None where no space is being filled. It counts over the whole store.
         """
         ...
 
@@ -330,7 +330,7 @@ class LifecycleStore(VectorStore, Protocol):
 
         *space* must be the one that is being filled, else ``SpaceNotReady``: another process may have ended it,
         or begun another. A later vector or reason replaces an earlier one; an id in both raises; a missing id is
-        not counted. The revision stays and ``changes`` does not tell. Vectors are checked as in ``upsert``.
+        not counted. The revision stays and ``changes`` does not name it. Vectors are checked as in ``upsert``.
         *expect* as in ``put_vectors``: with it, a vector made from a text that was corrected meanwhile is refused.
         """
         ...
@@ -345,7 +345,7 @@ class LifecycleStore(VectorStore, Protocol):
 
         *space* of this object is then the new one. Another object, here or in another process, that has the
         store open keeps the *space* it knew: a call that gives it a vector (to write or to search for) raises
-        ``SpaceChanged``, before anything is written, since it cannot be told which space that vector is of; all
+        ``SpaceChanged``, before anything is written, since nothing says of which space that vector is; all
         other calls go on, and what they return has vectors of the new space. To go on there, open the store
         again; ``set_space`` with the new space does the same.
         """
@@ -374,7 +374,7 @@ class LifecycleStore(VectorStore, Protocol):
         ...
 
     def pending_erasure(self) -> bool:
-        """Whether erased bytes may still be in a file of the store."""
+        """Return whether erased bytes may still be in a file of the store."""
         ...
 
     def verify(self) -> list[Finding]:

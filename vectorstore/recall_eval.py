@@ -26,7 +26,7 @@ _PAGE_SIZE = 256
 
 @dataclass(frozen=True, slots=True)
 class RecallReport:
-    """What ``measure_recall`` saw: *queries* questions asked of *rows* entries, each in both modes."""
+    """Result of ``measure_recall``: *queries* questions asked of *rows* entries, each in both modes."""
 
     k: int
     rows: int
@@ -41,7 +41,7 @@ class RecallReport:
 
     @property
     def speedup(self) -> float:
-        """How many times faster the fast search was."""
+        """Speed of the fast search over that of the exact one."""
         return self.exact_seconds / self.fast_seconds if self.fast_seconds else 1.0
 
 
@@ -57,7 +57,7 @@ def measure_recall(
     """Ask *sample* questions exactly and fast, whatever mode *store* was opened in, and compare the best *k*.
 
     The questions are vectors of entries drawn by *rng* (a fixed seed unless given), each of which is left out of its
-    own answer, since to find itself is no merit; or the *queries* given, which tell more if they are what is really
+    own answer; or the *queries* given, which say more if they are what is really
     asked. *store* may be a wrapper of a store that has both modes; any other raises ``UnsupportedError``. All is
     asked of one state; the sign bits are made before the clock runs.
     """
@@ -76,30 +76,30 @@ def measure_recall(
         modes.view([namespace], search=SearchMode.EXACT) as exact,
         modes.view([namespace], search=SearchMode.FAST) as fast,
     ):
-        asked: list[tuple[str | None, VectorLike]]
+        sampled: list[tuple[str | None, VectorLike]]
         if queries is None:
-            asked = list(_sample_entries(exact, sample, generator, namespace))
+            sampled = list(_sample_entries(exact, sample, generator, namespace))
         else:
-            asked = [(None, query) for query in queries]
+            sampled = [(None, query) for query in queries]
         shares, seconds = [], []
-        for i, (own, query) in enumerate([*asked[:1], *asked]):  # the first one twice: it makes the bits
-            more = k + (own is not None)
+        for i, (query_id, query) in enumerate([*sampled[:1], *sampled]):  # the first one twice: it makes the bits
+            size = k + (query_id is not None)
             began = time.perf_counter()
-            true = exact.nearest(query, more, namespace=namespace)
+            true = exact.nearest(query, size, namespace=namespace)
             between = time.perf_counter()
-            found = fast.nearest(query, more, namespace=namespace)
+            found = fast.nearest(query, size, namespace=namespace)
             ended = time.perf_counter()
-            wanted = [id for id, _ in true if id != own][:k]
-            got = {id for id, _ in found if id != own}
+            expected = [id for id, _ in true if id != query_id][:k]
+            got = {id for id, _ in found if id != query_id}
             if i:
                 seconds.append((between - began, ended - between))
-                shares.append(sum(id in got for id in wanted) / len(wanted) if wanted else 1.0)
+                shares.append(sum(id in got for id in expected) / len(expected) if expected else 1.0)
         rows = exact.count(namespace=namespace)
     medians = np.median(np.array(seconds), axis=0).tolist() if seconds else [0.0, 0.0]
     return RecallReport(
         k=k,
         rows=rows,
-        queries=len(asked),
+        queries=len(sampled),
         recall=float(np.mean(shares)) if shares else 1.0,
         worst=min(shares, default=1.0),
         exact_seconds=medians[0],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _EMPTY_METADATA: Metadata = MappingProxyType({})
 
 
 class Metric(StrEnum):
-    """How nearness is measured. Higher is nearer for all three."""
+    """Measure of nearness. Higher is nearer for all three."""
 
     COSINE = "cosine"
     """Cosine of the angle, in [-1, 1]."""
@@ -32,7 +32,7 @@ class Metric(StrEnum):
 
 
 class SearchMode(StrEnum):
-    """How ``search`` and a view's ``nearest`` find what is nearest. It is the opened object's, not the file's."""
+    """Way in which ``search`` and a view's ``nearest`` find what is nearest; of the opened object, not of the file."""
 
     EXACT = "exact"
     """Every row is compared: the answer is the true one."""
@@ -41,7 +41,7 @@ class SearchMode(StrEnum):
 
     What holds: every score is the exact one; namespace, filter and threshold come before top-k, k is filled, ties go
     by id; rows that are equally near by their bits are in or out together. What is approximate: a row among the true
-    k may be missing, and then the next best stands in its place. How often is measured (``measure_recall``), not
+    k may be missing, and then the next best is in its place. How often is measured (``measure_recall``), not
     promised, and may differ between two objects on one file.
 
     It is exact wherever the bits save nothing: under dot and L2 (bits know no lengths), for fewer than 10,000 rows
@@ -52,7 +52,7 @@ class SearchMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What the vectors of a store have in common.
+    """Space of vectors: the model that made them, their dimension and their metric.
 
     *fingerprint* names the model and settings that made them; vectors of two fingerprints are never compared.
     *metric* may be given as its text ("dot"); an unknown one is refused by the store.
@@ -72,10 +72,11 @@ class Space:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """One stored thing.
+    """Entry of a store: a text with its vector and metadata.
 
     *text* is what is returned; *context* (a date, a speaker, a title) is indexed with it and is not part of it.
-    *vector* may be missing: with a reason in *no_vector* it stays so, without one it is pending.
+    *vector* is given as any sequence or array of numbers and kept as float32. It may be missing: with a reason in
+    *no_vector* it stays so, without one it is pending. What is no vector is kept as it is, for the store to refuse.
     *revision* is given by the store and ignored on writing; 0 means never stored.
     """
 
@@ -86,6 +87,23 @@ class Entry:
     metadata: Metadata = field(default_factory=lambda: _EMPTY_METADATA)
     revision: int = 0
     no_vector: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            id: str,
+            vector: VectorLike | None = None,
+            text: str = "",
+            context: str = "",
+            metadata: Metadata = ...,
+            revision: int = 0,
+            no_vector: str | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.vector is not None and getattr(self.vector, "dtype", None) != np.float32:
+            object.__setattr__(self, "vector", _as_float32(self.vector))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Entry):
@@ -100,6 +118,21 @@ class Entry:
 
     def _plain(self) -> tuple[object, ...]:
         return (self.id, self.text, self.context, dict(self.metadata), self.revision, self.no_vector)
+
+
+def _as_float32(value: Any) -> Any:
+    """Return a list or array of numbers that are finite in float32 as a float32 array, anything else as it is."""
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        return value
+    try:
+        numbers = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        return value
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        return value
+    with np.errstate(over="ignore"):
+        vector = numbers.astype(np.float32)
+    return vector if np.isfinite(vector).all() else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +153,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened in a namespace since a cursor.
+    """Changes of a namespace since a cursor.
 
     *written* and *removed* are ids, each named once, in its last state. *complete* is False when the log no
     longer reaches back that far (or no cursor was given): then scan, and go on from *cursor*.
@@ -134,7 +167,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
-    """What ``erase`` did: *removed* entries, and whether old bytes still wait for a reader to leave (*pending*)."""
+    """Result of ``erase``: *removed* entries, and whether old bytes still wait for a reader to leave (*pending*)."""
 
     removed: int
     pending: bool
@@ -142,7 +175,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What ``compact`` did: the bytes of the store's files *before* and *after*, both 0 where it has no file.
+    """Result of ``compact``: the bytes of the store's files *before* and *after*, both 0 where it has no file.
 
     *pending*: a reader keeps the file from shrinking; it will at a later commit, opening or closing.
     """
@@ -159,7 +192,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class SpaceMigration:
-    """How far a second *space* is: *filled* entries have a vector in it, *pending* ones, by namespace, block it."""
+    """Progress of a second *space*: *filled* entries have a vector in it, *pending* ones, by namespace, block it."""
 
     space: Space
     filled: int
@@ -168,7 +201,7 @@ class SpaceMigration:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong that ``verify`` found: which *part*, *what*, and whose (*subject*: a table, an id)."""
+    """Fault that ``verify`` found: which *part*, *what*, and whose (*subject*: a table, an id)."""
 
     part: str
     what: str

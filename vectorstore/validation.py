@@ -75,14 +75,14 @@ def check_ids(values: object, argument: str = "ids") -> list[str]:
     """Return ids from any iterable of them; a single text is refused, since it would be taken letter by letter."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise ArgumentError(argument, values, "a list of ids is needed")
-    given = list(values)
-    if _all_plain_names(given):
-        return given
-    return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(given)]
+    ids = list(values)
+    if _all_plain_names(ids):
+        return ids
+    return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(ids)]
 
 
 def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
-    """Whether all are plainly ids, told a list at a time: many ids are looked up in one question."""
+    """Return whether all of a list are plainly ids; many ids are looked up at once."""
     if set(map(type, values)) != {str}:
         return False
     joined = "\0".join(values)  # type: ignore[arg-type]  # all are texts
@@ -146,10 +146,10 @@ def check_metadata(value: object, argument: str) -> str:
 def check_entries(batch: Sequence[object], start: int, space: Space | None) -> list[CheckedEntry]:
     """Return a *batch*, of which *start* entries came before, checked as ``check_entry`` does each.
 
-    The vectors may be rows of one matrix, for who writes them down and does not keep them.
+    The vectors may be rows of one matrix, for a caller that writes them and does not keep them.
     """
-    given = [getattr(entry, "vector", None) for entry in batch]
-    ready = None if space is None else stack_plain_vectors(given, space.dimension)
+    vectors = [getattr(entry, "vector", None) for entry in batch]
+    ready = None if space is None else stack_plain_vectors(vectors, space.dimension)
     return [
         check_entry(entry, f"entries[{start + i}]", space, None if ready is None else ready[i])
         for i, entry in enumerate(batch)
@@ -188,7 +188,7 @@ def check_entry(entry: object, argument: str, space: Space | None, ready: Vector
 
 
 def _is_plain_text(value: object) -> bool:
-    """Whether *value* is a text that needs no further look."""
+    """Return whether *value* is a text that needs no further look."""
     return type(value) is str and value.isascii()
 
 

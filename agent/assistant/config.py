@@ -6,6 +6,7 @@ Its keys are the fields of the settings. Secrets are never shown: not in a repr,
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import ConfigurationError
+from vectorstore.persisted_names import FORMER_FOLDER
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "memory": "TELLBACK_MEMORY",
@@ -68,7 +70,7 @@ class AssistantSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    memory: Path = Field(default_factory=lambda: platformdirs.user_data_path("tellback") / "memory.db")
+    memory: Path = Field(default_factory=lambda: _default_memory("tellback"))
     namespace: str = ""
     offline: bool = False
     language: str | None = None
@@ -212,18 +214,25 @@ class Configuration:
     origins: Mapping[str, str]
     path: Path
 
+    @property
+    def former_memory(self) -> Path | None:
+        """The memory file of the time before the project was called Tellback, while none has been begun since."""
+        former = _default_memory(FORMER_FOLDER)
+        chosen = "memory" in self.origins or os.path.lexists(self.settings.memory)
+        return None if chosen or not former.is_file() else former
+
 
 def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Configuration:
     """Put the settings together; *flags* that are None were not given.
 
     Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
     """
-    given = environ.get(CONFIG_VARIABLE)
-    path = Path(given).expanduser() if given else platformdirs.user_config_path("tellback") / "config.toml"
+    named = environ.get(CONFIG_VARIABLE)
+    path = Path(named).expanduser() if named else platformdirs.user_config_path("tellback") / "config.toml"
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in (
-        _file_layer(path, required=bool(given)),
+        _file_layer(path, required=bool(named)),
         _environment_layer(environ),
         {name: (value, f"--{name}") for name, value in flags.items() if value is not None},
     ):
@@ -236,14 +245,18 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     return Configuration(settings, origins, path)
 
 
+def _default_memory(folder: str) -> Path:
+    return platformdirs.user_data_path(folder) / "memory.db"
+
+
 def _validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     problem = error.errors(include_input=False, include_url=False)[0]
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":
         return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
-    shown = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
-    return f"{name} (from {origins[name]}): {message}{shown}"
+    value = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
+    return f"{name} (from {origins[name]}): {message}{value}"
 
 
 def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:

@@ -28,12 +28,12 @@ def ollama_address(host: str) -> str:
     >>> ollama_address("192.168.1.4")
     'http://192.168.1.4:11434'
     """
-    scheme, found, rest = host.strip().strip("\"'").partition("://")
-    if not found:
+    scheme, separator, rest = host.strip().strip("\"'").partition("://")
+    if not separator:
         scheme, rest = "http", scheme
-    port = _OLLAMA_PORTS[scheme] if found and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
-    place, _, path = rest.partition("/")
-    name, named_port = _split_host_port(place)
+    port = _OLLAMA_PORTS[scheme] if separator and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
+    authority, _, path = rest.partition("/")
+    name, named_port = _split_host_port(authority)
     name = name or "127.0.0.1"
     if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
         name = "127.0.0.1"
@@ -41,10 +41,10 @@ def ollama_address(host: str) -> str:
     return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
 
 
-def _split_host_port(place: str) -> tuple[str, str]:
+def _split_host_port(authority: str) -> tuple[str, str]:
     """Return host and port ("" where none is named) of ``host``, ``:port``, ``host:port``, ``[v6]:port`` or ``v6``."""
     try:
-        return str(ipaddress.ip_address(place.strip("[]"))), ""
+        return str(ipaddress.ip_address(authority.strip("[]"))), ""
     except ValueError:
-        host, _, port = place.rpartition(":") if ":" in place else (place, "", "")
+        host, _, port = authority.rpartition(":") if ":" in authority else (authority, "", "")
         return host.strip("[]"), port

@@ -68,20 +68,20 @@ class OpenedMemory:
 class Assistant:
     """The agent that the settings describe, around an open memory."""
 
-    place: OpenedMemory
+    opened: OpenedMemory
     agent: Agent
 
     @property
     def settings(self) -> AssistantSettings:
         """What it was made from."""
-        return self.place.settings
+        return self.opened.settings
 
     async def close(self) -> None:
         """Write what still waits; release the connections and the memory file."""
         try:
             await self.agent.aclose()
         finally:
-            await self.place.close()
+            await self.opened.close()
 
 
 def open_configured_memory(settings: AssistantSettings, *, create: bool = True) -> OpenedMemory:
@@ -108,32 +108,32 @@ def open_assistant(
 
     client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
     provider = make_provider(settings, client)
-    place = _open_memory_file(settings, client, create=create)
+    opened = _open_memory_file(settings, client, create=create)
     tools: list[Tool] = []
     if settings.model is not None:
         include = READING_MEMORY_TOOLS if reads_only else ALL_MEMORY_TOOLS
         tools += memory_tools(
-            place.memory,
-            namespace=place.namespace,
+            opened.memory,
+            namespace=opened.namespace,
             include=include,
             users_words=True,
             ask=True,
             sensitive=settings.share_sensitive or not is_remote(provider),
         )
-        tools += knowledge_tools(place.knowledge())
+        tools += knowledge_tools(opened.knowledge())
     agent = Agent(
         provider,
         system=settings.system or DEFAULT_SYSTEM_PROMPT,
         tools=tools,
-        memory=place.memory,
-        namespace=place.namespace,
+        memory=opened.memory,
+        namespace=opened.namespace,
         token_budget=settings.token_budget,
         window=make_window(settings, provider),
         trace=settings.trace,
         on_memory_error=on_memory_error,
         share_sensitive=settings.share_sensitive,
     )
-    return Assistant(place, agent)
+    return Assistant(opened, agent)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
@@ -243,9 +243,9 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
         raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
     named = settings.model_copy(update={"embedder": name})
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
-    made = make_embedder(named, client)
-    assert made is not None
-    return made, client
+    embedder = make_embedder(named, client)
+    assert embedder is not None
+    return embedder, client
 
 
 def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) -> RecallSettings:

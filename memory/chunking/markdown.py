@@ -140,8 +140,8 @@ class MarkdownChunker:
         start, end = section.start, section.end
         whole = text[start:end].strip()
         if whole and self._measure.length(whole) <= self._measure.size:
-            at = text.index(whole, start)
-            return [(at, at + len(whole))]
+            position = text.index(whole, start)
+            return [(position, position + len(whole))]
         spans = self._under_headings(text, section) or self._cut(text, start, end, self._room(0))
         return add_overlap(text, spans, self._measure)
 

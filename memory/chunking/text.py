@@ -38,9 +38,9 @@ def make_splitter(kind: type[MarkdownSplitter] | type[TextSplitter], measure: Ch
     counter = measure.counter
 
     def pieces(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
-        made = kind(capacity) if counter is None else kind.from_callback(counter.count, capacity)
-        found = made.chunk_indices(text[start:end])
-        return [(start + at, start + at + len(piece)) for at, piece in found if piece.strip()]
+        splitter = kind(capacity) if counter is None else kind.from_callback(counter.count, capacity)
+        found = splitter.chunk_indices(text[start:end])
+        return [(start + offset, start + offset + len(piece)) for offset, piece in found if piece.strip()]
 
     def cut(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
         spans: list[TextSpan] = []

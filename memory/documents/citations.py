@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.documents.document import Passage
-from memory.documents.sentence_splitter import split_sentences
 
 QUOTE_LIMIT = 400
 """Characters that a quote may have."""
@@ -71,10 +70,10 @@ def cite(
     term of the question is (None, or one that is missing: 1).
     """
     analyse = terms or plain_terms
-    wanted = {term: (weights or {}).get(term, 1.0) for term in analyse(question)}
+    term_weights = {term: (weights or {}).get(term, 1.0) for term in analyse(question)}
     citations = []
     for number, passage in enumerate(passages, start=1):
-        start, end, coverage = best_quote(passage.text, wanted, analyse, limit=limit)
+        start, end, coverage = best_quote(passage.text, term_weights, analyse, limit=limit)
         citations.append(
             Citation(
                 number=number,
@@ -93,56 +92,55 @@ def cite(
 
 
 def best_quote(
-    text: str, wanted: Mapping[str, float], terms: Callable[[str], Sequence[str]], *, limit: int = QUOTE_LIMIT
+    text: str, term_weights: Mapping[str, float], terms: Callable[[str], Sequence[str]], *, limit: int = QUOTE_LIMIT
 ) -> tuple[int, int, float]:
-    """Return (start, end, coverage) of what in *text* covers the *wanted* terms best in at most *limit*
-    characters.
+    """Return (start, end, coverage) of the quote of *text* that covers the terms of *term_weights* best.
 
-    One sentence, and its neighbours when they add to it. Equal ones: the first. Headings only when there is
-    nothing else; what is fenced as code counts less than prose.
+    It is one sentence, with its neighbours when they add to it, of at most *limit* characters. Of equal ones it is the
+    first. Headings are quoted only when there is nothing else; what is fenced as code counts less than prose.
     """
-    total = sum(wanted.values())
+    total = sum(term_weights.values())
     spans = [piece for span in split_sentences(text) for piece in _split_span(text, span, limit)]
     if not spans:
         return 0, 0, 0.0
     fences = [match.span() for match in _FENCED.finditer(text)]
     prose = [span for span in spans if not text.startswith("#", span[0])] or spans
-    held = [frozenset(terms(text[start:end])) & wanted.keys() for start, end in prose]
+    found_terms = [frozenset(terms(text[start:end])) & term_weights.keys() for start, end in prose]
     worth = [_CODE_WEIGHT if _overlaps_any(span, fences) else 1.0 for span in prose]
-    scores = [part * sum(wanted[term] for term in found) for part, found in zip(worth, held, strict=True)]
-    first = last = max(range(len(prose)), key=lambda place: (scores[place], -place))
-    covered = set(held[first])
-    while (place := _best_neighbour(prose, held, wanted, covered, first, last, limit)) is not None:
-        covered |= held[place]
-        first, last = min(first, place), max(last, place)
-    coverage = sum(wanted[term] for term in covered) / total if total else 0.0
+    scores = [part * sum(term_weights[term] for term in found) for part, found in zip(worth, found_terms, strict=True)]
+    first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
+    covered = set(found_terms[first])
+    while (index := _best_neighbour(prose, found_terms, term_weights, covered, first, last, limit)) is not None:
+        covered |= found_terms[index]
+        first, last = min(first, index), max(last, index)
+    coverage = sum(term_weights[term] for term in covered) / total if total else 0.0
     return prose[first][0], prose[last][1], coverage
 
 
 def _best_neighbour(
     spans: Sequence[tuple[int, int]],
-    held: Sequence[frozenset[str]],
-    wanted: Mapping[str, float],
+    found_terms: Sequence[frozenset[str]],
+    term_weights: Mapping[str, float],
     covered: set[str],
     first: int,
     last: int,
     limit: int,
 ) -> int | None:
-    """Return which span beside *first* to *last* is worth adding, if one is; of equal ones the later."""
-    worth = _MIN_QUOTE_GAIN * sum(wanted.values())
+    """Return the index of the span beside *first* to *last* that is worth adding; None for neither, ties: the later."""
+    worth = _MIN_QUOTE_GAIN * sum(term_weights.values())
     best, chosen = 0.0, None
-    for place in (last + 1, first - 1):
-        if not 0 <= place < len(spans):
+    for index in (last + 1, first - 1):
+        if not 0 <= index < len(spans):
             continue
-        length = spans[max(last, place)][1] - spans[min(first, place)][0]
-        gain = sum(wanted[term] for term in held[place] - covered)
+        length = spans[max(last, index)][1] - spans[min(first, index)][0]
+        gain = sum(term_weights[term] for term in found_terms[index] - covered)
         if length <= limit and gain >= worth and gain > best:
-            best, chosen = gain, place
+            best, chosen = gain, index
     return chosen
 
 
-def _overlaps_any(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
-    return any(span[0] < end and start < span[1] for start, end in others)
+def _overlaps_any(span: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in spans)
 
 
 def plain_terms(text: str) -> list[str]:
@@ -162,3 +160,61 @@ def _split_span(text: str, span: tuple[int, int], limit: int) -> list[tuple[int,
     if end > start:
         pieces.append((start, end))
     return pieces
+
+
+_SENTENCE_BREAK = re.compile(
+    r"""
+      (?P<stop> [.!?\u2026]+ ["'\u201d\u2019)\]]* (?=\s) )
+    | (?P<wide> [\u3002\uff01\uff1f]+ [\u300d\u300f\u201d\uff09]? )
+    | (?P<gap> \n [ \t]* \n )
+    | (?P<line> \n (?= [ \t]{0,8} (?: [-*+\u2022][ \t] | \d{1,3}[.)][ \t] | [#>|] ) ) )
+    | (?P<head> ^\# [^\n]* \n )
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+_ABBREVIATION_TEXT = (
+    "al approx bzw ca cf ch co corp dept dr eq eqs etc fig figs inc jr ltd mr mrs ms no nos pp prof sec sr "
+    "st vol vs apr aug dec feb jan jul jun mar nov oct sep sept a.m d.h e.g i.e p.m ph.d u.k u.s z.b"
+)
+_ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty.
+
+    Rules, not a model: a sentence ends at . ! ? … and their wide forms before a blank, at a blank line, and at a line
+    that begins a list item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a
+    small letter, ends nothing.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for match in _SENTENCE_BREAK.finditer(text):
+        if match["stop"] and not _ends_sentence(text, match):
+            continue
+        _add_span(spans, text, start, match.end())
+        start = match.end()
+    _add_span(spans, text, start, len(text))
+    return spans
+
+
+def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
+    if stop[0][0] != ".":
+        return True
+    following = text[stop.end() : stop.end() + 80].lstrip()
+    if following[:1].islower():
+        return False
+    before = _WORD_BEFORE.search(text, max(0, stop.start() - 40), stop.start())
+    if before is None or len(stop[0]) > 1:
+        return True
+    word = before[0]
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    return not (initial or word.lower() in _ABBREVIATIONS)
+
+
+def _add_span(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
+    piece = text[start:end]
+    kept = piece.strip()
+    if kept:
+        first = start + len(piece) - len(piece.lstrip())
+        spans.append((first, first + len(kept)))

@@ -7,22 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.documents.document_ids import document_mark
-from memory.documents.manifest import DocumentManifest, recover_manifest
-from memory.documents.manifest_component import attach_documents
+from memory.documents.manifest import DocumentManifest, attach_documents
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
-from vectorstore import LifecycleStore, UnsupportedError, VectorStore, lifecycle_of
+from vectorstore import LifecycleStore, UnsupportedError, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentCollection:
-    """What reading, writing and searching documents share. *lane* is the collection's store namespace."""
+    """Documents of one collection, for reading, writing and searching; *partition* is its store namespace."""
 
     memory: LongTermMemory
     namespace: str
     name: str
-    lane: str
+    partition: str
     manifest: DocumentManifest
 
     def lifecycle(self, operation: str) -> LifecycleStore:
@@ -34,18 +33,18 @@ class DocumentCollection:
         return store
 
     def removed_before(self, location: str) -> bool:
-        """Say whether what was read at *location* was removed and must not come back by itself."""
-        wanted = self.mark_of(location)
-        return wanted in self.memory.tombstones.which(self.lane, [wanted])
+        """Whether the document read at *location* was removed and must not come back by itself."""
+        mark = self.mark_of(location)
+        return mark in self.memory.tombstones.which(self.partition, [mark])
 
     def mark_of(self, location: str) -> str:
         """Return the mark of *location* among the tombstones."""
-        return document_mark(self.memory.tombstones.key, "location", self.lane, location)
+        return document_mark(self.memory.tombstones.key, "location", self.partition, location)
 
     def forgotten(self, memories: Sequence[Memory]) -> Names[str]:
         """Return the ids of those *memories* that were forgotten, by themselves or by their very words."""
         tombstones = self.memory.tombstones
-        found = tombstones.which(self.lane, [memory.id for memory in memories])
+        found = tombstones.which(self.partition, [memory.id for memory in memories])
         words = {memory.id for memory in memories if tombstones.words_at(self.namespace, memory.text) is not None}
         return found | words
 
@@ -53,18 +52,11 @@ class DocumentCollection:
 def open_collection(memory: LongTermMemory, name: str, namespace: str) -> DocumentCollection:
     """Return the collection called *name* of the user's *namespace*; a new one is empty.
 
-    Its records are in the memory's file, or, where the store has none, read back from its chunks.
+    Its records are in the memory's database; in the memory of the process they are read back from the chunks.
     """
-    lane = store_namespace(namespace, DOCUMENTS, name)
+    partition = store_namespace(namespace, DOCUMENTS, name)
     attach_documents(memory)
-    return DocumentCollection(memory, namespace, name, lane, _open_manifest(memory.store, lane))
-
-
-def _open_manifest(store: VectorStore, lane: str) -> DocumentManifest:
-    lasting = lifecycle_of(store)
-    database = None if lasting is None else lasting.database
-    if database is None:
-        return recover_manifest(store, lane)
-    from memory.documents.manifest import SqliteManifest
-
-    return SqliteManifest(database, lane)
+    manifest = DocumentManifest(memory.database, partition)
+    if memory.database.path is None:
+        manifest.recover(memory.store)
+    return DocumentCollection(memory, namespace, name, partition, manifest)

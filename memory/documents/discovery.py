@@ -51,16 +51,16 @@ class SkippedPath:
 def check_paths(paths: Paths) -> list[Path]:
     """Return the *paths* as given, all of which exist; else nothing is begun."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    checked = [_checked_path(given) for given in several]
+    checked = [_checked_path(path) for path in several]
     if not checked:
         raise ArgumentError("paths", [], "at least one file or folder is needed")
     return checked
 
 
-def _checked_path(given: object) -> Path:
-    name = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+def _checked_path(value: object) -> Path:
+    name = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
-        raise ArgumentError("paths", given, "a path of a file or folder is needed")
+        raise ArgumentError("paths", value, "a path of a file or folder is needed")
     path = Path(name)
     try:
         path.stat()
@@ -128,14 +128,14 @@ def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | Ski
                 folders.append(path)
             else:
                 items.append(_classify_file(path, name, root, loaders))
-    there = {item.location for item in items if isinstance(item, DocumentFile)}
+    found_files = {item.location for item in items if isinstance(item, DocumentFile)}
     for path, name in links:
-        items.extend(_classify_link(path, name, root, loaders, there))
+        items.extend(_classify_link(path, name, root, loaders, found_files))
     return sorted(items, key=lambda item: item.name)
 
 
 def _classify_link(
-    path: Path, name: str, root: Path, loaders: LoaderRegistry, there: set[Path]
+    path: Path, name: str, root: Path, loaders: LoaderRegistry, found_files: set[Path]
 ) -> list[DocumentFile | SkippedPath]:
     try:
         real = path.resolve(strict=True)
@@ -145,9 +145,9 @@ def _classify_link(
         return [SkippedPath(name, "a link that leaves the folder")]
     if real.is_dir():
         return [SkippedPath(name, "a link to a folder")]
-    if real in there:
+    if real in found_files:
         return [SkippedPath(name, "a link to a file that is read itself")]
-    there.add(real)
+    found_files.add(real)
     return [_classify_file(real, name, root, loaders)]
 
 

@@ -29,7 +29,7 @@ class EmbeddedPlan:
 def plan_draft(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
     """Return the writes that *draft* needs as things stand."""
     ids = [memory.id for memory in draft.memories]
-    entries = collection.memory.store.get(ids, namespace=collection.lane)
+    entries = collection.memory.store.get(ids, namespace=collection.partition)
     existing = {entry.id: entry for entry in entries if entry is not None}
     return plan_document(draft, existing, () if again else collection.forgotten(draft.memories))
 
@@ -58,11 +58,13 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
     with store.transaction():
         if collection.manifest.get(record.source) != record:
             return None
-        memory.embedding.forget([one.text for one in store.get(record.chunks, namespace=collection.lane) if one])
+        memory.embedding.forget(
+            [entry.text for entry in store.get(record.chunks, namespace=collection.partition) if entry]
+        )
         erased = _erase_chunks(collection, record.chunks)
         if ban:
             memory.tombstones.add(
-                collection.lane, [collection.mark_of(record.location)], to_aware(memory.clock(), memory.zone)
+                collection.partition, [collection.mark_of(record.location)], to_aware(memory.clock(), memory.zone)
             )
         collection.manifest.remove(record.source)
     return erased
@@ -79,7 +81,7 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
     late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
     filled = {entry.id: vector for entry, vector in late if vector is not None}
     erased = _store_chunks(collection, plan, planned_entries(plan, vectors, reasons), filled)
-    collection.memory.tombstones.lift(collection.lane, [collection.mark_of(record.location)])
+    collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
     pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))
     return IngestLine(
@@ -105,14 +107,14 @@ def _store_chunks(
     collection: DocumentCollection, plan: DocumentPlan, entries: Sequence[Entry], filled: Mapping[str, Vector]
 ) -> int:
     """Write a plan's chunks; return how many were erased. A revision that is not the plan's conflicts."""
-    store, lane = collection.lifecycle("ingest"), collection.lane
+    store, partition = collection.lifecycle("ingest"), collection.partition
     if entries:
         expect = _revisions_of(plan.expect, {entry.id for entry in entries})
-        store.upsert(entries, namespace=lane, expect=expect)
+        store.upsert(entries, namespace=partition, expect=expect)
     if filled:  # before the patches, which give another revision
-        store.put_vectors(filled, namespace=lane, expect=_revisions_of(plan.expect, filled))
+        store.put_vectors(filled, namespace=partition, expect=_revisions_of(plan.expect, filled))
     if plan.patched:
-        store.patch(plan.patched, namespace=lane, expect=_revisions_of(plan.expect, plan.patched))
+        store.patch(plan.patched, namespace=partition, expect=_revisions_of(plan.expect, plan.patched))
     return _erase_chunks(collection, plan.gone)
 
 
@@ -120,9 +122,9 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     """Erase chunks, and what recall derived of them; return how many there were."""
     if not ids:
         return 0
-    count = collection.lifecycle("erase").erase(ids, namespace=collection.lane).removed
+    count = collection.lifecycle("erase").erase(ids, namespace=collection.partition).removed
     if collection.memory.index_cache is not None:
-        collection.memory.index_cache.erase_removed([collection.lane])
+        collection.memory.index_cache.erase_removed([collection.partition])
     return count
 
 
@@ -136,4 +138,4 @@ def _ingest_action(plan: DocumentPlan) -> IngestAction:
 
 
 def _revisions_of(revisions: Mapping[str, int], ids: Container[str]) -> dict[str, int]:
-    return {one: revision for one, revision in revisions.items() if one in ids}
+    return {id: revision for id, revision in revisions.items() if id in ids}

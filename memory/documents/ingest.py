@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -16,13 +16,13 @@ from memory.chunking.protocol import Chunker
 from memory.documents.collection import DocumentCollection
 from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
 from memory.documents.document import Document, content_hash
-from memory.documents.document_ids import chunk_ids, document_mark, is_file_gone, resolve_source
+from memory.documents.document_ids import chunk_ids, document_mark
 from memory.documents.document_writer import EmbeddedPlan, erase_document, plan_draft, write_plans
 from memory.documents.ingest_plan import DocumentDraft, chunk_memories
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, read_file
 from memory.documents.loaders.registry import LoaderRegistry
-from memory.documents.manifest import DocumentRecord
+from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.errors import LoadError
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
@@ -43,7 +43,7 @@ class DocumentPreparer:
     _claimed: dict[str, str] = field(default_factory=dict)
 
     def prepare(self, found: DocumentFile) -> DocumentDraft | IngestLine:
-        """Return what the file at *found* should be kept as, or the line that says why nothing is done."""
+        """Return the draft of the file at *found*, or the line that says why nothing is done."""
         source, before = resolve_source(found, self.collection.manifest, self._claimed)
         location = str(found.location)
         self._claimed[source] = location
@@ -78,7 +78,7 @@ class DocumentPreparer:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
-        ids = chunk_ids(self._key, self.collection.lane, document.source, (chunk.text for chunk in chunks))
+        ids = chunk_ids(self._key, self.collection.partition, document.source, (chunk.text for chunk in chunks))
         now = to_aware(memory.clock(), memory.zone)
         rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
         passages = chunk_memories(document, chunks, ids, recorded_at=now)
@@ -166,14 +166,14 @@ class Ingester:
         chunks = 0
         for item in items:
             if isinstance(item, SkippedPath):
-                made: DocumentDraft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
+                prepared: DocumentDraft | IngestLine = IngestLine(item.name, IngestAction.SKIPPED, item.reason)
             else:
-                made = await asyncio.to_thread(preparer.prepare, item)
-            if isinstance(made, DocumentDraft) and isinstance(item, DocumentFile):
-                wave.append((item, made))
-                chunks += len(made.memories)
-            elif isinstance(made, IngestLine):
-                wave.append(made)
+                prepared = await asyncio.to_thread(preparer.prepare, item)
+            if isinstance(prepared, DocumentDraft) and isinstance(item, DocumentFile):
+                wave.append((item, prepared))
+                chunks += len(prepared.memories)
+            elif isinstance(prepared, IngestLine):
+                wave.append(prepared)
             if chunks >= _BATCH_CHUNKS or len(wave) >= _BATCH_FILES:
                 run.add(await self._settle(preparer, wave))
                 wave, chunks = [], 0
@@ -186,33 +186,33 @@ class Ingester:
     ) -> list[IngestLine]:
         """Embed and write the drafts of *wave* together; return a line for each of its items, in order."""
         lines: list[IngestLine | None] = [item if isinstance(item, IngestLine) else None for item in wave]
-        todo = {place: item for place, item in enumerate(wave) if not isinstance(item, IngestLine)}
+        todo = {index: item for index, item in enumerate(wave) if not isinstance(item, IngestLine)}
         for _ in range(_ATTEMPTS):
             if not todo:
                 break
             written = await self._write([draft for _, draft in todo.values()], again=preparer.again)
-            for (place, (found, _)), line in zip(list(todo.items()), written, strict=True):
+            for (index, (found, _)), line in zip(list(todo.items()), written, strict=True):
                 if line is not None:
-                    lines[place] = line
-                    del todo[place]
+                    lines[index] = line
+                    del todo[index]
                     continue
-                made = await asyncio.to_thread(preparer.prepare, found)  # written by somebody else: look again
-                if isinstance(made, IngestLine):
-                    lines[place] = made
-                    del todo[place]
+                prepared = await asyncio.to_thread(preparer.prepare, found)  # written by somebody else: look again
+                if isinstance(prepared, IngestLine):
+                    lines[index] = prepared
+                    del todo[index]
                 else:
-                    todo[place] = (found, made)
-        for place, (_, draft) in todo.items():
+                    todo[index] = (found, prepared)
+        for index, (_, draft) in todo.items():
             reason = "another process keeps writing it; ingest it again"
-            lines[place] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
+            lines[index] = IngestLine(draft.record.source, IngestAction.FAILED, reason)
         return [line for line in lines if line is not None]
 
     async def _write(self, drafts: Sequence[DocumentDraft], *, again: bool) -> list[IngestLine | None]:
         plans = await asyncio.to_thread(lambda: [plan_draft(self._collection, draft, again=again) for draft in drafts])
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
         embedded = await self._collection.memory.embedding.vectors(texts)
-        places = {text: place for place, text in enumerate(texts)}
-        works = [EmbeddedPlan(plan, embedded.part([places[text] for text in plan.texts])) for plan in plans]
+        positions = {text: index for index, text in enumerate(texts)}
+        works = [EmbeddedPlan(plan, embedded.part([positions[text] for text in plan.texts])) for plan in plans]
         return await asyncio.to_thread(write_plans, self._collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
@@ -231,7 +231,7 @@ class Ingester:
 
 
 class _IngestRun:
-    """The lines so far, told to the caller as they come."""
+    """Lines of an ingest so far; each is reported to the caller as it comes."""
 
     def __init__(self, total: int, on_progress: OnIngestProgress | None) -> None:
         self.lines: list[IngestLine] = []
@@ -245,3 +245,46 @@ class _IngestRun:
             self._done += counted
             if self._on_progress is not None:
                 self._on_progress(IngestProgress(self._done, self._total, line))
+
+
+def resolve_source(
+    found: DocumentFile, manifest: DocumentManifest, claimed: Mapping[str, str]
+) -> tuple[str, DocumentRecord | None]:
+    """Return the source of the document at *found*, and its record if it has one.
+
+    A source is the path below the ingested folder. If another file has that name already, parent folders are put
+    before it until it is unique; a file that was moved takes over the name of the one that is gone.
+
+    *claimed* maps names given in this run to their locations; they are not given twice.
+    """
+    location = str(found.location)
+    record = manifest.at(location)
+    if record is not None:
+        return record.source, record
+    for name in _candidate_names(found):
+        if claimed.get(name, location) != location:
+            continue
+        record = manifest.get(name)
+        if record is None or not record.location or is_file_gone(record.location):
+            return name, record
+    return location, manifest.get(location)
+
+
+def is_file_gone(location: str) -> bool:
+    """Whether the file that was read at *location* certainly does not exist any more."""
+    try:
+        Path(location).lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:  # it cannot be told: a folder that may not be entered, a disk that fails
+        return False
+    return False
+
+
+def _candidate_names(found: DocumentFile) -> Iterator[str]:
+    name = found.name
+    yield name
+    for folder in (found.root, *found.root.parents):
+        if folder.name:
+            name = f"{folder.name}/{name}"
+            yield name

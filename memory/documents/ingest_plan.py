@@ -63,7 +63,7 @@ def chunk_memories(
     document: Document, chunks: Sequence[Chunk], ids: Sequence[str], *, recorded_at: datetime
 ) -> tuple[Memory, ...]:
     """Return a memory for each of *chunks*, whose offsets count from the document's body."""
-    return tuple(_chunk_memory(document, chunk, one, recorded_at) for chunk, one in zip(chunks, ids, strict=True))
+    return tuple(_chunk_memory(document, chunk, id, recorded_at) for chunk, id in zip(chunks, ids, strict=True))
 
 
 def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten: Collection[str]) -> DocumentPlan:
@@ -80,12 +80,12 @@ def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten
             continue
         if entry.text != memory.text:
             continue  # somebody corrected it, and the document has not changed there
-        wanted = _renew_entry(memory, entry)
-        if wanted.context != entry.context:
-            rewritten.append(wanted)
-        elif dict(wanted.metadata) != dict(entry.metadata):
-            patched[entry.id] = wanted.metadata
-        if entry.vector is None and entry.no_vector is None and wanted.context == entry.context:
+        renewed = _renew_entry(memory, entry)
+        if renewed.context != entry.context:
+            rewritten.append(renewed)
+        elif dict(renewed.metadata) != dict(entry.metadata):
+            patched[entry.id] = renewed.metadata
+        if entry.vector is None and entry.no_vector is None and renewed.context == entry.context:
             vectorless.append(entry)
     kept = {memory.id for memory in draft.memories}
     before = draft.before.chunks if draft.before is not None else ()
@@ -95,7 +95,7 @@ def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten
         vectorless=tuple(vectorless),
         rewritten=tuple(rewritten),
         patched=patched,
-        gone=tuple(one for one in before if one not in kept),
+        gone=tuple(id for id in before if id not in kept),
         forgotten=sum(memory.id in forgotten and memory.id not in existing for memory in draft.memories),
         expect={memory.id: existing[memory.id].revision if memory.id in existing else 0 for memory in draft.memories},
     )

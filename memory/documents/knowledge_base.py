@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memory.chunking.markdown import MarkdownChunker
@@ -19,20 +19,21 @@ from memory.chunking.protocol import Chunker
 from memory.chunking.text import TextChunker
 from memory.codec import from_entry
 from memory.documents.citations import Citation, cite
-from memory.documents.collection import open_collection
+from memory.documents.collection import DocumentCollection, open_collection
 from memory.documents.discovery import Paths
-from memory.documents.document import Passage, Passages
+from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
 from memory.documents.ingest import Ingester
 from memory.documents.ingest_report import IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, Loader
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
-from memory.documents.passage_retrieval import retrieve_passages
 from memory.errors import ArgumentError, translating
 from memory.long_term import LongTermMemory
-from memory.validation import checked_label
-from vectorstore import Filter, idf, lifecycle_of
+from memory.partitions import DOCUMENTS
+from memory.validation import checked_int, checked_label
+from vectorstore import Filter, lifecycle_of
+from vectorstore.internals import idf
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,18 +125,24 @@ class KnowledgeBase:
 
         *neighbours*: how many chunks before and after each to give with it. The rest is as for ``recall``.
         """
-        return await retrieve_passages(
-            self._collection,
+        checked_int(neighbours, "neighbours")
+        found = await self._collection.memory.recall(
             question,
             k,
-            neighbours=neighbours,
+            namespace=self._collection.namespace,
             where=where,
             tags=tags,
             as_of=as_of,
             token_budget=token_budget,
             counter=counter,
             explain=explain,
+            partitions=(DOCUMENTS,),
+            collections=(self._collection.name,),
         )
+        passages = passages_of(found)
+        if neighbours and passages:
+            passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
+        return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes)
 
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""
@@ -145,14 +152,14 @@ class KnowledgeBase:
         return [self._info(record) for record in self._collection.manifest.all()]
 
     def _info(self, record: DocumentRecord) -> DocumentInfo:
-        entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.lane)
-        there = [entry for entry in entries if entry is not None]
-        source = from_entry(there[0]).source if there else None
+        entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.partition)
+        stored = [entry for entry in entries if entry is not None]
+        source = from_entry(stored[0]).source if stored else None
         return DocumentInfo(
             source=record.source,
             title=source.title or "" if source is not None else "",
             location=record.location,
-            chunks=len(there),
+            chunks=len(stored),
             modified=record.modified,
             ingested=record.ingested,
         )
@@ -167,19 +174,66 @@ class KnowledgeBase:
                 return erased
 
     def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
-        store, lane = lifecycle_of(self._collection.memory.store), self._collection.lane
+        store, partition = lifecycle_of(self._collection.memory.store), self._collection.partition
         if store is None:
             return cite(question, passages)
         analyzer = store.analyzer
         terms = list(dict.fromkeys(analyzer.terms(question)))
-        with store.view([lane]) as view:
-            count, frequencies = view.count(namespace=lane), view.df(terms, namespace=lane)
+        with store.view([partition]) as view:
+            count, frequencies = view.count(namespace=partition), view.df(terms, namespace=partition)
         weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
         return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 
-def _chunker_by_media_type(given: Chunker | None) -> Callable[[str], Chunker]:
-    if given is not None:
-        return lambda media_type: given
+def _chunker_by_media_type(chunker: Chunker | None) -> Callable[[str], Chunker]:
+    if chunker is not None:
+        return lambda media_type: chunker
     markdown, text = MarkdownChunker(), TextChunker()
     return lambda media_type: markdown if media_type == "text/markdown" else text
+
+
+def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage], count: int) -> tuple[Passage, ...]:
+    widened = []
+    for passage in passages:
+        record = collection.manifest.get(passage.document)
+        if record is None or passage.id not in record.chunks:  # replaced since it was found
+            widened.append(passage)
+            continue
+        index = record.chunks.index(passage.id)
+        before = _load_passages(collection, record.chunks[max(0, index - count) : index])
+        after = _load_passages(collection, record.chunks[index + 1 : index + 1 + count])
+        widened.append(
+            replace(
+                passage,
+                before=_join_passages(before, until=passage.start) if before else "",
+                after=_join_passages(after, since=passage.end) if after else "",
+            )
+        )
+    return tuple(widened)
+
+
+def _load_passages(collection: DocumentCollection, ids: Sequence[str]) -> list[Passage]:
+    entries = collection.memory.store.get(ids, namespace=collection.partition)
+    loaded = [passage_of(from_entry(entry)) for entry in entries if entry is not None]
+    return [passage for passage in loaded if passage is not None]
+
+
+def _join_passages(pieces: Sequence[Passage], *, since: int | None = None, until: int | None = None) -> str:
+    """Return the text of *pieces*, in order, from *since* or up to *until*, with what overlaps only once.
+
+    Between two chunks the document has only blanks: one is given as a space, more as an empty line.
+    """
+    text = ""
+    reached = pieces[0].start if since is None else since
+    for piece in pieces:
+        text += _gap_text(reached, piece.start) + piece.text[max(0, reached - piece.start) :]
+        reached = max(reached, piece.end)
+    if until is None:
+        return text
+    return text[: len(text) - (reached - until)] if reached > until else text + _gap_text(reached, until)
+
+
+def _gap_text(start: int, end: int) -> str:
+    if start >= end:
+        return ""
+    return " " if end - start == 1 else "\n\n"

@@ -1,7 +1,7 @@
-"""The manifest of a collection: a record of each document and its chunks, in memory or in the memory's file.
+"""The manifest of a collection: a record of each document and its chunks; and its part in forgetting and exporting.
 
 A record names a document's chunks in order, so that an ingest can tell what changed; it holds no word of them. Titles
-and texts are in the chunks alone, where forgetting reaches them. In the file it is a component of the store's database:
+and texts are in the chunks alone, where forgetting reaches them. It is a component of the memory's database:
 
 documents    collection, source, where it was read, keyed hash of its bytes, recipe, chunk ids, checksum
 """
@@ -9,16 +9,21 @@ documents    collection, source, where it was read, keyed hash of its bytes, rec
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from memory.codec import from_entry
+from memory.documents.document_ids import document_mark
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
+from memory.tables.erasers import ErasedItems
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, DamageError, Database, Finding, VectorStore
+from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
+from vectorstore import Connection, DamageError, Database, Finding, TableComponent, VectorStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,92 +44,14 @@ class DocumentRecord:
     ingested: datetime | None = None
 
 
-class DocumentManifest(Protocol):
-    """The records of one collection. Writes inside the store's transaction are part of it."""
-
-    def get(self, source: str) -> DocumentRecord | None:
-        """Return the document called *source*."""
-        ...
-
-    def at(self, location: str) -> DocumentRecord | None:
-        """Return the document that was read at *location*."""
-        ...
-
-    def all(self) -> list[DocumentRecord]:
-        """Return every document, in order of source."""
-        ...
-
-    def put(self, record: DocumentRecord) -> None:
-        """Write a document's record, in the place of one of the same source."""
-        ...
-
-    def remove(self, source: str) -> bool:
-        """Take a document out; say whether it was there."""
-        ...
-
-
-class InMemoryManifest:
-    """A manifest that lives as long as the object, for stores that keep nothing either. Thread safe."""
-
-    def __init__(self, records: Iterable[DocumentRecord] = ()) -> None:
-        self._records = {record.source: record for record in records}
-        self._lock = threading.Lock()
-
-    def get(self, source: str) -> DocumentRecord | None:
-        """As ``Manifest.get``."""
-        with self._lock:
-            return self._records.get(source)
-
-    def at(self, location: str) -> DocumentRecord | None:
-        """As ``Manifest.at``."""
-        with self._lock:
-            return next((record for record in self._records.values() if record.location == location), None)
-
-    def all(self) -> list[DocumentRecord]:
-        """As ``Manifest.all``."""
-        with self._lock:
-            return [record for _, record in sorted(self._records.items())]
-
-    def put(self, record: DocumentRecord) -> None:
-        """As ``Manifest.put``."""
-        with self._lock:
-            self._records[record.source] = record
-
-    def remove(self, source: str) -> bool:
-        """As ``Manifest.remove``."""
-        with self._lock:
-            return self._records.pop(source, None) is not None
-
-
-def recover_manifest(store: VectorStore, store_namespace: str) -> InMemoryManifest:
-    """Return a manifest read back from the chunks of a store that keeps none.
-
-    Where the documents came from and what they were made from is not known any more; an ingest finds that out
-    again by reading them, and embeds nothing that is already there.
-    """
-    places: dict[str, list[tuple[int, str]]] = {}
-    for entry in store.scan(namespace=store_namespace):
-        source = from_entry(entry).source
-        if source is not None and source.document is not None:
-            places.setdefault(source.document, []).append((source.start or 0, entry.id))
-    return InMemoryManifest(
-        DocumentRecord(document, "", "", "", tuple(one for _, one in sorted(chunks)))
-        for document, chunks in places.items()
-    )
-
-
 _COLUMNS: Final = "source, location, digest, recipe, chunks, modified, ingested"
 
 
-class ManifestTables:
-    """The tables of all collections as a component of a database."""
+class ManifestTables(TableComponent):
+    """The records of all collections as a component of a database."""
 
-    name = "documents"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """What has been done to the tables, in order."""
-        return (m001_documents,)
+    def __init__(self) -> None:
+        super().__init__("documents", (m001_documents,), ("documents",))
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare every record with its checksum."""
@@ -133,9 +60,6 @@ class ManifestTables:
             for row in connection.execute(f"SELECT collection, {_COLUMNS}, checksum FROM documents")
             if _checksum(row[:-1]) != row[-1]
         ]
-
-    def rebuild(self, connection: Connection) -> None:
-        """Nothing here is derived."""
 
     def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every record that is what was written."""
@@ -148,7 +72,7 @@ class ManifestTables:
 
 
 def m001_documents(connection: Connection) -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     for statement in (
         """
         CREATE TABLE documents (
@@ -170,8 +94,11 @@ def m001_documents(connection: Connection) -> None:
         connection.execute(statement)
 
 
-class SqliteManifest:
-    """``DocumentManifest`` of one collection (its store namespace) in a database's file."""
+class DocumentManifest:
+    """Records of one collection (its store namespace), in a table of *database*.
+
+    Writes inside the store's transaction are part of it.
+    """
 
     def __init__(self, database: Database, collection: str) -> None:
         self._database = database
@@ -179,19 +106,19 @@ class SqliteManifest:
         database.attach(ManifestTables())
 
     def get(self, source: str) -> DocumentRecord | None:
-        """As ``Manifest.get``."""
+        """Return the document called *source*."""
         return next(iter(self._select("AND source = ?", source)), None)
 
     def at(self, location: str) -> DocumentRecord | None:
-        """As ``Manifest.at``."""
+        """Return the document that was read at *location*."""
         return next(iter(self._select("AND location = ? ORDER BY source", location)), None)
 
     def all(self) -> list[DocumentRecord]:
-        """As ``Manifest.all``."""
+        """Return every document, in order of source."""
         return self._select("ORDER BY source")
 
     def put(self, record: DocumentRecord) -> None:
-        """As ``Manifest.put``."""
+        """Write a document's record, in the place of an earlier one of the same source."""
         row = (
             self._collection,
             record.source,
@@ -209,10 +136,27 @@ class SqliteManifest:
             _insert_record(connection, (*row, _checksum(row)))
 
     def remove(self, source: str) -> bool:
-        """As ``Manifest.remove``."""
+        """Remove a document; return whether there was one."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, source))
             return bool(connection.changes())
+
+    def recover(self, store: VectorStore) -> None:
+        """Read the records back from the chunks in *store*, where there are none: of a store loaded without its tables.
+
+        Where the documents came from and what they were made from is not known any more; an ingest finds that out
+        again by reading them, and embeds nothing that is already stored.
+        """
+        with self._database.write():
+            if self.all():
+                return
+            positions: dict[str, list[tuple[int, str]]] = {}
+            for entry in store.scan(namespace=self._collection):
+                source = from_entry(entry).source
+                if source is not None and source.document is not None:
+                    positions.setdefault(source.document, []).append((source.start or 0, entry.id))
+            for document, chunks in positions.items():
+                self.put(DocumentRecord(document, "", "", "", tuple(id for _, id in sorted(chunks))))
 
     def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
         sql = f"SELECT {_COLUMNS}, checksum FROM documents WHERE collection = ? {rest}"
@@ -225,7 +169,7 @@ def collections_with_documents(database: Database) -> list[str]:
     with database.read() as connection:
         if connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is None:
             return []
-        return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT collection FROM documents"))
+        return sorted(partition for (partition,) in connection.execute("SELECT DISTINCT collection FROM documents"))
 
 
 def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
@@ -253,3 +197,135 @@ def _parse_record(collection: str, row: tuple[Any, ...]) -> DocumentRecord:
 def _checksum(row: Sequence[str | None]) -> int:
     parts = json.dumps(list(row), ensure_ascii=True).encode("ascii")
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "little", signed=True)
+
+
+_TEXT_FIELDS: Final = ("location", "digest", "recipe")
+_TIME_FIELDS: Final = ("modified", "ingested")
+_FIELDS: Final = ("type", "collection", "source", *_TEXT_FIELDS, "chunks", *_TIME_FIELDS)
+
+
+def attach_documents(memory: LongTermMemory) -> None:
+    """Let *memory* forget and export the lists of its documents; again is harmless."""
+    if any(eraser.name == ManifestEraser.name for eraser in memory.erasers):
+        return
+    part = ManifestEraser(memory, memory.database)
+    memory.erasers.append(part)
+    memory.carried.append(part)
+
+
+class ManifestEraser:
+    """Manifests as ``RestorableEraser`` and ``ExportedPart``: a record goes with the last passage of its document."""
+
+    name = "documents"
+    line = "document"
+
+    def __init__(self, memory: LongTermMemory, database: Database) -> None:
+        self._memory = memory
+        self._database = database
+
+    def erase(self, gone: ErasedItems) -> int:
+        """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
+        removed = 0
+        for partition, manifest, record in self._emptied(gone):
+            manifest.remove(record.source)
+            if not gone.everything:
+                self._memory.tombstones.add(partition, [self._mark(partition, record)], gone.at)
+            removed += 1
+        return removed
+
+    def put_away(self, gone: ErasedItems) -> str | None:
+        """As ``RestorableEraser.put_away``; asked before the passages go, so it is their ids that count."""
+        ids = {partition: set(ids) for partition, ids in gone.entries.items()}
+        kept = [
+            {**_record_fields(record), "collection": parse_store_namespace(partition)[2]}
+            for partition, manifest in self._manifests(gone.namespace)
+            for record in manifest.all()
+            if record.chunks
+            and set(self._stored_chunks(partition, record)) <= ids.get(partition, set())
+            and set(record.chunks) & ids.get(partition, set())
+        ]
+        return json.dumps(kept, ensure_ascii=False) if kept else None
+
+    def put_back(self, namespace: str, kept: str) -> None:
+        """As ``RestorableEraser.put_back``."""
+        for fields in json.loads(kept):
+            partition, record = self._read(namespace, fields)
+            DocumentManifest(self._database, partition).put(record)
+            self._memory.tombstones.lift(partition, [self._mark(partition, record)])
+
+    def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
+        """As ``ExportedPart.lines``: by collection and source."""
+        for partition, manifest in self._manifests(namespace):
+            for record in manifest.all():
+                yield {"collection": parse_store_namespace(partition)[2], **_record_fields(record)}
+
+    def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
+        """As ``ExportedPart.named``: by collection and source."""
+        partition, record = self._read(namespace, fields)
+        return partition, record.source
+
+    def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
+        """As ``ExportedPart.take``; a document that is here already stays as it is."""
+        partition, record = self._read(namespace, fields)
+        manifest = DocumentManifest(self._database, partition)
+        if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
+            return False
+        if self._memory.tombstones.which(partition, [self._mark(partition, record)]):
+            return False
+        if write:
+            manifest.put(record)
+        return True
+
+    def _manifests(self, namespace: str) -> Iterator[tuple[str, DocumentManifest]]:
+        for partition in collections_with_documents(self._database):
+            if parse_store_namespace(partition)[0] == namespace:
+                yield partition, DocumentManifest(self._database, partition)
+
+    def _emptied(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
+        return [
+            (partition, manifest, record)
+            for partition, manifest in self._manifests(gone.namespace)
+            if gone.everything or partition in gone.entries
+            for record in manifest.all()
+            if gone.everything
+            or (self._loses_chunks(record, partition, gone) and not self._stored_chunks(partition, record))
+        ]
+
+    def _loses_chunks(self, record: DocumentRecord, partition: str, gone: ErasedItems) -> bool:
+        return not set(record.chunks).isdisjoint(gone.entries[partition])
+
+    def _stored_chunks(self, partition: str, record: DocumentRecord) -> list[str]:
+        entries = self._memory.store.get(record.chunks, namespace=partition)
+        return [entry.id for entry in entries if entry is not None]
+
+    def _mark(self, partition: str, record: DocumentRecord) -> str:
+        return document_mark(self._memory.tombstones.key, "location", partition, record.location)
+
+    def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, DocumentRecord]:
+        check_known_fields(fields, _FIELDS)
+        partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
+        chunks = fields.get("chunks")
+        if not isinstance(chunks, list):
+            raise ArgumentError("item.chunks", chunks, "a list of ids is needed")
+        values: dict[str, Any] = {key: checked_text(fields.get(key, ""), f"item.{key}") for key in _TEXT_FIELDS}
+        values |= {key: _parse_moment(fields.get(key), f"item.{key}") for key in _TIME_FIELDS}
+        source = checked_label(fields.get("source"), "item.source")
+        return partition, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
+
+
+def _record_fields(record: DocumentRecord) -> dict[str, Any]:
+    found: dict[str, Any] = {"source": record.source, **{key: getattr(record, key) for key in _TEXT_FIELDS}}
+    found["chunks"] = list(record.chunks)
+    return found | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}
+
+
+def _parse_moment(value: Any, argument: str) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(checked_text(value, argument))
+    except ValueError as error:
+        raise ArgumentError(argument, value, "a time in ISO 8601 is needed") from error
+    if moment.tzinfo is None:
+        raise ArgumentError(argument, value, "a time with its offset from UTC is needed")
+    return moment

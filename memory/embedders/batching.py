@@ -63,12 +63,12 @@ def truncate_text(text: str, limit: int | None, measure: Callable[[str], int]) -
 
 
 def distinct_texts(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]]]:
-    """Return each text that is not blank once, in order, and at which places of *texts* it stands."""
-    places: dict[str, list[int]] = {}
+    """Return each text that is not blank once, in order, and its positions in *texts*."""
+    positions: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
         if not is_blank(text):
-            places.setdefault(text, []).append(position)
-    return list(places), places
+            positions.setdefault(text, []).append(position)
+    return list(positions), positions
 
 
 def check_positive_number(name: str, value: object, *, unset: bool = False) -> None:
@@ -99,12 +99,12 @@ async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int
     waiting = iter(enumerate(calls))
 
     async def work() -> None:
-        for place, call in waiting:
-            answers[place] = await call()
+        for index, call in waiting:
+            answers[index] = await call()
 
     if len(calls) == 1 or limit == 1:  # nothing to do at once; no task is needed
         await work()
-        return [answers[place] for place in range(len(calls))]
+        return [answers[index] for index in range(len(calls))]
     failed: BaseException | None = None
     try:
         async with asyncio.TaskGroup() as group:
@@ -114,4 +114,4 @@ async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int
         failed = several.exceptions[0]
     if failed is not None:
         raise failed
-    return [answers[place] for place in range(len(calls))]
+    return [answers[index] for index in range(len(calls))]

@@ -43,10 +43,10 @@ class FallbackEmbedder:
         if not others:
             raise ArgumentError("others", others, "an embedder to fall back on is needed")
         checked_embedder(first, "first")
-        for place, other in enumerate(others):
-            if checked_embedder(other, f"others[{place}]").fingerprint != first.fingerprint:
+        for index, other in enumerate(others):
+            if checked_embedder(other, f"others[{index}]").fingerprint != first.fingerprint:
                 raise ArgumentError(
-                    f"others[{place}]",
+                    f"others[{index}]",
                     other.fingerprint,
                     f"an embedder of the same space, {first.fingerprint}, is needed (give two names of one model the "
                     "same fingerprint=)",
@@ -57,64 +57,64 @@ class FallbackEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """The one that all have."""
+        """The fingerprint that all have."""
         return self._members[0].fingerprint
 
     @property
     def dimension(self) -> int:
         """Length of the vectors; 0 until one of them knows."""
-        return next((one.dimension for one in self._members if one.dimension), 0)
+        return next((member.dimension for member in self._members if member.dimension), 0)
 
     @property
     def remote(self) -> bool:
         """Whether one of them is somewhere else, or does not say."""
-        return any(is_remote(one) for one in self._members)
+        return any(is_remote(member) for member in self._members)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; raises the last error when all fail."""
         check_embedder_input(texts, kind)
-        return await self._first_of(lambda one: one.embed(texts, kind))
+        return await self._first_answer(lambda member: member.embed(texts, kind))
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``."""
         check_embedder_input(texts, kind)
-        return await self._first_of(lambda one: embed_detailed(one, texts, kind))
+        return await self._first_answer(lambda member: embed_detailed(member, texts, kind))
 
     async def probe(self) -> NDArray[np.float32]:
-        """Return the probes of the one that answers now."""
-        return await self._first_of(probe_embedder)
+        """Return the probes of the embedder that answers now."""
+        return await self._first_answer(probe_embedder)
 
     def forget(self, texts: Sequence[str]) -> int:
         """Remove what any of them keeps of *texts*; return how many vectors. In a thread."""
-        return sum(forget_texts(one, texts) for one in self._members)
+        return sum(forget_texts(member, texts) for member in self._members)
 
-    async def _first_of(self, ask: Callable[[Embedder], Awaitable[T]]) -> T:
-        for place, member in enumerate(self._members):
+    async def _first_answer(self, ask: Callable[[Embedder], Awaitable[T]]) -> T:
+        for index, member in enumerate(self._members):
             try:
-                await self._check(place, member)
+                await self._check(index, member)
                 return await ask(member)
             except ArgumentError:
                 raise
             except Exception as error:
-                if place == len(self._members) - 1:
+                if index == len(self._members) - 1:
                     raise
                 _log.warning(
-                    "embedder %d of %d failed (%s), asking the next", place + 1, len(self._members), _error_type(error)
+                    "embedder %d of %d failed (%s), asking the next", index + 1, len(self._members), _error_type(error)
                 )
         raise AssertionError("unreachable")
 
-    async def _check(self, place: int, member: Embedder) -> None:
-        if place in self._trusted:
+    async def _check(self, index: int, member: Embedder) -> None:
+        if index in self._trusted:
             return
         found = await probe_embedder(member)
         if self._known is None:
             self._known = found
         elif not is_same_model(self._known, found):
             raise EmbedderError(
-                f"embedder {place + 1} of {self.fingerprint} is another model than the one that answered first "
+                f"embedder {index + 1} of {self.fingerprint} is another model than the one that answered first "
                 f"(nearness {probe_similarity(self._known, found):.2f})"
             )
-        self._trusted.add(place)
+        self._trusted.add(index)
 
     def __repr__(self) -> str:
         return f"FallbackEmbedder({self.fingerprint!r}, {len(self._members)} of them)"

@@ -52,15 +52,15 @@ table differ by less than .001, another model or another quantisation of a small
 
 @runtime_checkable
 class ProbedEmbedder(Protocol):
-    """One that is not known again by ``embed``: a cache, which must not answer the probes itself."""
+    """Embedder that must not answer the probes itself, such as a cache."""
 
     async def probe(self) -> NDArray[np.float32]:
-        """Return the vectors of ``PROBES``, shape (len(PROBES), dimension), as what is really asked gives them now."""
+        """Return the vectors of ``PROBES``, shape (len(PROBES), dimension), as the model behind it gives them now."""
         ...
 
 
 async def probe_embedder(embedder: Embedder) -> NDArray[np.float32]:
-    """Return *embedder*'s vectors of ``PROBES``; one that is no vector raises ``EmbedderError``."""
+    """Return *embedder*'s vectors of ``PROBES``; an answer that is no vector raises ``EmbedderError``."""
     if isinstance(embedder, ProbedEmbedder):
         return await embedder.probe()
     answer = await embedder.embed(PROBES)

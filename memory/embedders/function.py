@@ -46,7 +46,7 @@ class FunctionEmbedder:
     marked sensitive is not given to it.
 
     Most models read only the beginning of a long text and do not say so: with *max_tokens*, as *counter* (None: an
-    estimate that does not under-count) counts them, a text is cut to what the model reads, and told as cut.
+    estimate that does not under-count) counts them, a text is cut to what the model reads, and reported as cut.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FunctionEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of the vectors; 0 until the function has told."""
+        """Length of the vectors; 0 until the first answer."""
         return self._dimension
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
@@ -101,23 +101,23 @@ class FunctionEmbedder:
         return (await self.embed_detailed(texts, kind)).vectors
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: what *max_tokens* left out is told by place; nothing is ever refused."""
+        """As ``DetailedEmbedder``: truncations by *max_tokens* by position; nothing is ever refused."""
         check_embedder_input(texts, kind)
-        asked, places = distinct_texts(texts)
-        given = [truncate_text(text, self._max_tokens, self._count) for text in asked]
-        runs = [[text] for text in given] if self._single else split_batches(given, self._batch_texts, BATCH_CHARACTERS)
+        distinct, positions = distinct_texts(texts)
+        parts = [truncate_text(text, self._max_tokens, self._count) for text in distinct]
+        runs = [[text] for text in parts] if self._single else split_batches(parts, self._batch_texts, BATCH_CHARACTERS)
         function = self._functions[kind]
-        answers = await gather_bounded([partial(self._called, function, run) for run in runs], self._concurrency)
+        answers = await gather_bounded([partial(self._call, function, run) for run in runs], self._concurrency)
         vectors = np.zeros((len(texts), self._dimension), np.float32)
         truncated: dict[int, Truncation] = {}
         rows = (row for answer in answers for row in answer)
-        for text, part, row in zip(asked, given, rows, strict=True):
-            vectors[places[text]] = row
+        for text, part, row in zip(distinct, parts, rows, strict=True):
+            vectors[positions[text]] = row
             if len(part) < len(text):
-                truncated.update(dict.fromkeys(places[text], measure_truncation(part, text, self._count)))
+                truncated.update(dict.fromkeys(positions[text], measure_truncation(part, text, self._count)))
         return Embeddings(vectors, truncated)
 
-    async def _called(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
+    async def _call(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
         argument: Any = run[0] if self._single else list(run)
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)

@@ -88,8 +88,8 @@ class TokenVectorTable:
     def means(self, texts: Sequence[str], *, often: bool = True) -> NDArray[np.float32]:
         """Return the mean token vector of each text, length 1; a blank text gets zeros.
 
-        A text's vector depends on the text alone: not on the batch it comes in, nor on what came before. What is asked
-        for once and kept (*often* off) does not make the table be widened.
+        A text's vector depends on the text alone: not on the batch it comes in, nor on what came before. A call
+        whose result is kept by its caller (*often* off) does not count towards widening the table.
         """
         sums = np.zeros((len(texts), self.dimension), np.float32)
         start = 0
@@ -102,12 +102,12 @@ class TokenVectorTable:
 
     def _add(self, texts: Sequence[str], sums: NDArray[np.float32], often: bool) -> None:
         """Add up the token vectors of each of *texts* into the row of *sums* that belongs to it."""
-        asked = [position for position, text in enumerate(texts) if not is_blank(text)]
-        if not asked:
+        present = [position for position, text in enumerate(texts) if not is_blank(text)]
+        if not present:
             return
-        tokenizer = self._loaded()
-        encodings = tokenizer.encode_batch_fast([texts[i] for i in asked], add_special_tokens=False)
-        for position, encoding in zip(asked, encodings, strict=True):
+        tokenizer = self._load_tokenizer()
+        encodings = tokenizer.encode_batch_fast([texts[position] for position in present], add_special_tokens=False)
+        for position, encoding in zip(present, encodings, strict=True):
             ids = encoding.ids
             for begin in range(0, len(ids), GATHER_TOKENS):
                 sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS], often), axis=0)
@@ -121,7 +121,7 @@ class TokenVectorTable:
             return self._wide[ids]
         return self._rows[ids].astype(np.float32)
 
-    def _loaded(self) -> Tokenizer:
+    def _load_tokenizer(self) -> Tokenizer:
         with self._lock:
             if self._tokenizer is None:
                 from tokenizers import Tokenizer

@@ -25,7 +25,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What made the vectors."""
+        """Name of the model, its version and normalisation."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Embedder(Protocol):
 
 
 def checked_embedder(embedder: object, argument: str = "embedder") -> Embedder:
-    """Return *embedder* if it is one; a class that makes one is none."""
+    """Return *embedder* if it implements ``Embedder``; a class does not."""
     if isinstance(embedder, type) or not isinstance(embedder, Embedder):
         expected = "an embedder (fingerprint, dimension, async embed) is needed, such as LocalEmbedder()"
         raise ArgumentError(argument, embedder, expected)
@@ -57,7 +57,7 @@ class WordVectors(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """What made the vectors."""
+        """Name of the model, its version and normalisation."""
         ...
 
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
@@ -80,14 +80,14 @@ class Truncation:
 
 
 def measure_truncation(part: str, whole: str, measure: Callable[[str], int], *, kept: int | None = None) -> Truncation:
-    """Return what was cut of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
+    """Return the truncation of *whole* when *part* of it was embedded; *kept* where the server has counted itself."""
     tokens = measure(part) if kept is None else kept
     return Truncation(tokens, max(measure(whole), tokens + 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
-    """An answer: *vectors* as ``Embedder.embed`` gives them; by place in the list, what was cut and what was refused.
+    """An answer: *vectors* as ``Embedder.embed`` gives them; by position in the list, truncations and refusals.
 
     A refused text has a row of zeros; the reason is the embedder's. The others are as good as without it.
     """
@@ -99,15 +99,15 @@ class Embeddings:
 
 @runtime_checkable
 class DetailedEmbedder(Embedder, Protocol):
-    """An embedder that tells what it did with each text. Those of this package that can cut or refuse are."""
+    """Embedder that reports truncations and refusals. Those of this package that can cut or refuse are detailed."""
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``embed``; a text that is refused by itself is told in ``refused`` and raises nothing."""
+        """As ``embed``; a text that is refused by itself is listed in ``refused`` and raises nothing."""
         ...
 
 
 async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-    """Return *embedder*'s answer with what it tells of it; nothing is told where it is a plain one."""
+    """Return *embedder*'s detailed answer; a plain embedder reports no truncations and refusals."""
     if hasattr(embedder, "embed_detailed"):  # to ask for all of the protocol would read each of its properties
         return await cast("DetailedEmbedder", embedder).embed_detailed(texts, kind)
     return Embeddings(await embedder.embed(texts, kind))
@@ -115,7 +115,7 @@ async def embed_detailed(embedder: Embedder, texts: Sequence[str], kind: Embeddi
 
 @runtime_checkable
 class ForgettingEmbedder(Protocol):
-    """An embedder that keeps something of the texts it was given, and can remove it."""
+    """Embedder that keeps something of the texts it was given, and can remove it."""
 
     def forget(self, texts: Sequence[str]) -> int:
         """Remove, for good, what is kept of *texts*; return how many vectors that were. Called in a worker thread."""

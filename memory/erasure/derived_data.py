@@ -6,7 +6,7 @@ from itertools import chain, groupby
 
 from memory.codec import to_entry
 from memory.erasure.verbatim_match import VerbatimTexts
-from memory.history.sync_history import HistoryRows
+from memory.history.rows import HistoryRows
 from memory.messages import calls_by_message
 from memory.models import Memory
 from memory.partitions import prefix_of

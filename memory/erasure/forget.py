@@ -20,7 +20,7 @@ from memory.erasure.grace_period import erase_soft_deleted, matching_soft_delete
 from memory.erasure.plan import BACKREFERENCES, ErasurePlan, entry_pages, plan_erasure, remove_backreferences
 from memory.erasure.selection import ErasureSelection, selected_ids, selected_messages
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import TRUST
 from memory.models import Actor, Memory, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, prefix_of, store_namespace

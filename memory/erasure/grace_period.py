@@ -12,7 +12,7 @@ from memory.codec import from_entry
 from memory.erasure.plan import BACKREFERENCES, restore_backreferences
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.models import Actor, MemoryChange, Operation
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.tables.erasers import RestorableEraser

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from memory.codec import from_entry
 from memory.erasure.verbatim_match import VerbatimTexts
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import USED, ToolCallBlock, calls_by_message
 from memory.models import Memory, MemoryChange
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace

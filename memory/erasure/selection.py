@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.models import Source
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter

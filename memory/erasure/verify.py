@@ -59,7 +59,7 @@ def verify_erasure(context: WriteContext, receipt: Receipt, texts: Sequence[str]
             notes.append(f"text {at} is none of those that the receipt is of; it was searched for all the same")
     left += _find_in_soft_deletes(context, receipt)
     database = context.database
-    if database is None:
+    if database is None or database.path is None:
         rows, found = _find_in_store(context, receipt)
         return ErasureVerification((*left, *found), rows, notes=(*notes, "the memory is in no file"))
     if database.read_only or not database.empty_log():

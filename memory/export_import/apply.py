@@ -25,7 +25,7 @@ from memory.export_import.codec import (
 from memory.export_import.import_job import ImportJob, comparable_content
 from memory.export_import.policy_check import ItemDecision, NumberedItem
 from memory.export_import.report import ExportItem, ImportLine
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report

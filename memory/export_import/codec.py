@@ -27,7 +27,7 @@ from memory.erasure.external_copies import EXPORT_KIND
 from memory.errors import ArgumentError, UnreadableExport
 from memory.export_import.report import ExportItem
 from memory.history.codec import checked_session, message_from_json, message_to_json
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import Message
 from memory.models import Memory, MemoryChange, Operation, Source
 from memory.tables.embedder_probes import ProbeVectors

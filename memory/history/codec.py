@@ -43,9 +43,9 @@ def message_from_json(text: str) -> Message:
 
 def messages_to_json(messages: Sequence[Message]) -> list[str]:
     """Return each of *messages* as JSON text, naming the one that is wrong."""
-    given: object = messages
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise ArgumentError("messages", given, "a list of messages is needed")
+    value: object = messages
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise ArgumentError("messages", value, "a list of messages is needed")
     return [message_to_json(message, f"messages[{i}]") for i, message in enumerate(messages)]
 
 

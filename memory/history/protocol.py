@@ -36,6 +36,21 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A message with its namespace and session, as the parts below the public protocol need it.
+
+    *memory* is the id reserved for its memory, empty when nothing is to be kept of it, None while that is undecided.
+    """
+
+    namespace: str
+    session: str
+    sequence: int
+    message: Message
+    at: datetime
+    memory: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session that has messages: how many, when the first and the last were stored, and how it *begins*.
 
@@ -204,7 +219,7 @@ class Conversation:
         later = await self.storage.load(self.session, namespace=self.namespace, after=after)
         if after:
             system = await self.storage.load(self.session, namespace=self.namespace, roles=["system"])
-            later = [*(one for one in system if one.sequence <= after), *later]
+            later = [*(stored for stored in system if stored.sequence <= after), *later]
         return later if self.worded is None else list(await self.worded(later))
 
     async def summary(self, name: str) -> Summary | None:

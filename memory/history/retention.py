@@ -80,29 +80,29 @@ def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: b
     newest group stays whatever it is. None: more of them are needed to say it.
     """
     found = message_groups([message for _, message in head])
-    gone = 0
+    dropped = 0
     for group in found[:-1]:
-        if gone >= excess:
+        if dropped >= excess:
             break
-        gone += len(group)
-    return head[gone][0] if whole or gone + len(found[-1]) < len(head) else None
+        dropped += len(group)
+    return head[dropped][0] if whole or dropped + len(found[-1]) < len(head) else None
 
 
 _NOT_SYSTEM = "session = ? AND role <> 'system'"
 
 
 def session_cutoff(retention: Retention | None, now: datetime) -> str:
-    """Return the time at or before which a session must have been used last to be over, as ``SHOWN`` binds it."""
+    """Return the time at or before which a session must have been used last to be over, or "" without one."""
     since = idle_cutoff(retention, now)
     return "" if since is None else timestamp_to_text(since)
 
 
-def note_session_use(connection: Connection, session: int, at: str) -> None:
+def note_session_use(connection: Connection, session: int, time: str) -> None:
     """Note that something was added to *session*."""
     connection.execute(
         "INSERT INTO history_bounds (session, first, used_at) VALUES (?, 1, ?) "
         "ON CONFLICT (session) DO UPDATE SET used_at = excluded.used_at",
-        (session, at),
+        (session, time),
     )
 
 
@@ -150,14 +150,14 @@ def hide_excess_messages(connection: Connection, retention: Retention | None, se
 def delete_hidden_messages(connection: Connection, session: int, *, drop: bool = False) -> None:
     """Delete what is hidden and settled; with *drop* what is not settled too.
 
-    Noted is of which memories summaries still tell, so that they can be erased with one of these.
+    The memories that summaries still mention are recorded, so that forgetting one of them erases the summary.
     """
     settled = "" if drop else " AND settled = 1"
     hidden = f"{_NOT_SYSTEM}{settled} AND sequence < (SELECT first FROM history_bounds WHERE session = ?)"
     connection.execute(
-        "INSERT OR IGNORE INTO history_left (session, sequence, memory) "
+        "INSERT INTO history_left (session, sequence, memory) "
         f"SELECT session, sequence, memory FROM history_messages WHERE {hidden} AND memory <> '' "
-        "AND sequence <= (SELECT MAX(through) FROM history_summaries WHERE session = ?)",
+        "AND sequence <= (SELECT MAX(through) FROM history_summaries WHERE session = ?) ON CONFLICT DO NOTHING",
         (session, session, session),
     )
     connection.execute(f"DELETE FROM history_messages WHERE {hidden}", (session, session))

@@ -67,9 +67,9 @@ class SummaryWindow:
         counter: TokenCounter | None = None,
         timeout: float | None = None,
     ) -> None:
-        for argument, given in (("policy", policy), ("down_to", down_to if down_to is not None else policy)):
-            if isinstance(checked_window_policy(given, argument), ConversationWindowPolicy):
-                raise ArgumentError(argument, given, "a policy of messages alone is needed, such as a TokenWindow")
+        for argument, window in (("policy", policy), ("down_to", down_to if down_to is not None else policy)):
+            if isinstance(checked_window_policy(window, argument), ConversationWindowPolicy):
+                raise ArgumentError(argument, window, "a policy of messages alone is needed, such as a TokenWindow")
         if not callable(summarise):
             raise ArgumentError("summarise", summarise, "a function of the summary so far and messages is needed")
         if type(limit) is not int or limit < 1:
@@ -84,14 +84,14 @@ class SummaryWindow:
 
     def apply(self, messages: Sequence[Message]) -> Window:
         """Return the window of *messages* alone; a summary among them stays, none is made."""
-        told = [one for one in checked_messages(messages) if SUMMARY_METADATA_KEY in one.metadata][-1:]
-        window = self._policy.apply([one for one in messages if one not in told])
+        summaries = [message for message in checked_messages(messages) if SUMMARY_METADATA_KEY in message.metadata][-1:]
+        window = self._policy.apply([message for message in messages if message not in summaries])
         if window.dropped:
             note = (
                 f"{_message_count(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
             )
             window = replace(window, notes=(*window.notes, note))
-        return _insert_summary(window, told[0]) if told else window
+        return _insert_summary(window, summaries[0]) if summaries else window
 
     async def window(self, conversation: Conversation) -> Window:
         """As the protocol says. Of runs at once on one session, the first that is ready keeps its summary.
@@ -99,51 +99,51 @@ class SummaryWindow:
         A long conversation is summed up in parts, each kept when it is ready: one that fails loses no other.
         """
         summarise = self._summarise if conversation.calling is None else conversation.calling(self._summarise)
-        said: tuple[str, ...] = ()
+        cut_notes: tuple[str, ...] = ()
         refused = 0
         while True:
             before = await conversation.summary(self._name)
             stored = await conversation.load(after=before.through if before else 0)
-            plain = self._policy.apply([one.message for one in stored])
+            plain = self._policy.apply([row.message for row in stored])
             if not plain.dropped:
-                return _with_summary(plain, before, *said)
+                return _with_summary(plain, before, *cut_notes)
             if refused == _ATTEMPTS:
                 note = f"the conversation kept changing; {_message_count(plain.dropped)} left out and not summed up"
                 return _with_summary(plain, before, note)
-            gone = self._gone(stored, plain)
+            part = self._next_part(stored, plain)
             try:
-                text, notes = await self._continued(summarise, before, gone)
+                text, notes = await self._summarize_part(summarise, before, part)
             except Exception as error:  # whatever the caller's function raises: the conversation goes on without
                 reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_REASON]
                 note = f"the summary could not be made ({reason}); {_message_count(plain.dropped)} left out of it"
-                return _with_summary(plain, before, *said, note)
-            summary = Summary(self._name, text, gone[-1].sequence, len(gone) + (before.messages if before else 0))
-            if await conversation.keep_summary(summary, before=before, made_of=[one.sequence for one in gone]):
-                said, refused = notes, 0
+                return _with_summary(plain, before, *cut_notes, note)
+            summary = Summary(self._name, text, part[-1].sequence, len(part) + (before.messages if before else 0))
+            if await conversation.keep_summary(summary, before=before, made_of=[row.sequence for row in part]):
+                cut_notes, refused = notes, 0
             else:  # somebody else was first, or something it was made of was just forgotten: it must not be shown
                 refused += 1
 
-    def _gone(self, stored: Sequence[StoredMessage], plain: Window) -> list[StoredMessage]:
-        """Return what is to be summed up next: whole groups, the oldest first, not many more than ``_PART``."""
-        smaller = self._down_to.apply([one.message for one in stored])
-        spoken = [one for one in stored if one.message.role != "system"]
+    def _next_part(self, stored: Sequence[StoredMessage], plain: Window) -> list[StoredMessage]:
+        """Return the messages to be summed up next: whole groups, the oldest first, not many more than ``_PART``."""
+        smaller = self._down_to.apply([row.message for row in stored])
+        spoken = [row for row in stored if row.message.role != "system"]
         length = 0
-        for group in message_groups([one.message for one in spoken[: max(smaller.dropped, plain.dropped)]]):
+        for group in message_groups([row.message for row in spoken[: max(smaller.dropped, plain.dropped)]]):
             if length + len(group) > _PART and length:
                 break
             length += len(group)
         return spoken[:length]
 
-    async def _continued(
-        self, summarise: Summarizer, before: Summary | None, gone: Sequence[StoredMessage]
+    async def _summarize_part(
+        self, summarise: Summarizer, before: Summary | None, part: Sequence[StoredMessage]
     ) -> tuple[str, tuple[str, ...]]:
-        """Return the summary continued by *gone*, and what is to be said of it."""
-        given = (before.text if before else "", tuple(one.message for one in gone))
+        """Return the summary continued by *part*, and notes about it."""
+        arguments = (before.text if before else "", tuple(row.message for row in part))
         async with asyncio.timeout(self._timeout):
             if inspect.iscoroutinefunction(summarise):
-                text = await summarise(*given)
+                text = await summarise(*arguments)
             else:
-                answer = await run_in_thread(lambda: summarise(*given), name="tellback-summary")
+                answer = await run_in_thread(lambda: summarise(*arguments), name="tellback-summary")
                 text = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(text, str) or not text.strip():
             raise ArgumentError("summarise", text, "must return a text that is not blank")
@@ -166,7 +166,7 @@ class SummaryWindow:
 
 
 def _with_summary(window: Window, summary: Summary | None, *notes: str) -> Window:
-    """Return *window* with the message that *summary* makes."""
+    """Return *window* with a message that carries *summary*."""
     window = replace(window, notes=(*window.notes, *notes))
     if summary is None:
         return window
@@ -179,7 +179,7 @@ def _with_summary(window: Window, summary: Summary | None, *notes: str) -> Windo
 
 
 def _insert_summary(window: Window, summary: Message) -> Window:
-    system = sum(one.role == "system" for one in window.messages)
+    system = sum(message.role == "system" for message in window.messages)
     messages = (*window.messages[:system], summary, *window.messages[system:])
     return replace(window, messages=messages, summary=summary)
 

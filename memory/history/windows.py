@@ -80,7 +80,7 @@ async def window_of(policy: WindowPolicy, conversation: Conversation) -> Window:
     """Return what *policy* shows of *conversation*, whichever kind of policy it is."""
     if isinstance(policy, ConversationWindowPolicy):
         return await policy.window(conversation)
-    return policy.apply([one.message for one in await conversation.load()])
+    return policy.apply([stored.message for stored in await conversation.load()])
 
 
 MessageCost = Callable[[Message], int]

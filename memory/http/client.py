@@ -109,7 +109,7 @@ class HttpClient:
 
         Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
         """
-        async with aclosing(self._streamed(url, payload, headers, _EVENT_STREAM)) as responses:
+        async with aclosing(self._open_stream(url, payload, headers, _EVENT_STREAM)) as responses:
             async for response in responses:
                 async with aclosing(_read_events(url, response, self._max_event)) as events:
                     async for event in events:
@@ -119,7 +119,7 @@ class HttpClient:
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[str, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
-        async with aclosing(self._streamed(url, payload, headers, _JSON_LINES)) as responses:
+        async with aclosing(self._open_stream(url, payload, headers, _JSON_LINES)) as responses:
             async for response in responses:
                 async with aclosing(_read_lines(url, response, self._max_event)) as lines:
                     async for line in lines:
@@ -130,9 +130,9 @@ class HttpClient:
         self._closed = True
         loop = asyncio.get_running_loop()
         with self._lock:
-            held = self._clients.get(loop)
-        if held is not None:
-            await held[1].aclose()
+            entry = self._clients.get(loop)
+        if entry is not None:
+            await entry[1].aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,7 +141,7 @@ class HttpClient:
         await self.aclose()
 
     async def _json(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None) -> Any:
-        sent = self._prepared(url, headers, accept="application/json", encoding="gzip, deflate")
+        sent = self._prepare_headers(url, headers, accept="application/json", encoding="gzip, deflate")
 
         async def exchanged() -> bytes | ErrorResponse:
             try:
@@ -166,17 +166,17 @@ class HttpClient:
             response = await client.send(request, stream=True)
         if response.is_success:
             return response
-        return await self._refused(url, response, headers)
+        return await self._read_refusal(url, response, headers)
 
-    async def _refused(self, url: str, response: httpx.Response, headers: dict[str, str]) -> ErrorResponse:
+    async def _read_refusal(self, url: str, response: httpx.Response, headers: dict[str, str]) -> ErrorResponse:
         status, wait = response.status_code, retry_after_delay(response.headers, self._clock())
         try:
             body = await self._body(url, response, _MAX_ERROR_BODY)
         except HttpError:
             body = b""  # the status says enough, and is what the caller must see
-        said = error_message(body, header_secrets(headers))
+        message = error_message(body, header_secrets(headers))
         problem = " ".join(part for part in (str(status), redact_line(response.reason_phrase)) if part)
-        problem += f": {said}" if said else ""
+        problem += f": {message}" if message else ""
         if response.is_redirect:
             problem += "; redirects are not followed, use the final address"
         if wait is not None:
@@ -199,11 +199,11 @@ class HttpClient:
             await response.aclose()
         return b"".join(parts)
 
-    async def _streamed(
+    async def _open_stream(
         self, url: str, payload: Any, headers: Mapping[str, str] | None, kind: str
     ) -> AsyncGenerator[httpx.Response, None]:
         """Yield the one answer to *payload*, checked to be of *kind*; closing frees its connection."""
-        sent = self._prepared(url, headers, accept=kind, encoding="identity")
+        sent = self._prepare_headers(url, headers, accept=kind, encoding="identity")
         content = encode_json(payload)
 
         async def opened() -> httpx.Response | ErrorResponse:
@@ -216,41 +216,45 @@ class HttpClient:
         finally:
             await response.aclose()
 
-    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str], wanted: str) -> None:
+    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str], expected: str) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.headers.get("content-encoding", "identity") != "identity":
             raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
-        if kind != wanted:
-            said = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(headers))
-            problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[wanted]}"
-            raise HttpError(safe_url(url), problem + (f": {said}" if said else ""))
+        if kind != expected:
+            message = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(headers))
+            problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[expected]}"
+            raise HttpError(safe_url(url), problem + (f": {message}" if message else ""))
 
-    def _prepared(self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str) -> dict[str, str]:
+    def _prepare_headers(
+        self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str
+    ) -> dict[str, str]:
         """Check address and headers before anything is sent; return the headers to send."""
         checked_url(url)
         if self._closed:
             raise HttpError(safe_url(url), "this client is closed")
         if self._offline and not is_loopback(url):
             raise HttpConnectError(safe_url(url), "offline: only this machine may be asked")
-        own = {"accept": accept, "accept-encoding": encoding, "content-type": "application/json"}
-        return own | self._headers | checked_headers(headers)
+        defaults = {"accept": accept, "accept-encoding": encoding, "content-type": "application/json"}
+        return defaults | self._headers | checked_headers(headers)
 
     async def _client(self) -> httpx.AsyncClient:
         """Return this loop's client; connections cannot be shared between loops."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            held = self._clients.get(loop)
-            if held is not None:
-                return held[0]
+            entry = self._clients.get(loop)
+            if entry is not None:
+                return entry[0]
             for ended in [other for other in self._clients if other.is_closed()]:
                 del self._clients[ended]
             client = self._new_client()
-            keeper = self._kept(loop, client)
+            keeper = self._keep_open(loop, client)
             self._clients[loop] = (client, keeper)
         await anext(keeper)
         return client
 
-    async def _kept(self, loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+    async def _keep_open(
+        self, loop: asyncio.AbstractEventLoop, client: httpx.AsyncClient
+    ) -> AsyncGenerator[None, None]:
         """Close *client* when this generator is closed, which ``asyncio.run`` does before its loop ends."""
         try:
             yield
@@ -308,21 +312,21 @@ async def _read_events(url: str, response: httpx.Response, limit: int) -> AsyncG
 
 
 async def _read_lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
-    held: list[bytes] = []
+    pending: list[bytes] = []
     size = 0
     with _translate_errors(url):
         async for part in response.aiter_bytes():
             *ended, rest = part.split(b"\n")
             for line in ended:
-                whole = b"".join((*held, line)).strip()
-                held, size = [], 0
+                whole = b"".join((*pending, line)).strip()
+                pending, size = [], 0
                 if whole:
                     yield whole.decode("utf-8", "replace")
-            held.append(rest)
+            pending.append(rest)
             size += len(rest)
             if size > limit:
                 raise HttpError(safe_url(url), f"a line of the stream is larger than {limit:,} bytes")
-    if last := b"".join(held).strip():
+    if last := b"".join(pending).strip():
         yield last.decode("utf-8", "replace")
 
 

@@ -61,22 +61,27 @@ def is_no_placeholder(value: str) -> bool:
 
 def is_key(value: str) -> bool:
     """Whether *value*, which stands where a key does, looks drawn at random and is no piece of code."""
-    bare = value.rstrip(_CLOSING_SIGNS)
-    if not is_no_placeholder(bare) or _CODE_EXPRESSION.fullmatch(bare) or _CAMEL_CASE.fullmatch(bare) or len(bare) < 8:
+    stripped = value.rstrip(_CLOSING_SIGNS)
+    if (
+        not is_no_placeholder(stripped)
+        or _CODE_EXPRESSION.fullmatch(stripped)
+        or _CAMEL_CASE.fullmatch(stripped)
+        or len(stripped) < 8
+    ):
         return False
-    return _count_kind_changes(bare) >= (3 if len(bare) >= 12 else 4) or bool(
-        re.search(r"[!@#$%^&*]", bare) and _count_kind_changes(bare)
+    return _count_kind_changes(stripped) >= (3 if len(stripped) >= 12 else 4) or bool(
+        re.search(r"[!@#$%^&*]", stripped) and _count_kind_changes(stripped)
     )
 
 
 def is_password(value: str) -> bool:
     """Whether *value*, which stands where a password does, is one and not how the sentence goes on."""
-    bare = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
-    if len(bare) < 4 or not is_no_placeholder(bare) or _CODE_EXPRESSION.fullmatch(bare):
+    stripped = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
+    if len(stripped) < 4 or not is_no_placeholder(stripped) or _CODE_EXPRESSION.fullmatch(stripped):
         return False
-    if re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}|(?:~|\.{0,2})/.*|https?:.*", bare):
+    if re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}|(?:~|\.{0,2})/.*|https?:.*", stripped):
         return False  # "12-16 characters"; a folder; where it can be looked up
-    return bool(re.search(r"[0-9!@#$%^&*_+=~]", bare) or re.search(r"[a-z][A-Z]", bare))
+    return bool(re.search(r"[0-9!@#$%^&*_+=~]", stripped) or re.search(r"[a-z][A-Z]", stripped))
 
 
 def is_password_word(value: str) -> bool:
@@ -96,7 +101,7 @@ def is_card_number(value: str) -> bool:
 
 def has_luhn_checksum(digits: str) -> bool:
     """Whether the last of *digits* is the checksum of the others (ISO/IEC 7812-1, annex B)."""
-    doubled = [2 * int(digit) if place % 2 else int(digit) for place, digit in enumerate(reversed(digits))]
+    doubled = [2 * int(digit) if index % 2 else int(digit) for index, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
@@ -117,5 +122,9 @@ def is_seed_phrase(value: str) -> bool:
 
 def _count_kind_changes(value: str) -> int:
     """How often *value* goes over from one kind of character (small, capital, digit) to another."""
-    kinds = ["d" if one.isdigit() else "u" if one.isupper() else "l" for one in value if one.isalnum()]
+    kinds = [
+        "d" if character.isdigit() else "u" if character.isupper() else "l"
+        for character in value
+        if character.isalnum()
+    ]
     return sum(a != b for a, b in pairwise(kinds))

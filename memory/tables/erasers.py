@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 
 
 @dataclass(frozen=True, slots=True)
 class ErasedItems:
-    """What goes from a user's *namespace* in one forgetting, in one transaction with it.
+    """Items of a user's *namespace* that one forgetting removes, in one transaction with it.
 
-    *entries* are ids by lane (a namespace of the store), archived versions among them; *texts* what was embedded of
-    them; *messages* the rows of history. *everything*: nothing of the namespace stays, and each part lets go of all
-    that it has there, whether it is named here or not.
+    *entries* are ids by partition (a namespace of the store), archived versions among them; *texts* are their embedded
+    texts; *messages* are rows of history. *everything*: nothing of the namespace stays, and each part removes all that
+    it has there, whether it is named here or not.
     """
 
     namespace: str
@@ -36,11 +36,11 @@ class Eraser(Protocol):
 
     @property
     def name(self) -> str:
-        """What it keeps, as the receipt calls it ("summaries")."""
+        """Name of the things it keeps, as the receipt has it ("summaries")."""
         ...
 
     def erase(self, gone: ErasedItems) -> int:
-        """Remove all that it keeps of what is gone, so that the bytes go too; return how many things."""
+        """Remove all that it keeps of the items, so that the bytes go too; return how many things."""
         ...
 
 
@@ -49,28 +49,28 @@ class ExportedPart(Protocol):
 
     @property
     def line(self) -> str:
-        """How an export calls one of them ("document")."""
+        """Name of one of its things in an export ("document")."""
         ...
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """Yield what it keeps of a namespace as JSON objects, in an order that is always the same."""
+        """Yield its things of a namespace as JSON objects, in an order that is always the same."""
         ...
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return what names one of them, of which there is one at most; what is not right raises ``ArgumentError``."""
+        """Return the key of a thing, which is unique; wrong fields raise ``ArgumentError``."""
         ...
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
-        """Take one in, within the transaction of the import; say whether it was not there yet, nor was taken out.
+        """Import a thing, in the import's transaction; return whether it is new here and was not forgotten.
 
-        Without *write* it is only looked at. *emptied*: all that is here goes before, or went.
+        Without *write* it is only checked. *emptied*: all that is here is removed before, or was.
         """
         ...
 
 
 @runtime_checkable
 class RestorableEraser(Protocol):
-    """An eraser whose part comes back when a forgetting is taken back within its time of grace."""
+    """Eraser whose things come back when a forgetting is undone within its grace period."""
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """Return as text what ``erase`` is about to remove and nothing else could make again; None for nothing."""

@@ -14,12 +14,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final
 
 from memory.partitions import CONVERSATION, parse_store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
-from vectorstore import Connection, Database, Finding
+from vectorstore import Connection, Database, TableComponent
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's: no letter that reads as another
 _DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
@@ -67,92 +67,76 @@ def _digits(number: int, length: int) -> str:
     return "".join([_DIGIT_PAIRS[number >> shift & 1023] for shift in range(5 * (length - 2), -1, -10)])
 
 
-class IdempotencyKeys(Protocol):
-    """By namespace and the id that a key would have (*name*): the id that it has. Each call is one transaction."""
-
-    def id_of_key(self, namespace: str, key: str) -> str:
-        """Return the id of the memory that a caller's *key* names, whether the memory is there or not."""
-        ...
-
-    def name_key(self, namespace: str, key: str, id: str) -> None:
-        """Let a caller's *key* name the memory *id*."""
-        ...
-
-    def get(self, namespace: str, name: str) -> str | None:
-        """Return the id of what *name* stands for; None where it stands for itself."""
-        ...
-
-    def put(self, namespace: str, name: str, id: str) -> None:
-        """Let *name* stand for *id*."""
-        ...
-
-    def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """Return (name, id) of those of *ids* that a name stands for, in order."""
-        ...
-
-    def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
-        """Let no name stand for any of *ids*, None: for anything; return how many did."""
-        ...
+_BATCH_SIZE: Final = 500
 
 
-class _KeyNames:
-    """The part of the keys that hashes them, under the *secret* of the file."""
+class IdempotencyKeys:
+    """Ids that keys name, in a table of *database*; *secret* is that of the file. Each call is one transaction.
 
-    def __init__(self, secret: bytes) -> None:
+    A key is kept under the id that it would have (*name*), and only where its memory has another id.
+    """
+
+    def __init__(self, database: Database, secret: bytes) -> None:
+        self._database = database
         self._secret = secret
-
-    def get(self, namespace: str, name: str) -> str | None:
-        """As ``IdempotencyKeys.get``."""
-        raise NotImplementedError
-
-    def put(self, namespace: str, name: str, id: str) -> None:
-        """As ``IdempotencyKeys.put``."""
-        raise NotImplementedError
+        database.attach(IDEMPOTENCY_KEY_TABLES)
 
     def id_of_key(self, namespace: str, key: str) -> str:
-        """As ``IdempotencyKeys.id_of_key``."""
+        """Return the id of the memory that a caller's *key* names, whether the memory exists or not."""
         name = keyed_id(self._secret, namespace, key)
         return self.get(namespace, name) or name
 
     def name_key(self, namespace: str, key: str, id: str) -> None:
-        """As ``IdempotencyKeys.name_key``."""
+        """Let a caller's *key* name the memory *id*."""
         name = keyed_id(self._secret, namespace, key)
         if name != id:
             self.put(namespace, name, id)
 
-
-class InMemoryIdempotencyKeys(_KeyNames):
-    """``IdempotencyKeys`` for a store without a file."""
-
-    def __init__(self, secret: bytes = bytes(32)) -> None:
-        super().__init__(secret)
-        self._lock = threading.Lock()
-        self._ids: dict[tuple[str, str], str] = {}
-
     def get(self, namespace: str, name: str) -> str | None:
-        """As ``IdempotencyKeys.get``."""
-        with self._lock:
-            return self._ids.get((namespace, name))
+        """Return the id that *name* stands for; None where it stands for itself."""
+        with self._database.read() as connection:
+            row = connection.execute(
+                "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
+            ).fetchone()
+        return None if row is None else str(row[0])
 
     def put(self, namespace: str, name: str, id: str) -> None:
-        """As ``IdempotencyKeys.put``."""
-        with self._lock:
-            self._ids[namespace, name] = id
+        """Let *name* stand for *id*."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO keys (namespace, name, id) VALUES (?, ?, ?)"
+                " ON CONFLICT (namespace, name) DO UPDATE SET id = excluded.id",
+                (namespace, name, id),
+            )
 
     def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """As ``IdempotencyKeys.of``."""
-        wanted = set(ids)
-        with self._lock:
-            return sorted((name, id) for (at, name), id in self._ids.items() if at == namespace and id in wanted)
+        """Return (name, id) of those of *ids* that a name stands for, in order."""
+        found: list[tuple[str, str]] = []
+        with self._database.read() as connection:
+            for start in range(0, len(ids), _BATCH_SIZE):
+                batch = ids[start : start + _BATCH_SIZE]
+                marks = ", ".join("?" * len(batch))
+                sql = f"SELECT name, id FROM keys WHERE namespace = ? AND id IN ({marks})"
+                found += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *batch))]
+        return sorted(found)
 
     def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
-        """As ``IdempotencyKeys.remove``."""
-        wanted = None if ids is None else set(ids)
-        with self._lock:
-            gone = [key for key, id in self._ids.items() if key[0] == namespace and (wanted is None or id in wanted)]
-            for one in gone:
-                del self._ids[one]
-        return len(gone)
+        """Remove the names of *ids*, or all of the namespace for None; return how many there were."""
+        if ids is not None and not self.of(namespace, ids):
+            return 0
+        delete = "DELETE FROM keys WHERE namespace = ?"
+        removed = 0
+        with self._database.write() as connection:
+            if ids is None:
+                connection.execute(delete, (namespace,))
+                removed = connection.changes()
+            else:
+                for id in ids:
+                    connection.execute(f"{delete} AND id = ?", (namespace, id))
+                    removed += connection.changes()
+            if removed:
+                self._database.mark_erasure(connection)
+        return removed
 
 
 class IdempotencyKeyEraser:
@@ -179,93 +163,21 @@ class IdempotencyKeyEraser:
 
 
 def _conversation_ids(gone: ErasedItems) -> list[str]:
-    return [id for lane, ids in gone.entries.items() if parse_store_namespace(lane)[1] == CONVERSATION for id in ids]
-
-
-_BATCH_SIZE: Final = 500
-
-
-class SqliteIdempotencyKeys(_KeyNames):
-    """``IdempotencyKeys`` in a database's file."""
-
-    def __init__(self, database: Database, secret: bytes) -> None:
-        super().__init__(secret)
-        self._database = database
-        database.attach(IdempotencyKeyTables())
-
-    def get(self, namespace: str, name: str) -> str | None:
-        """As ``IdempotencyKeys.get``."""
-        with self._database.read() as connection:
-            row = connection.execute(
-                "SELECT id FROM keys WHERE namespace = ? AND name = ?", (namespace, name)
-            ).fetchone()
-        return None if row is None else str(row[0])
-
-    def put(self, namespace: str, name: str, id: str) -> None:
-        """As ``IdempotencyKeys.put``."""
-        with self._database.write() as connection:
-            connection.execute(
-                "INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", (namespace, name, id)
-            )
-
-    def of(self, namespace: str, ids: Sequence[str]) -> list[tuple[str, str]]:
-        """As ``IdempotencyKeys.of``."""
-        found: list[tuple[str, str]] = []
-        with self._database.read() as connection:
-            for start in range(0, len(ids), _BATCH_SIZE):
-                some = ids[start : start + _BATCH_SIZE]
-                marks = ", ".join("?" * len(some))
-                sql = f"SELECT name, id FROM keys WHERE namespace = ? AND id IN ({marks})"
-                found += [(str(name), str(id)) for name, id in connection.execute(sql, (namespace, *some))]
-        return sorted(found)
-
-    def remove(self, namespace: str, ids: Sequence[str] | None) -> int:
-        """As ``IdempotencyKeys.remove``."""
-        if ids is not None and not self.of(namespace, ids):
-            return 0
-        with self._database.write() as connection:
-            delete = "DELETE FROM keys WHERE namespace = ?"
-            if ids is None:
-                connection.execute(delete, (namespace,))
-                gone = connection.changes()
-            else:
-                gone = 0
-                for id in ids:
-                    connection.execute(f"{delete} AND id = ?", (namespace, id))
-                    gone += connection.changes()
-            if gone:
-                self._database.mark_erasure(connection)
-        return gone
-
-
-class IdempotencyKeyTables:
-    """The table as a component of a database."""
-
-    name = "keys"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """What has been done to the table, in order."""
-        return (m001_idempotency_keys,)
-
-    def verify(self, connection: Connection) -> list[Finding]:
-        """Nothing in it can be told to be wrong."""
-        return []
-
-    def rebuild(self, connection: Connection) -> None:
-        """Nothing here is derived."""
-
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row."""
-        rows = list(source.execute("SELECT namespace, name, id FROM keys"))
-        target.executemany("INSERT OR REPLACE INTO keys (namespace, name, id) VALUES (?, ?, ?)", rows)
-        return len(rows)
+    return [
+        id
+        for partition, ids in gone.entries.items()
+        if parse_store_namespace(partition)[1] == CONVERSATION
+        for id in ids
+    ]
 
 
 def m001_idempotency_keys(connection: Connection) -> None:
-    """Make the table."""
+    """Create the table."""
     connection.execute(
         "CREATE TABLE keys (namespace TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL,"
         " PRIMARY KEY (namespace, name)) STRICT, WITHOUT ROWID"
     )
     connection.execute("CREATE INDEX keys_by_id ON keys (namespace, id)")
+
+
+IDEMPOTENCY_KEY_TABLES: Final = TableComponent("keys", (m001_idempotency_keys,), ("keys",))

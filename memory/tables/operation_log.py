@@ -10,87 +10,22 @@ operation_changes   by memory and number: the revision before, whether it went, 
 from __future__ import annotations
 
 import json
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from memory.errors import ArgumentError
 from memory.history.codec import texts_in_json
 from memory.models import Actor, MemoryChange, Operation, Trust
 from memory.tables.idempotency_keys import TimeOrderedIds
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Connection, Database, Finding
+from vectorstore import Connection, Database, Finding, TableComponent
 
 IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""
 NO_MEMORY: Final = ""
 """The id in a change that is of no memory; the log finds exports by it, and imports that took the place of all."""
-
-
-class OperationLog(Protocol):
-    """What was done, in order. Each call is one transaction, or part of the one its thread is in."""
-
-    def new_id(self) -> str:
-        """Return the id of an operation that is to be recorded, for the entries that name it."""
-        ...
-
-    def record(
-        self,
-        namespace: str,
-        kind: str,
-        actor: Actor,
-        changes: Sequence[MemoryChange],
-        *,
-        id: str | None = None,
-        at: datetime | None = None,
-        undoes: str | None = None,
-    ) -> Operation:
-        """Put an operation at the end of a user's log, in the transaction of its *changes*; return it.
-
-        Without an *id* or a time *at*, the log's own ids and clock give it one.
-        """
-        ...
-
-    def add(self, namespace: str, operation: Operation) -> None:
-        """Put *operation* at the end of a user's log."""
-        ...
-
-    def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
-        """Add *changes*, of other memories, to an operation that goes on."""
-        ...
-
-    def get(self, namespace: str, id: str) -> Operation | None:
-        """Return an operation with all its changes; None if there is none of that id."""
-        ...
-
-    def list(
-        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
-    ) -> Sequence[Operation]:
-        """Return the newest operations first (on one *memory*; those before the operation *before*)."""
-        ...
-
-    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
-        """Return what was done after the operation *id* to memories that it changed, by memory, the newest first.
-
-        Each comes with its change of that memory alone.
-        """
-        ...
-
-    def undone(self, namespace: str, id: str, by: str | None) -> None:
-        """Note that the operation *id* was taken back by another, or (None) stands again."""
-        ...
-
-    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
-        """Take out of the log the field values of memories that were forgotten, and of others those that *holds* is
-        true of: their words."""
-        ...
-
-    def clear(self, namespace: str) -> int:
-        """Remove a user's whole log, which was forgotten; return how many operations it had."""
-        ...
 
 
 def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
@@ -108,16 +43,35 @@ def namespace_replaced(entries: int) -> MemoryChange:
     return MemoryChange(NO_MEMORY, new={"replaced": entries})
 
 
-class _RecordingLog:
-    """The part of a log that gives operations their ids and times."""
+def unknown_operation_error(id: str) -> ArgumentError:
+    """Return the error for an operation that the log does not have."""
+    return ArgumentError("operation", id, "the id of an operation of this namespace is needed")
 
-    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
+
+_KEPT_FIELDS: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
+_OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
+_LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
+    f"SELECT {', '.join('o.' + name for name in _OPERATION_COLUMNS.split(', '))}, c.memory, c.before, c.gone, c.fields"
+    " FROM operation_changes AS mine CROSS JOIN operation_changes AS c CROSS JOIN operations AS o"
+    " WHERE mine.number = ? AND c.memory = mine.memory AND c.number > mine.number"
+    " AND o.number = c.number AND o.namespace = ? ORDER BY o.number DESC"
+)
+
+
+class OperationLog:
+    """Operations in order, in tables of *database*. Each call is one transaction, or part of its thread's.
+
+    *ids* and *clock* give operations their ids and times.
+    """
+
+    def __init__(
+        self, database: Database, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None
+    ) -> None:
+        self._database = database
         self._clock = clock
         self.new_id: Callable[[], str] = ids or TimeOrderedIds(clock=clock)
-
-    def add(self, namespace: str, operation: Operation) -> None:
-        """As ``OperationLog.add``."""
-        raise NotImplementedError
+        """Returns the id of an operation that is to be recorded, for the entries that name it."""
+        database.attach(OperationLogTables())
 
     def record(
         self,
@@ -130,117 +84,16 @@ class _RecordingLog:
         at: datetime | None = None,
         undoes: str | None = None,
     ) -> Operation:
-        """As ``OperationLog.record``."""
+        """Put an operation at the end of a user's log, in the transaction of its *changes*; return it.
+
+        Without an *id* or a time *at*, the log's own ids and clock give it one.
+        """
         operation = Operation(id or self.new_id(), kind, actor, at or self._clock(), tuple(changes), undoes)
         self.add(namespace, operation)
         return operation
 
-
-class InMemoryOperationLog(_RecordingLog):
-    """``OperationLog`` for a store without a file."""
-
-    def __init__(self, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None) -> None:
-        super().__init__(clock=clock, ids=ids)
-        self._lock = threading.Lock()
-        self._logs: dict[str, dict[str, Operation]] = {}
-
     def add(self, namespace: str, operation: Operation) -> None:
-        """As ``Operations.add``."""
-        with self._lock:
-            self._logs.setdefault(namespace, {})[operation.id] = operation
-
-    def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
-        """As ``Operations.extend``."""
-        with self._lock:
-            log = self._logs[namespace]
-            log[id] = replace(log[id], changes=(*log[id].changes, *changes))
-
-    def get(self, namespace: str, id: str) -> Operation | None:
-        """As ``Operations.get``."""
-        with self._lock:
-            return self._logs.get(namespace, {}).get(id)
-
-    def list(
-        self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
-    ) -> Sequence[Operation]:
-        """As ``Operations.list``."""
-        with self._lock:
-            every = [*self._logs.get(namespace, {}).values()]
-        if before is not None:
-            places = [at for at, one in enumerate(every) if one.id == before]
-            if not places:
-                raise unknown_operation_error(before)
-            every = every[: places[0]]
-        found = [one for one in reversed(every) if memory is None or any(one.id == memory for one in one.changes)]
-        return found[:limit]
-
-    def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
-        """As ``Operations.later``."""
-        with self._lock:
-            every = [*self._logs.get(namespace, {}).values()]
-        places = [at for at, one in enumerate(every) if one.id == id]
-        if not places:
-            raise unknown_operation_error(id)
-        mine = {change.id for change in every[places[0]].changes}
-        found: defaultdict[str, list[Operation]] = defaultdict(list)
-        for one in reversed(every[places[0] + 1 :]):
-            for change in one.changes:
-                if change.id in mine:
-                    found[change.id].append(replace(one, changes=(change,)))
-        return found
-
-    def undone(self, namespace: str, id: str, by: str | None) -> None:
-        """As ``Operations.undone``."""
-        with self._lock:
-            log = self._logs[namespace]
-            log[id] = replace(log[id], undone_by=by)
-
-    def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
-        """As ``Operations.erase``."""
-        gone = set(ids)
-        with self._lock:
-            log = self._logs.get(namespace, {})
-            for id, one in log.items():
-                changes = tuple(
-                    replace(c, old={}, new={}) if c.id in gone or change_holds(c, holds) else c for c in one.changes
-                )
-                log[id] = replace(one, changes=changes)
-
-    def clear(self, namespace: str) -> int:
-        """As ``Operations.clear``."""
-        with self._lock:
-            return len(self._logs.pop(namespace, {}))
-
-
-def unknown_operation_error(id: str) -> ArgumentError:
-    """Return the error for an operation that the log does not have."""
-    return ArgumentError("operation", id, "the id of an operation of this namespace is needed")
-
-
-_TABLES: Final = ("operations", "operation_changes")
-_KEPT_FIELDS: Final = "fields IS NOT NULL AND number IN (SELECT number FROM operations WHERE namespace = ?)"
-_OPERATION_COLUMNS: Final = "number, id, kind, actor, at, zone, undoes, undone_by"
-_LATER_QUERY: Final = (  # CROSS JOIN keeps SQLite to this order: the changes of one operation, then those after it
-    f"SELECT {', '.join('o.' + name for name in _OPERATION_COLUMNS.split(', '))}, c.memory, c.before, c.gone, c.fields"
-    " FROM operation_changes AS mine"
-    " CROSS JOIN operation_changes AS c ON c.memory = mine.memory AND c.number > mine.number"
-    " CROSS JOIN operations AS o ON o.number = c.number"
-    " WHERE mine.number = ? AND o.namespace = ? ORDER BY o.number DESC"
-)
-
-
-class SqliteOperationLog(_RecordingLog):
-    """``OperationLog`` in a database's file."""
-
-    def __init__(
-        self, database: Database, *, clock: Clock = system_clock, ids: Callable[[], str] | None = None
-    ) -> None:
-        super().__init__(clock=clock, ids=ids)
-        self._database = database
-        database.attach(OperationLogTables())
-
-    def add(self, namespace: str, operation: Operation) -> None:
-        """As ``Operations.add``."""
+        """Put *operation* at the end of a user's log."""
         with self._database.write() as connection:
             row = (namespace, operation.id, operation.kind, operation.actor, timestamp_to_text(operation.at))
             more = (utc_offset(operation.at), operation.undoes, operation.undone_by)
@@ -252,12 +105,12 @@ class SqliteOperationLog(_RecordingLog):
             _insert_changes(connection, number, operation.changes)
 
     def extend(self, namespace: str, id: str, changes: Sequence[MemoryChange]) -> None:
-        """As ``Operations.extend``."""
+        """Add *changes*, of other memories, to an operation that goes on."""
         with self._database.write() as connection:
             _insert_changes(connection, _operation_number(connection, namespace, id), changes)
 
     def get(self, namespace: str, id: str) -> Operation | None:
-        """As ``Operations.get``."""
+        """Return an operation with all its changes; None if there is none of that id."""
         with self._database.read() as connection:
             row = connection.execute(
                 f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE namespace = ? AND id = ?", (namespace, id)
@@ -267,24 +120,27 @@ class SqliteOperationLog(_RecordingLog):
     def list(
         self, namespace: str, *, memory: str | None = None, before: str | None = None, limit: int = 100
     ) -> Sequence[Operation]:
-        """As ``Operations.list``."""
-        wanted = "namespace = ?"
+        """Return the newest operations first (on one *memory*; those before the operation *before*)."""
+        condition = "namespace = ?"
         bound: list[str | int] = [namespace]
         if memory is not None:
-            wanted += " AND number IN (SELECT number FROM operation_changes WHERE memory = ?)"
+            condition += " AND number IN (SELECT number FROM operation_changes WHERE memory = ?)"
             bound.append(memory)
         with self._database.read() as connection:
             if before is not None:
-                wanted += " AND number < ?"
+                condition += " AND number < ?"
                 bound.append(_operation_number(connection, namespace, before))
             rows = connection.execute(
-                f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE {wanted} ORDER BY number DESC LIMIT ?",
+                f"SELECT {_OPERATION_COLUMNS} FROM operations WHERE {condition} ORDER BY number DESC LIMIT ?",
                 (*bound, limit),
             ).fetchall()
             return [_decode_operation(row, _read_changes(connection, row)) for row in rows]
 
     def later(self, namespace: str, id: str) -> Mapping[str, Sequence[Operation]]:
-        """As ``Operations.later``."""
+        """Return the operations after *id* on memories that it changed, by memory, the newest first.
+
+        Each comes with its change of that memory alone.
+        """
         found: defaultdict[str, list[Operation]] = defaultdict(list)
         with self._database.read() as connection:
             for row in connection.execute(_LATER_QUERY, (_operation_number(connection, namespace, id), namespace)):
@@ -292,18 +148,18 @@ class SqliteOperationLog(_RecordingLog):
         return found
 
     def undone(self, namespace: str, id: str, by: str | None) -> None:
-        """As ``Operations.undone``."""
+        """Note that the operation *id* was undone by another, or (None) stands again."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE operations SET undone_by = ? WHERE namespace = ? AND id = ?", (by, namespace, id)
             )
 
     def erase(self, namespace: str, ids: Iterable[str], holds: Callable[[str], bool]) -> None:
-        """As ``Operations.erase``."""
+        """Remove the field values of memories that were forgotten, and other values that *holds* is true of."""
         with self._database.write() as connection:
             connection.executemany(
                 f"UPDATE operation_changes SET fields = NULL WHERE memory = ? AND {_KEPT_FIELDS}",
-                [(one, namespace) for one in ids],
+                [(id, namespace) for id in ids],
             )
             rows = connection.execute(
                 f"SELECT memory, before, gone, fields, number FROM operation_changes WHERE {_KEPT_FIELDS}", (namespace,)
@@ -314,28 +170,24 @@ class SqliteOperationLog(_RecordingLog):
             )
 
     def clear(self, namespace: str) -> int:
-        """As ``Operations.clear``."""
+        """Remove a user's whole log, which was forgotten; return how many operations it had."""
         of_user = "number IN (SELECT number FROM operations WHERE namespace = ?)"
         with self._database.write() as connection:
             connection.execute(f"DELETE FROM operation_changes WHERE {of_user}", (namespace,))
             connection.execute("DELETE FROM operations WHERE namespace = ?", (namespace,))
-            gone = connection.changes()
+            removed = connection.changes()
             self._database.mark_erasure(connection)
-        return gone
+        return removed
 
 
-class OperationLogTables:
-    """The tables as a component of a database."""
+class OperationLogTables(TableComponent):
+    """The tables of the operation log as a component of a database."""
 
-    name = "operations"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """What has been done to the tables, in order."""
-        return (m001_operation_log,)
+    def __init__(self) -> None:
+        super().__init__("operations", (m001_operation_log,), ("operations", "operation_changes"))
 
     def verify(self, connection: Connection) -> list[Finding]:
-        """Look for changes of no operation, and for fields that are not JSON."""
+        """Find changes of no operation, and fields that are not JSON."""
         findings = [
             Finding(self.name, "a change belongs to no operation", memory)
             for (memory,) in connection.execute(
@@ -344,24 +196,13 @@ class OperationLogTables:
         ]
         unread = "SELECT memory FROM operation_changes WHERE fields IS NOT NULL AND NOT json_valid(fields)"
         return findings + [
-            Finding(self.name, "the fields of a change cannot be read", one) for (one,) in connection.execute(unread)
+            Finding(self.name, "the fields of a change cannot be read", memory)
+            for (memory,) in connection.execute(unread)
         ]
-
-    def rebuild(self, connection: Connection) -> None:
-        """Nothing here is derived."""
-
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row."""
-        copied = 0
-        for table in _TABLES:
-            for row in source.execute(f"SELECT * FROM {table}"):
-                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
-                copied += 1
-        return copied
 
 
 def m001_operation_log(connection: Connection) -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     for statement in (
         """
         CREATE TABLE operations (
@@ -394,14 +235,14 @@ def m001_operation_log(connection: Connection) -> None:
 
 
 def _insert_changes(connection: Connection, number: int, changes: Sequence[MemoryChange]) -> None:
-    (place,) = connection.execute(
+    (first,) = connection.execute(
         "SELECT coalesce(max(place) + 1, 0) FROM operation_changes WHERE number = ?", (number,)
     ).fetchone() or (0,)
     connection.executemany(
         "INSERT INTO operation_changes (memory, number, place, before, gone, fields) VALUES (?, ?, ?, ?, ?, ?)",
         [
-            (change.id, number, at, change.before, int(change.gone), _encode_fields(change))
-            for at, change in enumerate(changes, start=place)
+            (change.id, number, index, change.before, int(change.gone), _encode_fields(change))
+            for index, change in enumerate(changes, start=first)
         ],
     )
 
@@ -419,12 +260,12 @@ def _read_changes(connection: Connection, row: Sequence[Any]) -> Iterable[Sequen
 
 
 def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
-    _, id, kind, actor, at, zone, undoes, undone_by = row
+    _, id, kind, actor, time, zone, undoes, undone_by = row
     return Operation(
         id=id,
         kind=kind,
         actor=cast("Actor", actor),
-        at=timestamp_from_text(at, zone),
+        at=timestamp_from_text(time, zone),
         changes=tuple(_decode_change(change) for change in changes),
         undoes=undoes,
         undone_by=undone_by,

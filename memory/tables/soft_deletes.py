@@ -7,27 +7,26 @@ held_things  what was put aside, one row each: an entry, a message, texts, or wh
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from memory.history.codec import message_from_json
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, DamageError, Database, Entry, Finding
+from vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
 
 
 @dataclass(frozen=True, slots=True)
 class SoftDelete:
-    """All that one forgetting put aside. *parts* is what other parts need to come back, by their name.
+    """Entries, messages and words of one forgetting that can still be restored.
 
-    *entries* are by lane (a namespace of the store). *space* names the vectors; those of another are of no use.
-    *words* are the texts by which a tombstone knows it again.
+    *entries* are by partition (a namespace of the store). *space* names their vectors; those of another space are of
+    no use. *words* are the texts of which there are tombstones. *parts* is what other parts need to come back, by name.
     """
 
     operation: str
@@ -40,86 +39,18 @@ class SoftDelete:
     parts: tuple[tuple[str, str], ...] = ()
 
 
-class SoftDeletes(Protocol):
-    """Packages by the operation that put them aside. Each call is one transaction, or part of its thread's."""
-
-    def put(self, package: SoftDelete) -> None:
-        """Put a package aside."""
-        ...
-
-    def get(self, namespace: str, operation: str) -> SoftDelete | None:
-        """Return a package; None where there is none (any more)."""
-        ...
-
-    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
-        """Return (namespace, operation) of those whose time is over *at* a moment, the first due first."""
-        ...
-
-    def next_due(self) -> datetime | None:
-        """Return when the next one is due; None where nothing is held."""
-        ...
-
-    def of(self, namespace: str) -> Sequence[str]:
-        """Return the operations of a namespace that hold something, the first due first."""
-        ...
-
-    def erase(self, namespace: str, operation: str) -> bool:
-        """Remove a package with its bytes; say whether it was there."""
-        ...
-
-
-class InMemorySoftDeletes:
-    """``SoftDeletes`` for a store without a file."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._packages: dict[tuple[str, str], SoftDelete] = {}
-
-    def put(self, package: SoftDelete) -> None:
-        """As ``Held.put``."""
-        with self._lock:
-            self._packages[package.namespace, package.operation] = package
-
-    def get(self, namespace: str, operation: str) -> SoftDelete | None:
-        """As ``Held.get``."""
-        with self._lock:
-            return self._packages.get((namespace, operation))
-
-    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
-        """As ``Held.due``."""
-        return [(one.namespace, one.operation) for one in self._sorted() if one.due <= at]
-
-    def next_due(self) -> datetime | None:
-        """As ``Held.next_due``."""
-        return next((one.due for one in self._sorted()), None)
-
-    def of(self, namespace: str) -> Sequence[str]:
-        """As ``Held.of``."""
-        return [one.operation for one in self._sorted() if one.namespace == namespace]
-
-    def erase(self, namespace: str, operation: str) -> bool:
-        """As ``Held.erase``."""
-        with self._lock:
-            return self._packages.pop((namespace, operation), None) is not None
-
-    def _sorted(self) -> list[SoftDelete]:
-        with self._lock:
-            return sorted(self._packages.values(), key=lambda one: (one.due, one.operation))
-
-
-_TABLES: Final = ("held", "held_things")
 _ITEM_COLUMNS: Final = "kind, place, data, vector"
 
 
-class SqliteSoftDeletes:
-    """``SoftDeletes`` in a database's file."""
+class SoftDeletes:
+    """Soft deletes by operation, in tables of *database*. Each call is one transaction, or part of its thread's."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         database.attach(SoftDeleteTables())
 
     def put(self, package: SoftDelete) -> None:
-        """As ``Held.put``."""
+        """Put a soft delete aside."""
         with self._database.write() as connection:
             (key,) = connection.execute(
                 "INSERT INTO held (namespace, operation, due, space) VALUES (?, ?, ?, ?) RETURNING key",
@@ -127,63 +58,60 @@ class SqliteSoftDeletes:
             ).fetchone()
             connection.executemany(
                 f"INSERT INTO held_things (held, {_ITEM_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?)",
-                ((key, *thing, _item_checksum(thing)) for thing in _item_rows(package)),
+                ((key, *item, _item_checksum(item)) for item in _item_rows(package)),
             )
 
     def get(self, namespace: str, operation: str) -> SoftDelete | None:
-        """As ``Held.get``."""
+        """Return a soft delete; None where there is none (any more)."""
         with self._database.read() as connection:
             row = connection.execute(
                 "SELECT key, due, space FROM held WHERE namespace = ? AND operation = ?", (namespace, operation)
             ).fetchone()
             if row is None:
                 return None
-            things = connection.execute(
+            items = connection.execute(
                 f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things WHERE held = ? ORDER BY key", (row[0],)
             )
-            return _decode_soft_delete(namespace, operation, row, [_checked_item(thing) for thing in things])
+            return _decode_soft_delete(namespace, operation, row, [_checked_item(item) for item in items])
 
-    def due(self, at: datetime) -> Sequence[tuple[str, str]]:
-        """As ``Held.due``."""
+    def due(self, moment: datetime) -> Sequence[tuple[str, str]]:
+        """Return (namespace, operation) of those whose time is over at *moment*, the first due first."""
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT namespace, operation FROM held WHERE due <= ? ORDER BY due, operation", (timestamp_to_text(at),)
+                "SELECT namespace, operation FROM held WHERE due <= ? ORDER BY due, operation",
+                (timestamp_to_text(moment),),
             )
             return [(str(namespace), str(operation)) for namespace, operation in rows]
 
     def next_due(self) -> datetime | None:
-        """As ``Held.next_due``."""
+        """Return when the next one is due; None where there is none."""
         with self._database.read() as connection:
             (due,) = next(connection.execute("SELECT min(due) FROM held"))
         return None if due is None else timestamp_from_text(due)
 
     def of(self, namespace: str) -> Sequence[str]:
-        """As ``Held.of``."""
+        """Return the operations of a namespace that have a soft delete, the first due first."""
         sql = "SELECT operation FROM held WHERE namespace = ? ORDER BY due, operation"
         with self._database.read() as connection:
             return [operation for (operation,) in connection.execute(sql, (namespace,))]
 
     def erase(self, namespace: str, operation: str) -> bool:
-        """As ``Held.erase``."""
+        """Remove a soft delete with its bytes; return whether there was one."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM held WHERE namespace = ? AND operation = ?", (namespace, operation))
-            there = bool(connection.changes())
+            erased = bool(connection.changes())
             self._database.mark_erasure(connection)
-        return there
+        return erased
 
 
-class SoftDeleteTables:
-    """The tables as a component of a database."""
+class SoftDeleteTables(TableComponent):
+    """The tables of soft deletes as a component of a database."""
 
-    name = "held"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """What has been done to the tables, in order."""
-        return (m001_soft_deletes,)
+    def __init__(self) -> None:
+        super().__init__("held", (m001_soft_deletes,), ("held", "held_things"))
 
     def verify(self, connection: Connection) -> list[Finding]:
-        """Compare each thing with its checksum."""
+        """Compare each item with its checksum."""
         rows = connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things")
         return [
             Finding(self.name, "what is held is not what was put aside", row[0])
@@ -191,21 +119,9 @@ class SoftDeleteTables:
             if _item_checksum(row[:-1]) != row[-1]
         ]
 
-    def rebuild(self, connection: Connection) -> None:
-        """Nothing here is derived."""
-
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row."""
-        copied = 0
-        for table in _TABLES:
-            for row in source.execute(f"SELECT * FROM {table}"):
-                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' for _ in row)})", row)
-                copied += 1
-        return copied
-
 
 def m001_soft_deletes(connection: Connection) -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     for statement in (
         """
         CREATE TABLE held (
@@ -235,13 +151,13 @@ def m001_soft_deletes(connection: Connection) -> None:
 
 
 def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | None]]:
-    for lane, entry in package.entries:
+    for partition, entry in package.entries:
         vector = None if entry.vector is None else np.asarray(entry.vector, dtype="<f4").tobytes()
-        fields = (entry.id, entry.text, entry.context, dict(entry.metadata), entry.no_vector)
-        yield "entry", lane, _to_json(fields), vector
+        columns = (entry.id, entry.text, entry.context, dict(entry.metadata), entry.no_vector)
+        yield "entry", partition, _to_json(columns), vector
     for row in package.messages:
-        said = (row.session, row.sequence, timestamp_to_text(row.at), row.memory, row.message.model_dump_json())
-        yield "message", "", _to_json(said), None
+        fields = (row.session, row.sequence, timestamp_to_text(row.at), row.memory, row.message.model_dump_json())
+        yield "message", "", _to_json(fields), None
     for words in package.words:
         yield "words", "", _to_json(words), None
     for part, kept in package.parts:
@@ -249,17 +165,19 @@ def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | Non
 
 
 def _decode_soft_delete(
-    namespace: str, operation: str, row: Sequence[Any], things: Sequence[tuple[Any, ...]]
+    namespace: str, operation: str, row: Sequence[Any], items: Sequence[tuple[Any, ...]]
 ) -> SoftDelete:
     found: dict[str, list[tuple[str, Any, bytes | None]]] = {}
-    for kind, place, data, vector in things:
-        found.setdefault(kind, []).append((place, json.loads(data), vector))
+    for kind, owner, data, vector in items:
+        found.setdefault(kind, []).append((owner, json.loads(data), vector))
     return SoftDelete(
         operation=operation,
         namespace=namespace,
         due=timestamp_from_text(row[1]),
         space=row[2],
-        entries=tuple((lane, _decode_entry(fields, vector)) for lane, fields, vector in found.get("entry", ())),
+        entries=tuple(
+            (partition, _decode_entry(fields, vector)) for partition, fields, vector in found.get("entry", ())
+        ),
         messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found.get("message", ())),
         words=tuple(words for _, words, _ in found.get("words", ())),
         parts=tuple((part, kept) for part, kept, _ in found.get("part", ())),
@@ -273,8 +191,8 @@ def _decode_entry(fields: Sequence[Any], vector: bytes | None) -> Entry:
 
 
 def _decode_message(namespace: str, fields: Sequence[Any]) -> HistoryRow:
-    session, sequence, at, memory, message = fields
-    return HistoryRow(namespace, session, sequence, message_from_json(message), timestamp_from_text(at), memory)
+    session, sequence, time, memory, message = fields
+    return HistoryRow(namespace, session, sequence, message_from_json(message), timestamp_from_text(time), memory)
 
 
 def _to_json(value: object) -> str:
@@ -287,9 +205,9 @@ def _checked_item(row: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(row[:-1])
 
 
-def _item_checksum(thing: Sequence[Any]) -> int:
+def _item_checksum(item: Sequence[Any]) -> int:
     digest = blake2b(digest_size=8)
-    for part in thing:
+    for part in item:
         data = b"" if part is None else part if isinstance(part, bytes) else part.encode()
         digest.update(len(data).to_bytes(8, "little") + data)
     return int.from_bytes(digest.digest(), "little", signed=True)

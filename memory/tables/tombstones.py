@@ -1,10 +1,10 @@
-"""Tombstones: what was forgotten, by id and by a keyed hash of its text, never by the text.
+"""Tombstones: ids and words that were forgotten, words only as keyed hashes.
 
 They keep crash recovery, ingest and import from bringing back what was forgotten. The key of the hash is a secret of
-the file, so that the hashes of one file say nothing in another. Messages have tombstones, too: keyed hashes of their
-places.
+the database, so that the hashes of one say nothing in another. Messages have tombstones, too: keyed hashes of their
+session, number and time.
 
-memory_facts       the secret key of the file
+memory_facts       the secret key of the database
 tombstones         ids that were forgotten, by partition
 tombstone_words    keyed hashes of texts that were forgotten, by namespace
 """
@@ -12,144 +12,25 @@ tombstone_words    keyed hashes of texts that were forgotten, by namespace
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Final
 
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.partitions import store_namespace
 from memory.timestamps import timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, Database, Finding
+from vectorstore import Connection, Database, Finding, TableComponent
 
-
-class Tombstones(Protocol):
-    """What was forgotten. Each call is one transaction, or part of the one its thread is in."""
-
-    @property
-    def key(self) -> bytes:
-        """The secret of this file, 32 bytes: for hashes that must say nothing elsewhere."""
-        ...
-
-    def which(self, store_namespace: str, ids: Iterable[str]) -> set[str]:
-        """Return those of *ids* that were forgotten in a lane (a namespace of the store)."""
-        ...
-
-    def words_at(self, namespace: str, text: str) -> datetime | None:
-        """Return when these very words were last forgotten in a user's namespace; None if never."""
-        ...
-
-    def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
-        """Note ids of a lane as forgotten."""
-        ...
-
-    def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
-        """Note words as forgotten in a user's namespace."""
-        ...
-
-    def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
-        """Take ids back: their owner has said the thing afresh."""
-        ...
-
-    def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
-        """Take words back: what was forgotten with them is there again."""
-        ...
-
-    def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
-        """Return ids forgotten in a lane with when, in order, those after the id *after*."""
-        ...
-
-    def lanes(self) -> list[str]:
-        """Return the lanes in which something was forgotten, sorted."""
-        ...
-
-
-def text_hash(key: bytes, text: str) -> bytes:
-    """Return the keyed hash of *text*, blanks at its ends not counted."""
-    return blake2b(text.strip().encode(), digest_size=16, key=key).digest()
-
-
-class InMemoryTombstones:
-    """``Tombstones`` for a store without a file; there is no file to keep secret, so its key is nothing."""
-
-    key = bytes(32)
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ids: dict[tuple[str, str], datetime] = {}
-        self._words: dict[tuple[str, bytes], datetime] = {}
-
-    def which(self, store_namespace: str, ids: Iterable[str]) -> set[str]:
-        """As ``Tombstones.which``."""
-        with self._lock:
-            return {one for one in ids if (store_namespace, one) in self._ids}
-
-    def words_at(self, namespace: str, text: str) -> datetime | None:
-        """As ``Tombstones.words_at``."""
-        with self._lock:
-            return self._words.get((namespace, text_hash(self.key, text)))
-
-    def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
-        """As ``Tombstones.add``."""
-        with self._lock:
-            self._ids.update({(store_namespace, one): at for one in ids})
-
-    def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
-        """As ``Tombstones.add_words``."""
-        with self._lock:
-            self._words.update({(namespace, text_hash(self.key, text)): at for text in texts})
-
-    def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
-        """As ``Tombstones.lift``."""
-        with self._lock:
-            for one in ids:
-                self._ids.pop((store_namespace, one), None)
-
-    def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
-        """As ``Tombstones.lift_words``."""
-        with self._lock:
-            for text in texts:
-                self._words.pop((namespace, text_hash(self.key, text)), None)
-
-    def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
-        """As ``Tombstones.ids``."""
-        with self._lock:
-            held = [(one, at) for (lane, one), at in self._ids.items() if lane == store_namespace and one > after]
-        return sorted(held)[:limit]
-
-    def lanes(self) -> list[str]:
-        """As ``Tombstones.lanes``."""
-        with self._lock:
-            return sorted({lane for lane, _ in self._ids})
-
-
+KEY_LENGTH: Final = 32
 _HASH_BYTES: Final = 16
 
 
-def history_partition(namespace: str) -> str:
-    """Return under which lane the tombstones of messages are; no entry of the store is there."""
-    return store_namespace(namespace, "history")
+class Tombstones:
+    """Forgotten ids and words, in tables of *database*. Each call is one transaction, or part of its thread's.
 
-
-def message_hashes(key: bytes, rows: Iterable[HistoryRow]) -> list[str]:
-    """Return a mark for each message: of its session, number and time, under the secret of the file."""
-    return [_message_hash(key, row) for row in rows]
-
-
-def _message_hash(key: bytes, row: HistoryRow) -> str:
-    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"message")
-    for part in (row.session, str(row.sequence), row.at.isoformat()):
-        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
-    return digest.hexdigest()
-
-
-KEY_LENGTH = 32
-_TABLES = ("memory_facts", "tombstones", "tombstone_words")
-
-
-class SqliteTombstones:
-    """``Tombstones`` in a database's file. *token* gives the random bytes of a new file's key."""
+    *token* gives the random bytes of a new database's key.
+    """
 
     def __init__(self, database: Database, *, token: Callable[[int], bytes] = os.urandom) -> None:
         self._database = database
@@ -164,53 +45,50 @@ class SqliteTombstones:
                 )
                 key = _read_key(connection)
         self.key: bytes = key or b""
+        """The secret of the database, 32 bytes: for hashes that must say nothing elsewhere."""
 
     def which(self, store_namespace: str, ids: Iterable[str]) -> set[str]:
-        """As ``Tombstones.which``."""
+        """Return those of *ids* that were forgotten in a partition (a namespace of the store)."""
+        sql = "SELECT 1 FROM tombstones WHERE namespace = ? AND id = ?"
         with self._database.read() as connection:
-            return {
-                one
-                for one in ids
-                if connection.execute(
-                    "SELECT 1 FROM tombstones WHERE namespace = ? AND id = ?", (store_namespace, one)
-                ).fetchone()
-            }
+            return {id for id in ids if connection.execute(sql, (store_namespace, id)).fetchone()}
 
     def words_at(self, namespace: str, text: str) -> datetime | None:
-        """As ``Tombstones.words_at``."""
+        """Return when these very words were last forgotten in a user's namespace; None if never."""
         with self._database.read() as connection:
-            found = connection.execute(
+            row = connection.execute(
                 "SELECT at FROM tombstone_words WHERE namespace = ? AND hash = ?",
                 (namespace, text_hash(self.key, text)),
             ).fetchone()
-        return None if found is None else timestamp_from_text(found[0])
+        return None if row is None else timestamp_from_text(row[0])
 
     def add(self, store_namespace: str, ids: Iterable[str], at: datetime) -> None:
-        """As ``Tombstones.add``."""
+        """Note ids of a partition as forgotten."""
         with self._database.write() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO tombstones (namespace, id, at) VALUES (?, ?, ?)",
-                [(store_namespace, one, timestamp_to_text(at)) for one in ids],
+                "INSERT INTO tombstones (namespace, id, at) VALUES (?, ?, ?)"
+                " ON CONFLICT (namespace, id) DO UPDATE SET at = excluded.at",
+                [(store_namespace, id, timestamp_to_text(at)) for id in ids],
             )
 
     def add_words(self, namespace: str, texts: Iterable[str], at: datetime) -> None:
-        """As ``Tombstones.add_words``."""
+        """Note words as forgotten in a user's namespace."""
         with self._database.write() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO tombstone_words (namespace, hash, at) VALUES (?, ?, ?)",
+                "INSERT INTO tombstone_words (namespace, hash, at) VALUES (?, ?, ?)"
+                " ON CONFLICT (namespace, hash) DO UPDATE SET at = excluded.at",
                 [(namespace, text_hash(self.key, text), timestamp_to_text(at)) for text in texts],
             )
 
     def lift(self, store_namespace: str, ids: Iterable[str]) -> None:
-        """As ``Tombstones.lift``."""
+        """Remove the tombstones of *ids*: their owner has stated the memory afresh."""
         with self._database.write() as connection:
             connection.executemany(
-                "DELETE FROM tombstones WHERE namespace = ? AND id = ?",
-                [(store_namespace, one) for one in ids],
+                "DELETE FROM tombstones WHERE namespace = ? AND id = ?", [(store_namespace, id) for id in ids]
             )
 
     def lift_words(self, namespace: str, texts: Iterable[str]) -> None:
-        """As ``Tombstones.lift_words``."""
+        """Remove the tombstones of words: what was forgotten with them is stored again."""
         with self._database.write() as connection:
             connection.executemany(
                 "DELETE FROM tombstone_words WHERE namespace = ? AND hash = ?",
@@ -218,31 +96,49 @@ class SqliteTombstones:
             )
 
     def ids(self, store_namespace: str, *, after: str = "", limit: int = 1000) -> list[tuple[str, datetime]]:
-        """As ``Tombstones.ids``."""
+        """Return ids forgotten in a partition with their times, in order, from behind the id *after*."""
         sql = "SELECT id, at FROM tombstones WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?"
         with self._database.read() as connection:
-            return [
-                (one, timestamp_from_text(at)) for one, at in connection.execute(sql, (store_namespace, after, limit))
-            ]
+            rows = connection.execute(sql, (store_namespace, after, limit))
+            return [(id, timestamp_from_text(time)) for id, time in rows]
 
     def lanes(self) -> list[str]:
-        """As ``Tombstones.lanes``."""
+        """Return the partitions in which something was forgotten, sorted."""
         with self._database.read() as connection:
-            return sorted(lane for (lane,) in connection.execute("SELECT DISTINCT namespace FROM tombstones"))
+            rows = connection.execute("SELECT DISTINCT namespace FROM tombstones")
+            return sorted(partition for (partition,) in rows)
 
 
-class TombstoneTables:
-    """The tables as a component of a database."""
+def text_hash(key: bytes, text: str) -> bytes:
+    """Return the keyed hash of *text*, blanks at its ends not counted."""
+    return blake2b(text.strip().encode(), digest_size=_HASH_BYTES, key=key).digest()
 
-    name = "tombstones"
 
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """What has been done to the tables, in order."""
-        return (m001_tombstones,)
+def history_partition(namespace: str) -> str:
+    """Return the partition that has the tombstones of messages; no entry of the store is in it."""
+    return store_namespace(namespace, "history")
+
+
+def message_hashes(key: bytes, rows: Iterable[HistoryRow]) -> list[str]:
+    """Return a keyed hash for each message: of its session, number and time."""
+    return [_message_hash(key, row) for row in rows]
+
+
+def _message_hash(key: bytes, row: HistoryRow) -> str:
+    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"message")
+    for part in (row.session, str(row.sequence), row.at.isoformat()):
+        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
+    return digest.hexdigest()
+
+
+class TombstoneTables(TableComponent):
+    """The tables of tombstones as a component of a database."""
+
+    def __init__(self) -> None:
+        super().__init__("tombstones", (m001_tombstones,), ("memory_facts", "tombstones", "tombstone_words"))
 
     def verify(self, connection: Connection) -> list[Finding]:
-        """Look whether the key of the file is whole: without it, hashes match nothing."""
+        """Check that the key is whole: without it, hashes match nothing."""
         key = _read_key(connection)
         if key is not None and len(key) != KEY_LENGTH:
             return [Finding(self.name, "the key of the file is not whole", "memory_facts")]
@@ -250,22 +146,9 @@ class TombstoneTables:
             return [Finding(self.name, "the key of the file is missing", "memory_facts")]
         return []
 
-    def rebuild(self, connection: Connection) -> None:
-        """Nothing here is derived."""
-
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row."""
-        copied = 0
-        for table in _TABLES:
-            for row in source.execute(f"SELECT * FROM {table}"):
-                marks = ", ".join("?" for _ in row)
-                target.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", row)
-                copied += 1
-        return copied
-
 
 def m001_tombstones(connection: Connection) -> None:
-    """Make the first tables."""
+    """Create the first tables."""
     for statement in (
         "CREATE TABLE memory_facts (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
         """

@@ -118,14 +118,14 @@ class ChunkerContract(ABC):
         assert sum(shared) > len(shared) / 2
 
     def test_the_same_text_gives_the_same_chunks(self) -> None:
-        one, other = self.make_chunker(90, 20), self.make_chunker(90, 20)
-        assert one.fingerprint == other.fingerprint
+        first, second = self.make_chunker(90, 20), self.make_chunker(90, 20)
+        assert first.fingerprint == second.fingerprint
         for name, text in HARD_TEXTS.items():
-            assert one.chunk(text) == other.chunk(text), name
+            assert first.chunk(text) == second.chunk(text), name
 
     def test_another_setting_has_another_fingerprint(self) -> None:
-        made = [self.make_chunker(*settings).fingerprint for settings in ((90, 20), (91, 20), (90, 21))]
-        assert len(set(made)) == 3
+        fingerprints = [self.make_chunker(*settings).fingerprint for settings in ((90, 20), (91, 20), (90, 21))]
+        assert len(set(fingerprints)) == 3
 
     @pytest.mark.parametrize("seed", range(20))
     def test_random_texts_keep_every_rule(self, seed: int) -> None:

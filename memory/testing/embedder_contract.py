@@ -87,7 +87,7 @@ class EmbedderContract:
         answer = asyncio.run(embed_detailed(embedder, [long + TEXTS[0], "short", long + TEXTS[1]]))
         if np.array_equal(answer.vectors[0], answer.vectors[2]):
             assert set(answer.truncated) == {0, 2}
-        assert all(0 < one.kept < one.of for one in answer.truncated.values())
+        assert all(0 < truncation.kept < truncation.of for truncation in answer.truncated.values())
 
     @pytest.mark.parametrize("kind", ["document", "query"])
     def test_each_kind_is_taken_and_gives_the_same_space(self, embedder: Embedder, kind: EmbeddingKind) -> None:
@@ -115,11 +115,11 @@ class EmbedderContract:
         texts = [[f"call {call}, note {note}" for note in range(3)] for call in range(12)]
 
         async def together() -> list[NDArray[np.float32]]:
-            return await asyncio.gather(*(embedder.embed(some) for some in texts))
+            return await asyncio.gather(*(embedder.embed(batch) for batch in texts))
 
         answers = asyncio.run(together())
         assert np.allclose(
-            np.concatenate(answers), _embed(embedder, [one for some in texts for one in some]), atol=1e-5
+            np.concatenate(answers), _embed(embedder, [text for batch in texts for text in batch]), atol=1e-5
         )
 
     def test_it_works_in_one_event_loop_after_another(self, embedder: Embedder) -> None:

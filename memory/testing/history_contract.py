@@ -41,13 +41,13 @@ class HistoryStorageContract:
     """One behaviour a test; the subclass's fixture ``history`` gives an empty storage."""
 
     def test_messages_come_back_in_order_with_rising_numbers(self, history: HistoryStorage) -> None:
-        said = [Message.user("one"), Message.assistant("two"), Message.user("three")]
-        first = asyncio.run(history.append("s", said[:2]))
-        second = asyncio.run(history.append("s", said[2:]))
+        messages = [Message.user("one"), Message.assistant("two"), Message.user("three")]
+        first = asyncio.run(history.append("s", messages[:2]))
+        second = asyncio.run(history.append("s", messages[2:]))
         stored = asyncio.run(history.load("s"))
         assert first + second == [1, 2, 3]
-        assert [one.sequence for one in stored] == [1, 2, 3]
-        assert [one.message for one in stored] == said
+        assert [row.sequence for row in stored] == [1, 2, 3]
+        assert [row.message for row in stored] == messages
 
     def test_every_kind_of_block_comes_back_equal(self, history: HistoryStorage) -> None:
         message = Message(
@@ -63,16 +63,16 @@ class HistoryStorageContract:
         assert stored.message.model_dump_json() == message.model_dump_json()
 
     def test_times_keep_their_offset_and_calls_their_ids(self, history: HistoryStorage) -> None:
-        said = [
+        messages = [
             Message.user(
                 "ten past nine in Delhi", at=datetime(2026, 3, 1, 9, 10, 0, 7, timezone(timedelta(hours=5.5)))
             ),
             Message.assistant([ToolCallBlock(id="call/1 é", name="look", arguments={"b": 1, "a": 2.0})]),
             Message.tool([ToolResultBlock(call_id="call/1 é", content=(TextBlock(text=" found \n"),))]),
         ]
-        asyncio.run(history.append("s", said))
-        stored = [one.message for one in asyncio.run(history.load("s"))]
-        assert [one.model_dump_json() for one in stored] == [one.model_dump_json() for one in said]
+        asyncio.run(history.append("s", messages))
+        stored = [row.message for row in asyncio.run(history.load("s"))]
+        assert [row.model_dump_json() for row in stored] == [row.model_dump_json() for row in messages]
         assert stored[0].at is not None
         assert stored[0].at.utcoffset() == timedelta(hours=5.5)
         assert list(stored[1].tool_calls[0].arguments) == ["b", "a"]
@@ -103,7 +103,7 @@ class HistoryStorageContract:
 
         def shown(limit: int | None, offset: int) -> str:
             found = asyncio.run(history.load("s", limit=limit, offset=offset))
-            return "".join(one.message.text for one in found)
+            return "".join(row.message.text for row in found)
 
         assert shown(2, 0) == "45"
         assert shown(2, 1) == "34"
@@ -113,30 +113,30 @@ class HistoryStorageContract:
         assert shown(9, 0) == "12345"
 
     def test_roles_are_chosen_before_the_limit(self, history: HistoryStorage) -> None:
-        said = [Message.user("q1"), Message.assistant("a1"), Message.user("q2"), Message.assistant("a2")]
-        asyncio.run(history.append("s", said))
+        messages = [Message.user("q1"), Message.assistant("a1"), Message.user("q2"), Message.assistant("a2")]
+        asyncio.run(history.append("s", messages))
         found = asyncio.run(history.load("s", roles=["user"], limit=2))
-        assert [one.message.text for one in found] == ["q1", "q2"]
+        assert [row.message.text for row in found] == ["q1", "q2"]
         assert asyncio.run(history.load("s", roles=[])) == []
 
     def test_roles_are_chosen_before_the_offset(self, history: HistoryStorage) -> None:
-        said = [
+        messages = [
             make(f"{name}{number}")
             for number in (1, 2, 3)
             for name, make in (("q", Message.user), ("a", Message.assistant))
         ]
-        asyncio.run(history.append("s", said))
+        asyncio.run(history.append("s", messages))
         found = asyncio.run(history.load("s", roles=["user"], limit=1, offset=1))
-        assert [one.message.text for one in found] == ["q2"]
+        assert [row.message.text for row in found] == ["q2"]
         rest = asyncio.run(history.load("s", roles=["user"], offset=1))
-        assert [one.message.text for one in rest] == ["q1", "q2"]
+        assert [row.message.text for row in rest] == ["q1", "q2"]
 
     def test_only_messages_after_a_number_are_looked_at(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user(str(i)) for i in range(1, 6)]))
 
         def shown(after: int, limit: int | None = None) -> str:
             found = asyncio.run(history.load("s", after=after, limit=limit))
-            return "".join(one.message.text for one in found)
+            return "".join(row.message.text for row in found)
 
         assert (shown(0), shown(3), shown(5), shown(10**30)) == ("12345", "45", "", "")
         assert shown(1, limit=2) == "45"
@@ -179,7 +179,7 @@ class HistoryStorageContract:
     def test_replacing_leaves_only_the_new_messages(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user("old"), Message.user("kept")]))
         asyncio.run(history.replace("s", [Message.user("kept"), Message.user("new")]))
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["kept", "new"]
+        assert [row.message.text for row in asyncio.run(history.load("s"))] == ["kept", "new"]
         assert asyncio.run(history.replace("s", [])) == []
         assert asyncio.run(history.load("s")) == []
 
@@ -187,13 +187,13 @@ class HistoryStorageContract:
         asyncio.run(history.append("s", [Message.user("old")]))
         with pytest.raises(ArgumentError):
             asyncio.run(history.replace("s", [Message.user("new"), Message.user("\ud800")]))
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["old"]
+        assert [row.message.text for row in asyncio.run(history.load("s"))] == ["old"]
 
     def test_single_messages_are_deleted_and_missing_ones_are_not_counted(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user("a"), Message.user("b"), Message.user("c")]))
         assert asyncio.run(history.delete("s", [2, 2, 9])) == 1
         assert asyncio.run(history.delete("other", [1])) == 0
-        assert [one.message.text for one in asyncio.run(history.load("s"))] == ["a", "c"]
+        assert [row.message.text for row in asyncio.run(history.load("s"))] == ["a", "c"]
 
     @pytest.mark.parametrize("sequences", [None, 1, "1", ["1"], [True], [1.0]])
     def test_what_is_no_list_of_numbers_deletes_nothing(self, history: HistoryStorage, sequences: object) -> None:
@@ -208,9 +208,9 @@ class HistoryStorageContract:
         asyncio.run(history.append("S", [Message.user("other")], namespace="a"))
         assert asyncio.run(history.load("s")) == []
         assert asyncio.run(history.clear("s", namespace="b")) == 1
-        assert [one.message.text for one in asyncio.run(history.load("s", namespace="a"))] == ["here"]
+        assert [row.message.text for row in asyncio.run(history.load("s", namespace="a"))] == ["here"]
         assert asyncio.run(history.namespaces()) == ["a"]
-        assert sorted(one.session for one in asyncio.run(history.sessions(namespace="a"))) == ["S", "s"]
+        assert sorted(info.session for info in asyncio.run(history.sessions(namespace="a"))) == ["S", "s"]
 
     def test_a_session_says_how_many_messages_it_has(self, history: HistoryStorage) -> None:
         asyncio.run(history.append("s", [Message.user("a"), Message.user("b")]))
@@ -226,7 +226,7 @@ class HistoryStorageContract:
         asyncio.run(history.append("long", [Message.user("word " * 100)]))
         asyncio.run(history.append("image", [Message.user([image])]))
         asyncio.run(history.append("silent", [Message.assistant("Good morning")]))
-        begins = {one.session: one.begins for one in asyncio.run(history.sessions())}
+        begins = {info.session: info.begins for info in asyncio.run(history.sessions())}
         assert (begins["words"], begins["image"], begins["silent"]) == (
             "Where is the boat?",
             "a harbour",
@@ -239,7 +239,7 @@ class HistoryStorageContract:
         for session in ("a", "b", "a"):
             asyncio.run(history.append(session, [Message.user("x")]))
             time.sleep(0.002)
-        assert [one.session for one in asyncio.run(history.sessions(limit=1))] == ["a"]
+        assert [info.session for info in asyncio.run(history.sessions(limit=1))] == ["a"]
         assert asyncio.run(history.sessions(limit=0)) == []
 
     def test_many_writers_at_once_lose_nothing_and_share_no_number(self, history: HistoryStorage) -> None:
@@ -248,13 +248,13 @@ class HistoryStorageContract:
                 *(history.append(f"s{i % 2}", [Message.user(f"{i}a"), Message.user(f"{i}b")]) for i in range(40))
             )
 
-        given = asyncio.run(all_at_once())
+        numbered = asyncio.run(all_at_once())
         for session in (0, 1):
-            numbers = [number for pair in given[session::2] for number in pair]
+            numbers = [number for pair in numbered[session::2] for number in pair]
             stored = asyncio.run(history.load(f"s{session}"))
-            assert sorted(numbers) == [one.sequence for one in stored] == list(range(1, 41))
-            texts = [one.message.text for one in stored]
-            assert all(one[:-1] == other[:-1] for one, other in zip(texts[::2], texts[1::2], strict=True))
+            assert sorted(numbers) == [row.sequence for row in stored] == list(range(1, 41))
+            texts = [row.message.text for row in stored]
+            assert all(first[:-1] == second[:-1] for first, second in zip(texts[::2], texts[1::2], strict=True))
 
     def test_replacing_while_others_read_shows_the_old_or_the_new_and_nothing_between(
         self, history: HistoryStorage
@@ -264,7 +264,7 @@ class HistoryStorageContract:
         seen: list[set[str]] = []
 
         async def reading() -> None:
-            seen.append({one.message.text for one in await history.load("s")})
+            seen.append({row.message.text for row in await history.load("s")})
 
         async def both() -> None:
             writing = [history.replace("s", [Message.user(str(i))] * 5) for i in range(1, 11)]

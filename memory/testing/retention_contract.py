@@ -44,7 +44,7 @@ class RetentionContract:
             append_user_text(history, text)
         append_user_text(history, "x", session="other")
         assert loaded_texts(history) == ["c", "d", "e"]
-        (info,) = [one for one in asyncio.run(history.sessions()) if one.session == "s"]
+        (info,) = [info for info in asyncio.run(history.sessions()) if info.session == "s"]
         assert (info.messages, info.begins) == (3, "c")
 
     def test_more_than_the_maximum_at_once_keeps_the_newest_of_them(self, make: HistoryFactory) -> None:
@@ -60,7 +60,7 @@ class RetentionContract:
         asyncio.run(history.append("s", [Message.user("q"), *tool_call_round(2), Message.assistant("a")]))
         assert loaded_texts(history) == ["a"]
         asyncio.run(history.append("s", tool_call_round(5)))
-        assert [one.message.role for one in asyncio.run(history.load("s"))] == ["assistant", *["tool"] * 5]
+        assert [row.message.role for row in asyncio.run(history.load("s"))] == ["assistant", *["tool"] * 5]
 
     def test_a_call_with_very_many_results_is_one_group_too(self, make: HistoryFactory) -> None:
         history = make(Retention(messages=2, unremembered="drop"), SettableClock())
@@ -85,7 +85,7 @@ class RetentionContract:
         assert asyncio.run(history.namespaces()) == []
         append_user_text(history, "b", session="other")
         assert asyncio.run(history.append("s", [Message.user("c")], namespace="n")) == [3]
-        assert [one.sequence for one in asyncio.run(history.load("s", namespace="n"))] == [3]
+        assert [row.sequence for row in asyncio.run(history.load("s", namespace="n"))] == [3]
 
     def test_adding_keeps_a_session_alive(self, make: HistoryFactory) -> None:
         clock = SettableClock()
@@ -163,11 +163,11 @@ def append_user_text(history: Any, text: str, *, session: str = "s") -> None:
 
 def loaded_texts(history: Any) -> list[str]:
     """Return what a reading of the session gives."""
-    return [one.message.text for one in asyncio.run(history.load("s"))]
+    return [row.message.text for row in asyncio.run(history.load("s"))]
 
 
 def tool_call_round(results: int) -> list[Message]:
     """Return a round of *results* tool calls."""
     calls = [ToolCallBlock(id=f"c{i}", name="look") for i in range(results)]
     answers = [ToolResultBlock(call_id=call.id, content=(TextBlock(text="found"),)) for call in calls]
-    return [Message.assistant(calls), *(Message.tool([one]) for one in answers)]
+    return [Message.assistant(calls), *(Message.tool([answer]) for answer in answers)]

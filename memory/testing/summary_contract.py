@@ -94,7 +94,7 @@ class SummaryStorageContract:
 
         async def all_at_once() -> int:
             kept = await asyncio.gather(
-                *(history.keep_summary("s", one, before=None, made_of=[1, 2]) for one in rivals)
+                *(history.keep_summary("s", summary, before=None, made_of=[1, 2]) for summary in rivals)
             )
             return sum(kept)
 

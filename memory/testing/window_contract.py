@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory.history.protocol import Conversation
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory
 from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 
@@ -63,8 +63,12 @@ class WindowPolicyContract:
     @pytest.mark.parametrize("seed", range(12))
     def test_the_messages_of_a_window_give_the_same_window(self, policy: WindowPolicy, seed: int) -> None:
         window = policy.apply(random_conversation(seed))
-        again = policy.apply(window.messages)
-        assert (again.messages, again.dropped, again.over_budget) == (window.messages, 0, window.over_budget)
+        second_window = policy.apply(window.messages)
+        assert (second_window.messages, second_window.dropped, second_window.over_budget) == (
+            window.messages,
+            0,
+            window.over_budget,
+        )
 
     def test_the_messages_given_are_left_alone(self, policy: WindowPolicy) -> None:
         messages = random_conversation(1)
@@ -84,13 +88,13 @@ class ConversationWindowPolicyContract:
     def test_what_is_shown_are_system_messages_a_summary_and_whole_groups_from_the_end(
         self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
-        for said, window in growing_conversation(policy, seed):
-            system = [message for message in said if message.role == "system"]
+        for messages, window in growing_conversation(policy, seed):
+            system = [message for message in messages if message.role == "system"]
             assert list(window.messages[: len(system)]) == system, seed
             rest = list(window.messages[len(system) :])
             if window.summary is not None:
                 assert rest.pop(0) is window.summary, seed
-            found = message_groups([message for message in said if message.role != "system"])
+            found = message_groups([message for message in messages if message.role != "system"])
             suffixes = [[message for group in found[start:] for message in group] for start in range(len(found))]
             assert rest in (suffixes or [[]]), seed
 
@@ -98,26 +102,26 @@ class ConversationWindowPolicyContract:
     def test_what_is_not_shown_is_counted_however_the_conversation_grew(
         self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
-        for said, window in growing_conversation(policy, seed):
+        for messages, window in growing_conversation(policy, seed):
             shown = len(window.messages) - (window.summary is not None)
-            assert shown + window.dropped == len(said), seed
+            assert shown + window.dropped == len(messages), seed
 
     def test_the_storage_keeps_every_message(self, policy: ConversationWindowPolicy) -> None:
         history = InMemoryHistory()
-        said = random_conversation(3)
-        asyncio.run(history.append("s", said))
+        messages = random_conversation(3)
+        asyncio.run(history.append("s", messages))
         asyncio.run(policy.window(Conversation(history, "s")))
-        assert [one.message for one in asyncio.run(history.load("s"))] == said
+        assert [row.message for row in asyncio.run(history.load("s"))] == messages
 
 
 def growing_conversation(policy: ConversationWindowPolicy, seed: int) -> Iterator[tuple[list[Message], Window]]:
     """Yield what was said so far and its window, group by group, as a conversation of *seed* grows."""
     history = InMemoryHistory()
-    said: list[Message] = []
+    messages: list[Message] = []
     for group in message_groups(random_conversation(seed)):
         asyncio.run(history.append("s", group))
-        said += group
-        yield said, asyncio.run(policy.window(Conversation(history, "s")))
+        messages += group
+        yield messages, asyncio.run(policy.window(Conversation(history, "s")))
 
 
 def random_conversation(seed: int) -> list[Message]:

@@ -22,7 +22,8 @@ from typing import Any, ClassVar
 import pytest
 
 from memory.embedders.hashing import HashingEmbedder
-from memory.history.sync_history import HistoryRows, ThreadedHistory
+from memory.history.rows import HistoryRows
+from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory
 from memory.messages import Message
 from memory.partitions import CONVERSATION, store_namespace
@@ -66,12 +67,12 @@ class WrappedMemoryContract(ABC):
         assert _lived(plain) == _lived(wrapped)
         before = _state(plain)
         _close(plain, wrapped)
-        again = [_memory(self.make_store(tmp_path / name)) for name in ("plain", "wrapped")]
-        assert _state(again[0]) == _state(again[1])
-        assert _state(again[1])["history"] == before["history"] != []
-        assert _state(again[1])["operations"] == before["operations"] != []
-        assert _state(again[1])["tombstones"] == before["tombstones"] != []
-        _close(*again)
+        reopened = [_memory(self.make_store(tmp_path / name)) for name in ("plain", "wrapped")]
+        assert _state(reopened[0]) == _state(reopened[1])
+        assert _state(reopened[1])["history"] == before["history"] != []
+        assert _state(reopened[1])["operations"] == before["operations"] != []
+        assert _state(reopened[1])["tombstones"] == before["tombstones"] != []
+        _close(*reopened)
 
     def test_a_failure_leaves_neither_history_nor_memories(self, tmp_path: Path) -> None:
         for memory in self._pair(tmp_path):
@@ -118,8 +119,8 @@ def _numbered(prefix: str) -> Callable[[], str]:
 
 def _lived(memory: LongTermMemory) -> list[Any]:
     """Use each way of writing; return the reports."""
-    said = [Message.user("Ana lives in Porto and plays the cello."), Message.assistant("Porto is by the Douro.")]
-    done: list[Any] = [run_sync(memory.remember_turn("s", said))]
+    turn = [Message.user("Ana lives in Porto and plays the cello."), Message.assistant("Porto is by the Douro.")]
+    done: list[Any] = [run_sync(memory.remember_turn("s", turn))]
     done.append(run_sync(memory.remember("Ana likes green tea.")))
     done.append(run_sync(memory.remember_many(["Ben bakes rye bread.", "The code of the gate is 4417."])))
     tea = done[1].id
@@ -135,19 +136,22 @@ def _state(memory: LongTermMemory) -> dict[str, Any]:
     rows = list(_rows(memory).kept(namespace=""))
     found = [run_sync(memory.recall(question, explain=True)) for question in _QUESTIONS]
     return {
-        "memories": [(one.id, one.text, one.tags) for one in run_sync(memory.list())],
+        "memories": [(listed.id, listed.text, listed.tags) for listed in run_sync(memory.list())],
         "history": [(row.session, row.sequence, row.message.text) for row in rows],
-        "operations": [(one.id, one.kind, one.at, one.changes) for one in run_sync(memory.operations())],
+        "operations": [
+            (operation.id, operation.kind, operation.at, operation.changes)
+            for operation in run_sync(memory.operations())
+        ],
         "tombstones": memory.tombstones.ids(_LANE),
         "forgotten words": memory.tombstones.words_at("", "The code of the gate is 4417."),
-        "notes": [one.notes for one in found],
-        "hits": [[(hit.memory.id, hit.score, hit.parts) for hit in one] for one in found],
-        "trust": [(one.confidence, one.abstain, one.searched) for one in found],
+        "notes": [result.notes for result in found],
+        "hits": [[(hit.memory.id, hit.score, hit.parts) for hit in result] for result in found],
+        "trust": [(result.confidence, result.abstain, result.searched) for result in found],
     }
 
 
 def _rows(memory: LongTermMemory) -> HistoryRows:
-    assert isinstance(memory.conversations, ThreadedHistory)
+    assert isinstance(memory.conversations, SqliteHistory)
     return memory.conversations.rows
 
 

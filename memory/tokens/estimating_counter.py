@@ -30,7 +30,9 @@ _WEIGHTS: Final = (
     (r"[\U00010000-\U0010ffff]+", 0.25),  # emoji
 )
 # A single space belongs to the word or sign after it.
-_PIECE: Final = re.compile(r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({one})" for one, _ in _WEIGHTS) + ")")
+_PIECE: Final = re.compile(
+    r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({pattern})" for pattern, _ in _WEIGHTS) + ")"
+)
 
 _MAX_CACHED_TEXTS: Final = 2048
 _MAX_CACHED_LENGTH: Final = 2000

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from memory.entry_store import EntryStore
-from memory.history.sync_history import HistoryRow, HistoryRows
+from memory.history.protocol import HistoryRow
+from memory.history.rows import HistoryRows
 from memory.models import Actor, MemoryChange
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeys, InMemoryIdempotencyKeys
+from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog
-from memory.tables.soft_deletes import InMemorySoftDeletes, SoftDeletes
+from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.write.embedding_service import EmbeddingService
@@ -38,9 +39,9 @@ class WriteContext:
     clock: Clock
     ids: Callable[[], str]
     zone: tzinfo | None
-    held: SoftDeletes = field(default_factory=InMemorySoftDeletes)
+    held: SoftDeletes
     """What is forgotten and has a time of grace."""
-    keys: IdempotencyKeys = field(default_factory=InMemoryIdempotencyKeys)
+    keys: IdempotencyKeys
     """Keys of memories that have another id than the key would give them."""
     erasers: list[Eraser] = field(default_factory=list)
     """Other parts that keep something of memories; each adds itself here and is asked when something is forgotten."""

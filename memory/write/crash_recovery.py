@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from memory.errors import ArgumentError
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace

@@ -18,8 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from memory.embedders.cache import CachedEmbedder
-from memory.embedders.cache_sqlite import MAX_BYTES, SqliteEmbeddingCache
+from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
 from memory.embedders.fingerprint import is_same_model, is_space_of, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
@@ -30,12 +29,12 @@ from memory.embedders.protocol import (
     embed_detailed,
     forget_texts,
 )
-from memory.entry_store import follow_recorded_space
+from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
-from memory.tables.embedder_probes import EmbedderProbes, InMemoryEmbedderProbes, ProbeVectors, SqliteEmbedderProbes
+from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from memory.write.in_flight import WritesInFlight
-from vectorstore import Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
+from vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +187,7 @@ class EmbeddingService:
         store: VectorStore,
         embedder: Embedder | None,
         *,
+        database: Database | None = None,
         settings: EmbeddingSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -206,10 +206,10 @@ class EmbeddingService:
                 raise UnsupportedError("embedder", reason)
             if self.settings.mismatch == "raise":
                 _check_fingerprint(store.space, embedder)
-        database = None if self._lasting is None else self._lasting.database
-        self.probes: EmbedderProbes = InMemoryEmbedderProbes() if database is None else SqliteEmbedderProbes(database)
+        database = database_for(store, database)
+        self.probes = EmbedderProbes(database)
         limit = self.settings.cache_bytes or MAX_BYTES
-        self._cache = None if database is None else SqliteEmbeddingCache(database, max_bytes=limit)
+        self._cache = None if database.path is None else SqliteEmbeddingCache(database, max_bytes=limit)
         self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property

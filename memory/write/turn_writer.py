@@ -14,7 +14,7 @@ from typing import Final
 
 from memory.codec import entry_text, to_entry
 from memory.history.codec import checked_session, messages_to_json
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.message_text import image_captions, media_text, tool_call_text, tool_results_text
 from memory.messages import QUOTES, TRUST, USED, Message, ToolCallBlock, calls_by_message
 from memory.models import Actor, Memory, Source, Trust

@@ -39,7 +39,7 @@ from memory import (
     ToolCallBlock,
 )
 from memory.internals import Passages
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import BusyError, open_store
 
 pytestmark = pytest.mark.anyio

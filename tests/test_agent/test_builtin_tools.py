@@ -304,7 +304,7 @@ def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
 async def test_without_opening_by_steps_links_and_other_places_are_refused_too(root: Path, monkeypatch) -> None:
-    monkeypatch.setattr("agent.tools.files._BY_STEPS", False)
+    monkeypatch.setattr("agent.tools.files._OPENS_RELATIVE", False)
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     _, read_file = file_tools(root)
     assert await use(read_file, path="a.txt") == "one\ntwo\nthree"

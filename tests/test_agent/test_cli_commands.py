@@ -390,7 +390,8 @@ def test_a_namespace_sees_nothing_of_another(tellback: Tellback) -> None:
 
 def test_help_and_version_import_nothing_of_the_library() -> None:
     code = (
-        "import sys; from agent.assistant.cli.app import run; code = run(['--version']) + run(['--help'])\n"
+        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        "code = run(['--version']) + run(['--help'])\n"
         "heavy = {'memory', 'vectorstore', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
         "assert (code, heavy) == (0, set()), (code, heavy)"
     )

@@ -12,6 +12,7 @@ import pytest
 from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
+from vectorstore import TableComponent
 from vectorstore.sqlite import migrations
 from vectorstore.types import Finding
 
@@ -69,7 +70,12 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     def m002_noisier(connection) -> None:
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
-    monkeypatch.setattr(OperationLogTables, "migrations", (m001_operation_log, m002_noisier))
+    def newer_tables(self: OperationLogTables) -> None:
+        TableComponent.__init__(
+            self, "operations", (m001_operation_log, m002_noisier), ("operations", "operation_changes")
+        )
+
+    monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
 
 
 def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
@@ -217,3 +223,21 @@ def test_a_package_that_another_shadows_is_told(doctor, monkeypatch: pytest.Monk
     assert code == 1
     assert not checks["package memory"]["fine"]
     assert "an environment of its own" in checks["package memory"]["remedy"]
+
+
+@pytest.mark.parametrize("name", ["agent.py", "memory/__init__.py"])
+def test_a_module_of_the_folder_that_hides_one_of_our_packages_is_named(
+    doctor, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("")
+    code, checks = doctor()
+    assert code == 0
+    assert checks["this folder"]["seen"].startswith(f"{tmp_path / name} stands in the place of Tellback's package")
+    assert checks["this folder"]["remedy"] == "rename it, or run them elsewhere"
+
+
+def test_in_a_checkout_its_own_packages_hide_nothing(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    assert "this folder" not in doctor()[1]

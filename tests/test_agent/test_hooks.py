@@ -33,7 +33,7 @@ from agent.tools.base import ToolContext
 from agent.tools.function import tool
 from agent.usage import RunLimits
 from memory import InMemoryHistory, Memory, open_memory
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,7 +17,7 @@ from agent.tool_executor import ToolExecutor
 from agent.tools.base import ToolContext, Toolset
 from agent.tools.function import tool
 from memory import Message, ThinkingBlock, ToolCallBlock
-from tests.passing_time import DEADLINE, outlasting
+from tests.support.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
 

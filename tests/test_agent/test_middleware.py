@@ -28,7 +28,7 @@ from agent.tool_executor import ToolExecutor, ToolPolicy
 from agent.tools.base import AuthorizationDecision, RunScope, ToolAnnotations, ToolContext, Toolset, annotations_of
 from agent.tools.function import tool
 from memory import ToolCallBlock
-from tests.passing_time import time_passes
+from tests.support.passing_time import time_passes
 
 pytestmark = pytest.mark.anyio
 

@@ -130,8 +130,8 @@ def test_the_assistant_works_in_the_namespace_that_is_set(tmp_path: Path) -> Non
     path = tmp_path / "m.db"
     assistant = open_assistant(AssistantSettings(memory=path, namespace="ana"))
     run_sync(assistant.agent.run("My shed has the code 2580."))
-    assert run_sync(assistant.place.memory.count(namespace="ana")) == 1
-    assert run_sync(assistant.place.memory.count()) == 0
+    assert run_sync(assistant.opened.memory.count(namespace="ana")) == 1
+    assert run_sync(assistant.opened.memory.count()) == 0
     run_sync(assistant.close())
 
 
@@ -141,7 +141,7 @@ def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> No
             memory=tmp_path / "m.db", model="m", base_url=server.url, api_key="sk-test", offline=True
         )
         assistant = open_assistant(settings)
-        run_sync(assistant.place.memory.remember("The shed has the code 2580."))
+        run_sync(assistant.opened.memory.remember("The shed has the code 2580."))
         result = run_sync(assistant.agent.run("What is the code of the shed?"))
         run_sync(assistant.close())
     (seen,) = server.requests
@@ -161,7 +161,7 @@ def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, 
         given = keys if kind == "anthropic" else {"ollama_host": server.url, "api_key": "sk-other"}
         settings = AssistantSettings(memory=tmp_path / "m.db", model=f"{kind}:m", offline=True, **given)
         assistant = open_assistant(settings)
-        run_sync(assistant.place.memory.remember("The shed has the code 2580."))
+        run_sync(assistant.opened.memory.remember("The shed has the code 2580."))
         result = run_sync(assistant.agent.run("What is the code of the shed?"))
         run_sync(assistant.close())
     (seen,) = server.requests
@@ -236,7 +236,7 @@ def test_an_unknown_language_makes_no_file(tmp_path: Path) -> None:
 
 def test_quotes_are_chosen_in_the_language_of_the_memory(tmp_path: Path) -> None:
     assistant = open_assistant(AssistantSettings(memory=tmp_path / "m.db", language="de"))
-    run_sync(assistant.place.memory.remember("Die Ferienhäuser am See sind rot."))
+    run_sync(assistant.opened.memory.remember("Die Ferienhäuser am See sind rot."))
     said = run_sync(assistant.agent.run("Welche Farbe hat das Ferienhaus?", store=False))
     assert said.text == "“Die Ferienhäuser am See sind rot.” [1]"
     run_sync(assistant.close())

@@ -23,6 +23,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
     return read_results(out)
 
 
+@pytest.mark.slow
 def test_every_store_has_every_figure_that_it_can_have(found: list[Measurement]) -> None:
     assert [one.note for one in found if one.measure == m.NOT_MEASURED] == []
     names = {
@@ -43,12 +44,14 @@ def test_every_store_has_every_figure_that_it_can_have(found: list[Measurement])
     assert {m.SEEN, m.SEEN_ELSEWHERE, m.TINY} <= {one.measure for one in found if one.store == "tellback-sqlite"}
 
 
+@pytest.mark.slow
 def test_exact_stores_have_whole_recall(found: list[Measurement]) -> None:
     taken = [one for one in found if one.recall is not None]
     assert len(taken) > 20
     assert {one.recall for one in taken} == {1.0}
 
 
+@pytest.mark.slow
 def test_each_measurement_says_how_it_was_made(found: list[Measurement]) -> None:
     for one in found:
         assert one.machine

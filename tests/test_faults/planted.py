@@ -100,8 +100,8 @@ class Deaf(SqliteStore):
     """Searches what it read at first."""
 
     def _view(self, connection: Any, *arguments: Any, **options: Any) -> Any:
-        self._cores.fresh = lambda _, name: (
-            self._cores._loaded.get(name) or NamespaceIndexCache.fresh(self._cores, connection, name)
+        self._indexes.fresh = lambda _, name: (
+            self._indexes._loaded.get(name) or NamespaceIndexCache.fresh(self._indexes, connection, name)
         )
         return super()._view(connection, *arguments, **options)
 

@@ -45,17 +45,20 @@ def test_a_store_is_closed_under_load(store: str, campaign: Campaign, tmp_path: 
         assert report["broken"] == []
 
 
+@pytest.mark.slow
 def test_a_store_that_tears_a_batch_is_seen_by_readers(tmp_path: Path) -> None:
     sizes = {"rounds": 1, "writers": 4, "readers": 3, "batches": 20}
     report = isolated(crowd, timeout=1200, folder=str(tmp_path), store="splitting", **sizes)
     assert any("a part of a batch" in line for line in report["broken"])
 
 
+@pytest.mark.slow
 def test_a_store_that_is_deaf_to_other_processes_is_caught(tmp_path: Path) -> None:
     report = isolated(hand_over, timeout=1200, folder=str(tmp_path), times=5, store="deaf")
     assert any("stale ['search'" in line for line in report["broken"])
 
 
+@pytest.mark.slow
 def test_a_store_that_mixes_up_its_threads_is_caught(tmp_path: Path) -> None:
     report = isolated(
         threads, timeout=1200, folder=str(tmp_path), seed=1, count=12, calls=40, store="one for all threads"

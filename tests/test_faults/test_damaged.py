@@ -22,6 +22,7 @@ def test_damage_is_refused_or_harmless_and_named_and_what_is_left_is_saved(campa
         assert min(report["refused"], report["named"], report["saved"], report["right"]) > rounds / 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", ["checksums are not looked at", "verify finds nothing"])
 def test_a_store_that_does_not_look_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(damage, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)

@@ -98,6 +98,7 @@ def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_hel
     assert report["kills"] >= 2 * len(few)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("found_by", [wrong_when_ended, wrong_when_refused], ids=["ended", "refused"])
 @pytest.mark.parametrize(
     "path", [path for path in PATHS if path.name in ("correct", "forget", "pin")], ids=lambda path: path.name
@@ -109,6 +110,7 @@ def test_a_memory_without_transactions_is_caught(
         assert found_by(bench, path)[1] != []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
 def test_a_memory_that_settles_before_it_has_committed_is_caught(bench: Bench) -> None:
     with mock.patch.object(EntryStore, "history_apart", False):

@@ -19,6 +19,7 @@ def test_what_was_erased_is_in_no_byte(campaign: Campaign, tmp_path: Path) -> No
     assert report["pending"] == rounds // len(WAYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [name for name in ERASURE_PLANTS if name])
 def test_a_store_that_leaves_bytes_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(forget, timeout=1200, folder=str(tmp_path), seed=1, rounds=4, plant=plant)

@@ -19,6 +19,7 @@ def test_a_child_is_refused_and_the_parent_goes_on(campaign: Campaign, tmp_path:
     assert campaign.run(fork_with_open_store, folder=str(tmp_path), turns=turns)["broken"] == []
 
 
+@pytest.mark.slow
 def test_a_store_that_is_carried_over_a_fork_is_caught(tmp_path: Path) -> None:
     report = isolated(
         fork_with_open_store, timeout=1200, folder=str(tmp_path), turns=1, plant="the process is not asked"

@@ -34,6 +34,7 @@ def test_a_disk_that_is_full_is_named(campaign: Campaign, tmp_path: Path) -> Non
     assert report["failures"] > rounds / 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["splitting", "swallowing", "untyped"])
 def test_a_store_that_hides_or_tears_a_failed_write_is_caught(store: str, tmp_path: Path) -> None:
     report = isolated(every_operation, timeout=1200, folder=str(tmp_path), seed=1, steps=1, first=4, store=store)

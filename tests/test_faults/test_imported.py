@@ -18,6 +18,7 @@ def test_an_import_that_is_killed_lost_nothing_and_can_be_repeated(campaign: Cam
     assert report["rounds"] == report["old"] + report["new"] == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", ["replaced in pieces", "batches in pieces"])
 def test_an_import_in_pieces_is_caught(tmp_path: Path, plant: str) -> None:
     report = isolated(import_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)

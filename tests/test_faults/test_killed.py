@@ -11,14 +11,14 @@ from tests.test_faults.interrupting import interrupt
 from tests.test_faults.isolated import isolated
 from tests.test_faults.killing import kill_rounds
 
-ROUNDS = {"everything": (70, 800), "upsert": (20, 300), "delete": (40, 500), "switch": (20, 400)}
+ROUNDS = {"everything": (30, 800), "upsert": (10, 300), "delete": (20, 500), "switch": (10, 400)}
 
 
 @pytest.mark.parametrize("schedule", [*ROUNDS, "compaction"])
 def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
     schedule: str, campaign: Campaign, tmp_path: Path
 ) -> None:
-    reduced, full = ROUNDS.get(schedule, (20, 300))
+    reduced, full = ROUNDS.get(schedule, (10, 300))
     for seed in campaign.seeds(5):
         rounds = campaign.size(reduced, full // 5)
         folder = tmp_path / str(seed)
@@ -29,6 +29,7 @@ def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
         assert report["acknowledged"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("store", "schedule"), [("splitting", "everything"), ("hurrying", "delete")])
 def test_a_store_that_tears_or_hurries_is_caught(store: str, schedule: str, tmp_path: Path) -> None:
     report = isolated(
@@ -44,12 +45,13 @@ OPERATIONS = ["switch", "migration", "backup", "save", "compaction"]
 def test_a_long_operation_that_is_killed_was_made_whole_or_not_at_all(
     what: str, campaign: Campaign, tmp_path: Path
 ) -> None:
-    rounds = campaign.size(20, 300)
+    rounds = campaign.size(10, 300)
     report = campaign.run(interrupt, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, what=what)
     assert report["broken"] == []
     assert report["rounds"] == report["old"] + report["new"] == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "store"),
     [

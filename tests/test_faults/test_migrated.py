@@ -35,6 +35,7 @@ def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campa
     assert report["copies"] == rounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "complaint"),
     [
@@ -48,6 +49,7 @@ def test_a_copy_that_nobody_names_or_clears_away_is_caught(plant: str, complaint
     assert complaint in report["broken"][0]
 
 
+@pytest.mark.slow
 def test_a_private_name_that_a_power_loss_brings_back_is_caught(tmp_path: Path) -> None:
     plant = "forgets to flush the folder after the copy"
     report = isolated(power_lost, timeout=1200, folder=str(tmp_path), seed=1, moments=40, plant=plant)

@@ -23,6 +23,7 @@ def test_nothing_acknowledged_is_lost_with_the_power(campaign: Campaign, tmp_pat
         assert report["losses"] == moments * states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", [name for name in PLANTS if name])
 def test_a_store_that_does_not_flush_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(

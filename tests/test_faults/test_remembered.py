@@ -24,6 +24,7 @@ def test_what_a_memory_acknowledged_is_there_and_what_was_under_way_is_whole(
         assert report["acknowledged"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("life", ["piece by piece", "out of hand"])
 def test_a_memory_that_works_in_pieces_is_caught(life: str, tmp_path: Path) -> None:
     report = isolated(life_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=300, life=life)

@@ -25,7 +25,7 @@ from memory import (
     run_sync,
 )
 from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest_component import attach_documents
+from memory.documents.manifest import attach_documents
 from memory.history.sqlite import SqliteHistory
 from vectorstore import open_store
 from vectorstore.sqlite import SqliteDatabase

@@ -242,7 +242,7 @@ def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(local, "find_spec", lambda name: None)
     installed_table.cache_clear()
     assert not local_available()
-    with pytest.raises(MissingExtra, match=r"pip install 'tellback\[local\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install -e '\.\[local\]'"):
         LocalEmbedder()
 
 

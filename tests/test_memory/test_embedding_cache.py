@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder, CachedVector, EmbeddingCache
-from memory.embedders.cache_sqlite import SqliteEmbeddingCache, keyed_text_hash
+from memory.embedders.cache import CachedEmbedder, CachedVector, EmbeddingCache, SqliteEmbeddingCache, keyed_text_hash
 from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.fingerprint import PROBES
 from memory.embedders.hashing import HashingEmbedder

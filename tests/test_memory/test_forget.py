@@ -7,7 +7,7 @@ import pytest
 
 from memory.codec import to_entry
 from memory.errors import ArgumentError, NoSuchMemory
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import DocumentBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.models import Memory, Source

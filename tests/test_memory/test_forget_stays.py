@@ -8,7 +8,7 @@ import pytest
 
 from memory.erasure.bytes_search import count_dirty_free_pages
 from memory.erasure.verbatim_match import holds_verbatim
-from memory.history.sync_history import HistoryRow
+from memory.history.protocol import HistoryRow
 from memory.long_term import LongTermMemory
 from memory.messages import ImageBlock, Message, TextBlock
 from memory.models import Memory, Source

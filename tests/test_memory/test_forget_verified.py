@@ -21,7 +21,7 @@ from memory.results import ExternalCopy, Receipt
 from memory.tables.erasers import ErasedItems
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.test_memory.forgetting import remembered, run
-from vectorstore import open_store
+from vectorstore import TableComponent, open_store
 from vectorstore.types import Finding
 
 SECRET = "the locker code is 44173921-zebra"
@@ -348,7 +348,12 @@ def newer(monkeypatch):
     def m002_noisier(connection):
         connection.execute("UPDATE operations SET kind = kind || '!'")
 
-    monkeypatch.setattr(OperationLogTables, "migrations", (m001_operation_log, m002_noisier))
+    def newer_tables(self: OperationLogTables) -> None:
+        TableComponent.__init__(
+            self, "operations", (m001_operation_log, m002_noisier), ("operations", "operation_changes")
+        )
+
+    monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
 
 
 def reopened(memory, path):

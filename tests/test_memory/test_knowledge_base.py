@@ -13,11 +13,12 @@ from memory.documents.document import Document
 from memory.documents.document_ids import chunk_ids, document_mark
 from memory.documents.ingest_report import IngestAction
 from memory.documents.knowledge_base import KnowledgeBase
-from memory.documents.manifest import DocumentRecord, InMemoryManifest
+from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, store_namespace
 from vectorstore import DamageError, open_store
+from vectorstore.sqlite import InMemoryDatabase
 
 pytestmark = pytest.mark.anyio
 
@@ -259,7 +260,9 @@ def test_a_mark_tells_its_parts_apart():
 
 def test_a_manifest_in_memory_keeps_order_and_place():
     records = [DocumentRecord(name, f"/{name}", "", "", ()) for name in ("b", "a")]
-    manifest = InMemoryManifest(records)
+    manifest = DocumentManifest(InMemoryDatabase(), "/documents/default")
+    for record in records:
+        manifest.put(record)
     assert [record.source for record in manifest.all()] == ["a", "b"]
     assert manifest.at("/b") == records[0]
     assert (manifest.get("c"), manifest.at("/c")) == (None, None)

@@ -21,7 +21,7 @@ from memory.errors import (
     NoSuchMemory,
     RejectedText,
 )
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory
 from memory.long_term import LongTermMemory
 from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.models import Memory, Source, Trust

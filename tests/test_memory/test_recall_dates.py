@@ -1,13 +1,20 @@
-"""Dates in questions and how days match them."""
+"""Dates in questions: days matched, questions about a time, and statements that changed between two dates."""
 
-from datetime import date
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
+from memory.long_term import LongTermMemory
+from memory.models import Memory
 from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
+from memory.runtime import run_sync as run
+from vectorstore import open_store
 
 TODAY = date(2026, 3, 2)
 
@@ -132,3 +139,143 @@ def test_a_day_inside_a_span_matches_and_one_soon_after_it_in_part() -> None:
     assert date_match(days, (span,)).tolist() == [0.0, 1.0, 1.0, 0.4, 0.0]
     year = DateSpan(date(2025, 1, 1), date(2025, 12, 31))
     assert date_match(np.array([20100], dtype=np.int32), (year,)).tolist() == [0.3]
+
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+SAID = {
+    40: ["The roof was repaired by two workers."],
+    3: ["Last Sunday the cat ran away.", "The soup was too salty."],
+    1: ["I bought a red kettle.", "My tooth hurts."],
+    0: ["The kettle is already broken."],
+}
+
+
+@pytest.fixture
+def talk(tmp_path):
+    opened = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
+    for back, texts in SAID.items():
+        moment = NOW - timedelta(days=back)
+        run(opened.remember_many([Memory(text, speaker="Ana", occurred_at=moment) for text in texts]))
+    yield opened
+    run(opened.close())
+
+
+def dated(talk: LongTermMemory, question: str, k: int = 2) -> list[str]:
+    return [hit.memory.text for hit in run(talk.recall(question, k))]
+
+
+def test_a_question_about_a_time_alone_finds_what_was_said_then_the_latest_first(talk):
+    answer = run(talk.recall("What did I say yesterday?", 2))
+    assert [hit.memory.text for hit in answer] == ["My tooth hurts.", "I bought a red kettle."]
+    assert answer.abstain is None
+    assert dated(talk, "What happened last month?", 3)[-1:] != ["The roof was repaired by two workers."]
+    assert dated(talk, "What did we talk about in January?", 1) == ["The roof was repaired by two workers."]
+
+
+def test_a_time_beside_other_words_decides_between_what_they_find(talk):
+    assert dated(talk, "What about the kettle yesterday?", 1) == ["I bought a red kettle."]
+    assert dated(talk, "What about the kettle today?", 1) == ["The kettle is already broken."]
+
+
+def test_what_a_memory_tells_of_another_day_is_found_by_that_day(talk):
+    """Said on Friday, 27 February; last Sunday was the 22nd."""
+    assert dated(talk, "What happened on 22 February 2026?", 1) == ["Last Sunday the cat ran away."]
+
+
+def test_a_time_at_which_nothing_was_said_finds_nothing_of_it(talk):
+    answer = run(talk.recall("What did I say on 5 June 2025?", 2))
+    assert answer.abstain == "nothing"
+
+
+def test_yesterday_is_that_of_the_reader(tmp_path):
+    zone = ZoneInfo("Pacific/Auckland")
+    talk = LongTermMemory(open_store(f"sqlite:///{tmp_path}/z.db"), clock=lambda: NOW, zone=zone)
+    late = datetime(2026, 3, 2, 23, 30, tzinfo=zone)  # the day before, where it is already the 3rd
+    run(talk.remember(Memory("The ferry left late.", occurred_at=late)))
+    assert dated(talk, "What did I say yesterday?", 1) == ["The ferry left late."]
+    run(talk.close())
+
+
+def test_what_is_said_of_a_past_moment_is_reckoned_from_it(talk):
+    asked = run(talk.recall("What did I say yesterday?", 1, as_of=NOW - timedelta(days=2)))
+    assert [hit.memory.text for hit in asked] == ["The soup was too salty."]
+
+
+@pytest.fixture
+def memory(tmp_path):
+    opened = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
+    yield opened
+    run(opened.close())
+
+
+def told(memory: LongTermMemory, back: int, text: str, speaker: str = "Ana") -> str:
+    at = NOW - timedelta(days=back)
+    return run(memory.remember(Memory(text, speaker=speaker, occurred_at=at))).id
+
+
+def found(memory: LongTermMemory, question: str, **options: object) -> list[str]:
+    return [hit.memory.id for hit in run(memory.recall(question, **options))]
+
+
+def test_asked_for_now_the_newest_leads_and_the_older_one_names_it(memory):
+    old = told(memory, 50, "The choir practice of our street is on Monday.")
+    new = told(memory, 10, "The choir practice of our street is on Friday now.")
+    hits = run(memory.recall("On which day is the choir practice of our street?", explain=True))
+    assert [(hit.memory.id, hit.outdated_by) for hit in hits] == [(new, None), (old, new)]
+    assert all(sum(hit.parts.values()) == pytest.approx(hit.score) for hit in hits)
+    assert hits[0].score >= hits[1].score
+
+
+def test_asked_for_then_the_one_that_was_said_by_then_leads(memory):
+    old = told(memory, 50, "The choir practice of our street is on Monday.")
+    new = told(memory, 10, "The choir practice of our street is on Friday now.")
+    question = "On which day is the choir practice of our street?"
+    assert found(memory, question, as_of=NOW - timedelta(days=30))[0] == old
+    assert found(memory, question, as_of=NOW - timedelta(days=5))[0] == new
+
+
+def test_what_others_say_or_what_happened_twice_is_no_change(memory):
+    mine = told(memory, 50, "My choir practice is on Monday.", "Ana")
+    told(memory, 10, "My choir practice is on Friday.", "Ben")
+    assert run(memory.recall("When is Ana's choir practice?"))[0].memory.id == mine
+    told(memory, 40, "The ferry to the island sank in the harbour.")
+    told(memory, 20, "The ferry to the harbour sank near the island.")
+    hits = run(memory.recall("Why did the ferry sink?"))
+    assert [hit.outdated_by for hit in hits] == [None] * len(hits)
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        ("Where does the key of the cellar hang?", "The key of the cellar hangs in the hall.",
+         "The key of the attic hangs in the kitchen."),
+        ("Where does my friend Anna live?", "My friend Anna lives in Rome.", "My friend Ben lives in Oslo."),
+        ("What is the number of box A7?", "The number of box A7 is 49.", "The number of box A10 is 70."),
+        ("Where does the key of the cellar hang?", "The key of the cellar hangs in the hall.",
+         "The key of the attic now hangs in the kitchen."),
+    ],
+)  # fmt: skip
+def test_a_later_statement_of_another_thing_is_no_change(memory, question: str, old: str, new: str):
+    asked_for = told(memory, 50, old)
+    told(memory, 10, new)
+    hits = run(memory.recall(question))
+    assert hits[0].memory.id == asked_for
+    assert [hit.outdated_by for hit in hits] == [None] * len(hits)
+
+
+def test_a_statement_holds_from_when_it_says_and_not_from_when_it_was_told(memory):
+    told(memory, 50, "The rent of the flat is nine hundred.")
+    at = NOW - timedelta(days=5)
+    late = Memory(
+        "The rent of the flat is now a thousand.", speaker="Ana", occurred_at=at, valid_from=at - timedelta(40)
+    )
+    new = run(memory.remember(late)).id
+    assert found(memory, "What is the rent of the flat?", as_of=NOW - timedelta(days=20))[0] == new
+
+
+def test_the_order_of_writing_does_not_matter(memory):
+    new = told(memory, 10, "The choir practice of our street is on Friday now.")
+    old = told(memory, 50, "The choir practice of our street is on Monday.")
+    assert found(memory, "On which day is the choir practice of our street?") == [new, old]

@@ -1,20 +1,33 @@
-"""The index of a namespace, and the word match computed on it, against slow plain versions."""
+"""The retrieval index of a namespace: term vectors, stems, session BM25, word matches against slow plain versions."""
 
+from __future__ import annotations
+
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from math import log
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import memory.retrieval.index.session_statistics as module
 from memory.codec import to_entry
 from memory.models import Memory
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.session_statistics import SessionBm25
 from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import COMMON_WORDS
+from memory.retrieval.index.vocabulary import (
+    COMMON_WORDS,
+    GRID,
+    NO_TERM,
+    TermVectors,
+    Vocabulary,
+    round_to_grid,
+)
 from memory.retrieval.languages.english import ENGLISH
 from memory.retrieval.query_analysis import analyze_question
 from memory.retrieval.scoring.features import (
@@ -37,6 +50,8 @@ from memory.retrieval.scoring.soft_matching import (
 )
 
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
+
+
 WORDS = ["apple", "river", "stone", "cloud", "music", "garden", "winter", "letter", "engine", "forest"]
 
 
@@ -355,3 +370,224 @@ def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
     assert index.day.rows[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
     assert to_microseconds(late) > NEVER
+
+
+class MadeUpVectors:
+    """A vector for each word, from a generator seeded by its letters; none for words with a digit."""
+
+    fingerprint = "made up"
+
+    def words(self, words: Sequence[str]) -> NDArray[np.float32]:
+        rows = np.zeros((len(words), 32), np.float32)
+        for at, word in enumerate(words):
+            if word and not any(letter.isdigit() for letter in word):
+                row = np.random.default_rng(list(word.encode())).normal(size=32) + 0.5
+                rows[at] = row / np.linalg.norm(row)
+        return rows
+
+
+def stemmed(word: str) -> str | None:
+    return None if word in {"the", "a"} else word.removesuffix("s").removesuffix("ing")
+
+
+class Held:
+    """Stems with their vectors, counted word by word."""
+
+    def __init__(self) -> None:
+        self.vocabulary = Vocabulary()
+        self.vectors = TermVectors(MadeUpVectors(), self.vocabulary)
+
+    def count(self, words: Sequence[str], sign: int = 1) -> None:
+        marks = [
+            2 * self.vocabulary.form_number(word.lower(), self.vocabulary.number(term)) + word[:1].islower()
+            for word in words
+            if (term := stemmed(word.lower())) is not None
+        ]
+        self.vocabulary.count(np.array(marks, dtype=np.int32), sign)
+
+    def of(self, *words: str) -> NDArray[np.int64]:
+        return np.array([self.vocabulary.find(stemmed(word) or "") for word in words])
+
+
+def centred(words: Sequence[str]) -> NDArray[np.float64]:
+    mean = MadeUpVectors().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    return MadeUpVectors().words(words) - mean
+
+
+def query(*words: str) -> NDArray[np.float32]:
+    known = MadeUpVectors().words(words).any(axis=1, keepdims=True)
+    return round_to_grid(np.where(known, centred(words), 0.0))
+
+
+def test_a_term_has_the_vector_of_its_commonest_form() -> None:
+    held = Held()
+    held.count(["walks", "walking", "walking", "walk"])
+    vectors = held.vectors.of_question(["walk"], ["x"])
+    assert vectors is not None
+    assert np.abs(vectors - query("walking")).max() <= 1
+    held.count(["walking", "walking"], -1)
+    vectors = held.vectors.of_question(["walk"], ["x"])
+    assert vectors is not None
+    assert np.abs(vectors - query("walk")).max() <= 1, "ties: the first by text"
+
+
+def test_cosines_are_those_of_centred_vectors() -> None:
+    held = Held()
+    words = ["apple", "pear", "house", "tree"]
+    held.count(words)
+    found = held.vectors.cosines(query("garden"), held.of(*words))
+    rows, asked = centred(words), centred(["garden"])[0]
+    expected = rows @ asked / np.linalg.norm(rows, axis=1) / np.linalg.norm(asked)
+    assert found[:, 0].tolist() == pytest.approx(expected.tolist(), abs=2e-3)
+    assert held.vectors.cosines_of(held.of("apple"), held.of("pear", "apple"))[0, 1] == pytest.approx(1.0)
+    assert np.linalg.norm(held.vectors.unit(held.of("apple"))) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
+    seed = 11
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    words = ["".join(chr(97 + letter) for letter in rng.integers(0, 26, 5)) for _ in range(300)]
+    queries = query("garden", "piano", "x1")
+    results = []
+    for _ in range(3):
+        held = Held()
+        extra = rng.permutation(words)[:40].tolist()
+        for word in rng.permutation(words).tolist():
+            held.count([word])
+            if rng.random() < 0.1:
+                held.vectors.cosines(queries, held.of(*rng.choice(words, 3)))
+        held.count(extra)
+        held.vectors.nearest(queries)
+        held.count(extra, -1)
+        pieces = [
+            held.vectors.cosines(queries, part) for part in np.array_split(held.of(*words), int(rng.integers(1, 9)))
+        ]
+        results.append(np.concatenate(pieces))
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+def test_what_has_no_vector_is_near_nothing() -> None:
+    held = Held()
+    held.count(["apple", "x1"])
+    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.number("late")])
+    found = held.vectors.cosines(query("pear", "x2"), numbers)
+    assert found[0].tolist() == [0.0, 0.0]
+    assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]
+    assert found[2].tolist() == found[3].tolist() == [0.0, 0.0]
+
+
+def test_products_stay_exact_in_float32_for_long_vectors() -> None:
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(50, 4096))
+    grid = round_to_grid((rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32))
+    assert (grid.astype(np.int64) ** 2).sum(axis=1).max() < 2**24
+    assert np.array_equal((grid @ grid.T).astype(np.int64), grid.astype(np.int64) @ grid.astype(np.int64).T)
+    assert np.abs(np.linalg.norm(grid, axis=1) - GRID).max() < GRID / 100
+
+
+def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
+    held = Held()
+    held.count(["apple", "pear", "x1"])
+    assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
+    none = TermVectors(None, held.vocabulary)
+    assert none.of_question(["a"], ["a"]) is None
+    assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
+
+
+def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
+    held = Held()
+    held.count(["apple"] * 3 + ["pear"] * 2 + ["plum"] * 2 + ["fig"])
+    names = {
+        count: sorted(map(held.vocabulary.term, held.vocabulary.commonest_terms(count).tolist()))
+        for count in (1, 2, 3, 9)
+    }
+    assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
+
+
+def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
+    asked: list[str] = []
+
+    class Watched(MadeUpVectors):
+        def words(self, words: Sequence[str]) -> NDArray[np.float32]:
+            asked.extend(words)
+            return super().words(words)
+
+    held = Held()
+    held.vectors = TermVectors(Watched(), held.vocabulary)
+    held.count(["apple", "pear", "pears"])
+    held.vectors.unit(held.of("apple"))
+    del asked[:]
+    held.vectors.unit(held.of("apple", "pear"))
+    assert asked == ["pear"], "of equals the first by text"
+    held.count(["apple", "pears"])
+    held.vectors.unit(held.of("apple", "pear"))
+    assert asked == ["pear", "pears"], "only what is now mostly written otherwise"
+
+
+def test_small_letters_are_counted_apart() -> None:
+    held = Held()
+    held.count(["Mark", "mark", "mark", "the"])
+    assert held.vocabulary.lower_case_count("Mark") == 2
+    assert held.vocabulary.lower_case_count("the") == 0
+    assert held.vocabulary.lower_case_count("unseen") == 0
+
+
+def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:
+    counts = {session: Counter(t for at, text in texts if at == session for t in text) for session, _ in texts}
+    counts = {session: count for session, count in counts.items() if count}
+    average = sum(count.total() for count in counts.values()) / max(len(counts), 1)
+    scores = [0.0] * sessions
+    for term in terms:
+        df = sum(term in count for count in counts.values())
+        for session, count in counts.items():
+            if term in count:
+                idf = log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+                norm = 0.9 * (0.6 + 0.4 * count.total() / average)
+                scores[session] += idf * count[term] * 1.9 / (count[term] + norm)
+    return scores
+
+
+def add(counted: SessionBm25, session: int, text: list[int], sign: int = 1) -> None:
+    counted.add(np.full(len(text), session), np.array(text, dtype=np.int64), sign)
+
+
+@pytest.mark.parametrize("many", [2, 10_000])
+@pytest.mark.parametrize("merge_at", [3, 10_000])
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
+    seed: int, merge_at: int, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {seed}")
+    monkeypatch.setattr(module, "_MIN_MERGE", merge_at)
+    monkeypatch.setattr(module, "_BULK_SIZE", many)
+    rng = np.random.default_rng(seed)
+    kept: list[tuple[int, list[int]]] = []
+    counted = SessionBm25()
+    for _ in range(120):
+        if kept and rng.random() < 0.3:
+            session, text = kept.pop(int(rng.integers(len(kept))))
+            add(counted, session, text, -1)
+        else:
+            session, text = int(rng.integers(6)), rng.integers(1, 15, int(rng.integers(0, 6))).tolist()
+            kept.append((session, text))
+            add(counted, session, text)
+    scores = counted.scores([1, 2, 3, 14, 99])
+    expected = plain(kept, [1, 2, 3, 14, 99], len(scores))
+    assert any(expected)
+    assert scores.tolist() == pytest.approx(expected)
+
+
+def test_a_session_that_was_emptied_counts_no_more() -> None:
+    counted, fresh = SessionBm25(), SessionBm25()
+    for terms in (counted, fresh):
+        add(terms, 0, [1, 2])
+        add(terms, 1, [2, 3])
+    add(counted, 2, [1, 1])
+    add(counted, 2, [1, 1], -1)
+    assert counted.scores([1, 2])[:2].tolist() == fresh.scores([1, 2]).tolist()
+
+
+def test_nothing_counted_scores_nothing() -> None:
+    assert SessionBm25().scores([1]).tolist() == []

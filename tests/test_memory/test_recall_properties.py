@@ -1,4 +1,4 @@
-"""What holds of recall whatever was written, and in whatever order: random memories, seeded, in real files."""
+"""Properties of recall: the same answers after any order of writes, with other ids, and after a restart; seeded."""
 
 from __future__ import annotations
 
@@ -21,9 +21,17 @@ from memory.runtime import run_sync as run
 from vectorstore import open_store
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
 _COMMON = "lake cello puppy sofa market walnut candle bridge winter letter engine forest apple river stone cloud music"
+
+
 WORDS = _COMMON.split()
+
+
 QUESTIONS = (
     "Who saw the cello by the lake?",
     "What did Anna say of the puppy last week?",
@@ -32,6 +40,8 @@ QUESTIONS = (
     "And when was that?",
     "Which tax form covers depreciation?",
 )
+
+
 COLD = """
 import json, sys
 
@@ -162,3 +172,28 @@ def test_nothing_that_is_done_in_one_namespace_moves_an_answer_in_another(tmp_pa
         doings[at]()
         assert answers(memory, "ana") == before, at
     run(memory.close())
+
+
+SAID = datetime(2026, 2, 1, 9, tzinfo=UTC)
+
+
+TALK = (
+    "The choir practice of our street is on Monday.",
+    "The tram was late again this morning.",
+    "The choir practice of our street is on Friday.",
+    "I lost my umbrella at the station.",
+)
+
+
+@pytest.mark.parametrize("ids", [("a", "b", "c", "d"), ("d", "c", "b", "a"), ("b", "d", "a", "c")])
+def test_of_two_statements_made_in_one_session_at_one_time_the_later_turn_leads(tmp_path, ids):
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
+    run(
+        memory.remember_many(
+            Memory(text, id=id, kind="turn", role="user", session="s", sequence=at, occurred_at=SAID)
+            for at, (id, text) in enumerate(zip(ids, TALK, strict=True))
+        )
+    )
+    found = run(memory.recall("On which day is the choir practice of our street?"))
+    run(memory.close())
+    assert [hit.memory.text for hit in found][:2] == [TALK[2], TALK[0]]

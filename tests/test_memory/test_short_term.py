@@ -8,7 +8,7 @@ import pytest
 
 from memory.errors import ArgumentError
 from memory.history.short_term import ShortTermMemory
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory
 from memory.history.windows import FixedWindow, FullWindow
 from memory.messages import Message, ThinkingBlock
 

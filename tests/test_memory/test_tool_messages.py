@@ -27,7 +27,7 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.history.sync_history import InMemoryHistory
+from memory.history.sqlite import InMemoryHistory
 from memory.messages import calls_by_message
 from vectorstore import open_store
 

@@ -16,12 +16,12 @@ from queue import Queue
 import apsw
 import pytest
 
+from tests.support.slow import first_fast
+
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 
 FILES = 320
-QUESTIONS = 20
-RIGHT = 17
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -85,7 +85,10 @@ def abstracts(folder: Path, data: Path, count: int) -> None:
         (folder / f"abstract-{number:02}.md").write_text(record.split("\n.I ")[0], encoding="utf-8")
 
 
-def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(tmp_path: Path, data_dir: Path) -> None:
+@pytest.mark.parametrize(("count", "right"), first_fast([(4, 3), (20, 17)]))
+def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(
+    tmp_path: Path, data_dir: Path, count: int, right: int
+) -> None:
     folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
     folder.mkdir()
     questions = paragraphs(folder, data_dir)
@@ -95,7 +98,7 @@ def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(tmp_path: Pat
     assert first["totals"]["added"] == FILES
     assert first["embedded"] + first["pending"] == first["chunks"] >= FILES
 
-    asked = questions[:: len(questions) // QUESTIONS][:QUESTIONS]  # spread evenly over the articles
+    asked = questions[:: len(questions) // count][:count]  # spread evenly over the articles
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda one: answered(path, "ask", one[0]), asked))
     wrong = [
@@ -103,7 +106,7 @@ def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(tmp_path: Pat
         for (question, name), answer in zip(asked, answers, strict=True)
         if not answer["citations"] or answer["citations"][0]["source"] != name
     ]
-    assert QUESTIONS - len(wrong) >= RIGHT, wrong
+    assert count - len(wrong) >= right, wrong
     for citation in (citation for answer in answers for citation in answer["citations"]):
         text = (folder / citation["source"]).read_text(encoding="utf-8")
         assert text[citation["start"] : citation["end"]] == citation["quote"]

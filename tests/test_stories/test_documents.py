@@ -64,6 +64,7 @@ def make_pdf(pages: list[str]) -> bytes:
     return (out + f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}{end}").encode("latin-1")
 
 
+@pytest.mark.slow
 async def test_paragraphs_of_an_encyclopaedia_are_found_quoted_and_kept_in_step(tmp_path, data_dir):
     folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
     folder.mkdir()

@@ -18,6 +18,7 @@ import vectorstore.analyzer
 from vectorstore.analyzer import Analyzer, fold_text
 from vectorstore.errors import ArgumentError
 from vectorstore.languages import STOP_WORDS
+from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 ENGLISH = Analyzer()
 PLAIN = Analyzer("none")
@@ -156,7 +157,7 @@ def test_an_unknown_language_is_refused_with_the_known_ones() -> None:
 
 
 def test_the_fingerprint_names_the_language() -> None:
-    assert Analyzer("french").fingerprint == "tellback-1/french"
+    assert Analyzer("french").fingerprint == ANALYZER_FINGERPRINT.format(version=1, language="french")
     assert Analyzer("german").fingerprint != Analyzer("german").fingerprint.replace("2", "1")
 
 

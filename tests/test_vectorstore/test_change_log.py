@@ -1,4 +1,4 @@
-"""The change log is bounded, and never wrong once it was pruned: a cursor or a core older than it starts over."""
+"""The change log is bounded, and never wrong once it was pruned: a cursor or a index older than it starts over."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.slow import first_fast
 from vectorstore import Cursor, Entry, LifecycleStore, Space, open_store
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -75,7 +76,7 @@ def test_a_cursor_is_complete_just_as_far_as_the_log_reaches(store: LifecycleSto
     assert store.changes(Cursor("", newest)).written == ()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_a_follower_by_cursor_always_ends_with_the_truth(store: LifecycleStore, seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)

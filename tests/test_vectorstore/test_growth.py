@@ -115,7 +115,7 @@ def test_a_namespace_costs_the_same_beside_many_others(tmp_path: Path) -> None:
 
 
 def _loaded_again(store: SqliteStore) -> None:
-    store._cores.forget()
+    store._indexes.forget()
     store.search(np.ones(8), namespace="mine")
     store.search_text("number", namespace="mine")
 

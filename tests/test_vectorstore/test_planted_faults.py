@@ -16,14 +16,12 @@ import pytest
 
 from vectorstore import ArgumentError, Entry, Match, RevisionConflict, Space, VectorStore, WrapperStore
 from vectorstore.testing import FilterContract, ModelStore, StoreContract
-from vectorstore.testing.delete_contract import DeleteContract
 from vectorstore.testing.multi_handle_contract import ReopenContract
 from vectorstore.testing.namespace_contract import NamespaceContract
-from vectorstore.testing.search_contract import SearchContract
+from vectorstore.testing.search_contract import SearchContract, TextContract
 from vectorstore.testing.suite import contract_tests, failing_tests
-from vectorstore.testing.text_contract import TextContract
 from vectorstore.testing.validation_contract import ValidationContract
-from vectorstore.testing.write_contract import UpdateContract, WriteContract
+from vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
 
 LACKS = {
     "test_threads_share_a_store": "the model is for one thread",

@@ -27,8 +27,9 @@ from vectorstore import (
 )
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
-from vectorstore.index.change_log import ChangeLog
+from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
+from vectorstore.sqlite import InMemoryDatabase
 from vectorstore.testing import StoreContract
 from vectorstore.testing.durability_contract import DurabilityContract
 from vectorstore.testing.filter_contract import DeclaredFieldsContract
@@ -112,6 +113,17 @@ class RollbackLeaksTheOtherNamespace(NumpyStore):
             if "other" in self._namespaces and self._namespaces["other"].ids() == ["a"]:
                 super().upsert([Entry("e", text="morp")], namespace="other")
             raise
+
+
+@caught_by(DurabilityContract, "test_tables_beside_the_entries_commit_with_them_or_not_at_all")
+class TheDatabaseHasTransactionsOfItsOwn(NumpyStore):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._apart = InMemoryDatabase()
+
+    @property
+    def database(self) -> InMemoryDatabase:
+        return self._apart
 
 
 @caught_by(DurabilityContract, "test_transactions_nest_and_the_outermost_commits")
@@ -270,14 +282,14 @@ class StaleCoreAfterAForeignWrite(SqliteStore):
     @contextmanager
     def _reading(self, allowed: set[str] | None = None) -> Iterator[Any]:
         with super()._reading(allowed) as view:
-            original, seen = self._cores.fresh, self.__dict__.setdefault("seen", {})
-            self._cores.fresh = lambda connection, name: (  # type: ignore[method-assign]
+            original, seen = self._indexes.fresh, self.__dict__.setdefault("seen", {})
+            self._indexes.fresh = lambda connection, name: (  # type: ignore[method-assign]
                 seen[name] if seen.get(name) else seen.setdefault(name, original(connection, name))
             )
             try:
                 yield view
             finally:
-                self._cores.fresh = original  # type: ignore[method-assign]
+                self._indexes.fresh = original  # type: ignore[method-assign]
 
 
 @caught_by(SharedWritesContract, "test_a_revision_that_another_wrote_is_in_the_way")

@@ -58,7 +58,7 @@ def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
     store.upsert(Entry(f"e{i}", [i, 1], f"number {i}") for i in range(50))
     for k in (50, 3, 50, 7):
         assert found(store, k) == store.get([one.id for one in found(store, k)])
-        assert 0 < store._cores.recent._bytes <= 3000
+        assert 0 < store._indexes.recent._bytes <= 3000
     with store.view([""]) as view:
         assert [one.text for one in view.get(["e9", "e0"])] == ["number 9", "number 0"]
 
@@ -66,12 +66,12 @@ def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
 def test_a_very_long_row_is_not_kept(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "long " * (index_cache._LARGEST_ROW // 4))])
     assert len(found(store)) == 1
-    assert store._cores.recent._bytes == 0
+    assert store._indexes.recent._bytes == 0
 
 
 def test_rows_of_a_namespace_that_was_erased_from_are_gone(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "one"), Entry("b", [2, 1], "two")])
     found(store)
     store.erase(["a"])
-    assert store._cores.recent._bytes == 0
+    assert store._indexes.recent._bytes == 0
     assert [one.text for one in found(store)] == ["two"]

@@ -25,7 +25,7 @@ from vectorstore import (
     VectorStore,
     open_store,
 )
-from vectorstore.engines import snapshot_file
+from vectorstore.engines import numpy_store
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.index.snapshot import pack_arrays, unpack_arrays
 from vectorstore.testing import SpacesModel, check_parity
@@ -215,7 +215,7 @@ def test_what_goes_wrong_on_the_way_leaves_the_earlier_one(
         raise OSError(errno.ENOSPC, "no space left")
 
     if at == "write":
-        monkeypatch.setattr(snapshot_file, "encode_snapshot", lambda state: (full() for _ in range(1)))
+        monkeypatch.setattr(numpy_store, "encode_snapshot", lambda state: (full() for _ in range(1)))
     else:
         monkeypatch.setattr(os, at, full)
     with pytest.raises(StorageFull):
@@ -229,19 +229,19 @@ def test_what_goes_wrong_on_the_way_leaves_the_earlier_one(
 
 KILLED = """
 import os, sys
-from vectorstore.engines import snapshot_file
+from vectorstore.engines import numpy_store
 from vectorstore.engines.numpy_store import NumpyStore
 
 store = NumpyStore.open(sys.argv[1])
 store.delete(["e1"])
-whole = snapshot_file.encode_snapshot
+whole = numpy_store.encode_snapshot
 
 def dying(state):
     parts = list(whole(state))
     yield from parts[: len(parts) // 2]
     os._exit(9)
 
-snapshot_file.encode_snapshot = dying
+numpy_store.encode_snapshot = dying
 store.save()
 """
 

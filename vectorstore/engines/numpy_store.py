@@ -1,28 +1,39 @@
-"""The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved.
+"""The store in the process: a dictionary of entries, searched by the in-memory index. On disk only when saved, in a
+snapshot that is written whole or not at all and checked when it is read.
 
 It is the quickest start and the other engine's equal: the same ids, scores and ties. Longer than 500 lines, since a
-store stands whole in one file.
+store is whole in one file.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.database import Database
+from vectorstore.engines.base import (
+    check_after,
+    check_cursor,
+    check_patches,
+    matches_everything,
+    read_pages,
+    write_batches,
+)
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
-from vectorstore.filters import And, filter_tree
+from vectorstore.filters import filter_tree
 from vectorstore.index.memory_namespace import MemoryNamespace
-from vectorstore.index.snapshot import StoreState
+from vectorstore.index.snapshot import PREAMBLE_SIZE, StoreState, check_preamble, decode_snapshot, encode_snapshot
 from vectorstore.index.view import IndexView
+from vectorstore.sqlite.connection import translate_system_errors
+from vectorstore.sqlite.files import RandomBytes, atomic_write, check_path, is_missing
+from vectorstore.sqlite.in_memory import InMemoryDatabase
+from vectorstore.sqlite.schema import StoreSettings
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -40,229 +51,25 @@ from vectorstore.types import (
     VectorLike,
 )
 from vectorstore.validation import (
+    CheckedEntry,
     check_entry,
     check_expect,
     check_fields,
     check_ids,
-    check_metadata,
     check_migration_complete,
     check_migration_running,
     check_migration_start,
     check_migration_vectors,
-    check_name,
     check_namespace,
     check_namespaces,
     check_search_mode,
     check_space,
     check_vectors,
     drop_overwritten,
-    entry_batches,
 )
 
-_PAGE_SIZE = 256
 
-
-class NumpySpaces(ABC):
-    """Space and fields of a store whose *journal* holds the undoes of its present transaction."""
-
-    def __init__(self, space: Space | None, fields: tuple[str, ...]) -> None:
-        self._space = None if space is None else check_space(space)
-        self._next_space: Space | None = None
-        self._fields = fields
-        self._namespaces: dict[str, MemoryNamespace] = {}
-        self._journal: list[Callable[[], None]] = []
-
-    @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
-        """As ``LifecycleStore.transaction``."""
-
-    @abstractmethod
-    def _open(self) -> AbstractContextManager[None]:
-        """One call under the lock, refused when closed."""
-
-    @property
-    def space(self) -> Space | None:
-        """The space of its vectors, if it has one."""
-        return self._space
-
-    def recorded_space(self) -> Space | None:
-        """As ``LifecycleStore.recorded_space``: nobody else can switch it."""
-        with self._open():
-            return self._space
-
-    def set_space(self, space: Space) -> None:
-        """Record the space of a store that has none yet."""
-        check_space(space)
-        with self.transaction():
-            if self._space is not None and self._space != space:
-                raise SpaceMismatch(self._space, space)
-            if self._space is None:
-                self._use_space(space)
-                self._journal.append(lambda: self._use_space(None))
-
-    def begin_space(self, space: Space) -> None:
-        """As ``LifecycleStore.begin_space``."""
-        check_space(space)
-        with self.transaction():
-            check_migration_start(space, self._space, self._next_space)
-            self._set(next_space=space)
-
-    def filling(self) -> SpaceMigration | None:
-        """As ``LifecycleStore.filling``."""
-        with self._open():
-            if self._next_space is None:
-                return None
-            counts = {name: held.filled() for name, held in sorted(self._namespaces.items())}
-            pending = {name: left for name, (_, left) in counts.items() if left}
-            return SpaceMigration(self._next_space, sum(filled for filled, _ in counts.values()), pending)
-
-    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
-        """As ``LifecycleStore.unfilled``."""
-        name = check_namespace(namespace)
-        last = None if after is None else check_name(after, "after", empty=True)
-        with self._open():
-            check_migration_running(self._next_space)
-
-        def pages() -> Iterator[Entry]:
-            at = last
-            while True:
-                with self._open():
-                    check_migration_running(self._next_space)
-                    held = self._namespaces.get(name)
-                    page = [] if held is None else held.unfilled(at, _PAGE_SIZE)
-                if not page:
-                    return
-                yield from page
-                at = page[-1].id
-
-        return pages()
-
-    def fill_space(
-        self,
-        space: Space,
-        vectors: Mapping[str, VectorLike],
-        *,
-        no_vector: Mapping[str, str] | None = None,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
-    ) -> int:
-        """As ``LifecycleStore.fill_space``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
-        given = check_migration_vectors(vectors, no_vector, check_space(space))
-        with self.transaction():
-            check_migration_running(self._next_space, space)
-            return self._namespace(name).fill(given, wanted)
-
-    def commit_space(self, space: Space) -> None:
-        """As ``LifecycleStore.commit_space``."""
-        check_space(space)
-        with self.transaction():
-            check_migration_running(self._next_space, space)
-            check_migration_complete(self.filling())
-            self._set(space=space, next_space=None)
-            for held in self._namespaces.values():
-                held.switch(space)
-
-    def abort_space(self) -> None:
-        """As ``LifecycleStore.abort_space``."""
-        with self.transaction():
-            for held in self._namespaces.values():
-                held.drop_next()
-            self._set(next_space=None)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The declared fields."""
-        return self._fields
-
-    def declare_fields(self, fields: Sequence[str]) -> None:
-        """As ``LifecycleStore.declare_fields``."""
-        names = check_fields(fields)
-        with self.transaction():
-            before = self._fields
-            self._use_fields(names)
-            self._journal.append(lambda: self._use_fields(before))
-
-    @abstractmethod
-    def _namespace(self, name: str) -> MemoryNamespace:
-        """The namespace, new where there is none."""
-
-    def _use_space(self, space: Space | None) -> None:
-        self._space = space
-        for held in self._namespaces.values():
-            held.start_space(space)
-
-    def _use_fields(self, fields: tuple[str, ...]) -> None:
-        self._fields = fields
-        for held in self._namespaces.values():
-            held.declare(fields)
-
-    def _set(self, *, next_space: Space | None, space: Space | None = None) -> None:
-        before = self._space, self._next_space
-
-        def undo() -> None:
-            self._space, self._next_space = before
-            for held in self._namespaces.values():
-                if not len(held):  # it may have come meanwhile
-                    held.start_space(self._space)
-
-        self._space, self._next_space = space or self._space, next_space
-        self._journal.append(undo)
-
-
-class NumpySnapshots(NumpySpaces):
-    """``save`` and ``backup`` of a store that counts in ``_depth`` the transactions that it is inside of."""
-
-    def __init__(self, space: Space | None, fields: Sequence[str], analyzer: Analyzer) -> None:
-        super().__init__(space, tuple(fields))
-        self.analyzer = analyzer
-        self._depth = 0
-        self._path: str | os.PathLike[str] | None = None
-
-    @property
-    def database(self) -> Database | None:
-        """None: nothing is in a file until it is saved."""
-        return None
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """As ``LifecycleStore.backup``: a snapshot, which ``open`` reads."""
-        self._write_snapshot("backup", path, replace=False)
-
-    def save(self, path: str | os.PathLike[str] | None = None) -> None:
-        """Write a snapshot of everything to *path* (None: where ``open`` was told), in place of an earlier one.
-
-        It is written whole or not at all: beside its place, flushed to disk (mode 0600), then put there in one
-        step. What is there and is no snapshot of a numpy store is left untouched: ``NotAStore``, ``NewerFile``.
-        """
-        target = self._path if path is None else path
-        if target is None:
-            raise ArgumentError("path", path, "a path is needed: this store was not opened with one")
-        self._write_snapshot("save", target, replace=True)
-
-    def _load(self, state: StoreState) -> None:
-        self._next_space = state.next_space
-        analysed = state.fingerprint == self.analyzer.fingerprint
-        for held in state.namespaces:
-            self._namespace(held.name).load(held, analysed=analysed)
-
-    def _write_snapshot(self, operation: str, path: str | os.PathLike[str], *, replace: bool) -> None:
-        from vectorstore.engines.snapshot_file import write_snapshot
-
-        with self._open():
-            if self._depth:
-                raise UnsupportedError(operation, "it cannot be made inside transaction()")
-            state = StoreState(
-                space=self._space,
-                next_space=self._next_space,
-                language=self.analyzer.language,
-                fingerprint=self.analyzer.fingerprint,
-                fields=self._fields,
-                namespaces=[held.state() for _, held in sorted(self._namespaces.items())],
-            )
-        write_snapshot(state, path, replace=replace)
-
-
-class NumpyStore(NumpySnapshots):
+class NumpyStore:
     """Implements ``LifecycleStore`` in memory. *fields* are columns, for fast filters; *search* is how it finds."""
 
     def __init__(
@@ -273,10 +80,17 @@ class NumpyStore(NumpySnapshots):
         fields: Sequence[str] = (),
         search: SearchMode | str = SearchMode.EXACT,
     ) -> None:
-        super().__init__(space, check_fields(fields), analyzer or Analyzer())
+        self.analyzer = analyzer or Analyzer()
+        self._space = None if space is None else check_space(space)
+        self._next_space: Space | None = None
+        self._fields = check_fields(fields)
         self._search = check_search_mode(search)
         self._lock = threading.RLock()
+        self._database = InMemoryDatabase(lock=self._lock)
+        self._journal = self._database.journal
+        self._namespaces: dict[str, MemoryNamespace] = {}
         self._touched: set[str] = set()
+        self._path: str | os.PathLike[str] | None = None
         self._closed = False
 
     @classmethod
@@ -292,11 +106,8 @@ class NumpyStore(NumpySnapshots):
         """Return the store of the snapshot at *path*, or an empty one where nothing is; ``save`` writes it back.
 
         None takes what the snapshot has recorded, a different setting raises. Each byte is checked: damage raises
-        ``DamageError``; a foreign or newer file ``NotAStore`` or ``NewerFile``. The file is not held open.
+        ``DamageError``; a foreign or newer file ``NotAStore`` or ``NewerFile``. The file is not stored open.
         """
-        # Imported here, since a store that is never saved needs nothing of SQLite's.
-        from vectorstore.engines.snapshot_file import agree_snapshot_settings, read_snapshot
-
         names = None if fields is None else check_fields(fields)
         state = read_snapshot(path)
         if state is None:
@@ -309,9 +120,29 @@ class NumpyStore(NumpySnapshots):
         return store
 
     @property
+    def space(self) -> Space | None:
+        """The space of its vectors, if it has one."""
+        return self._space
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``: nobody else can switch it."""
+        with self._open():
+            return self._space
+
+    @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The declared fields."""
+        return self._fields
+
+    @property
+    def database(self) -> InMemoryDatabase:
+        """As ``LifecycleStore.database``: in the memory of the process, and in no snapshot."""
+        return self._database
 
     def upsert(
         self,
@@ -322,17 +153,14 @@ class NumpyStore(NumpySnapshots):
         on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
-        name, wanted = check_namespace(namespace), dict(check_expect(expect))
-        written = 0
-        for start, batch in entry_batches(entries):
+        name = check_namespace(namespace)
+
+        def write(batch: Sequence[Entry], start: int, expected: dict[str, int]) -> tuple[list[CheckedEntry], int]:
             with self.transaction():
                 checked = [check_entry(entry, f"entries[{start + i}]", self._space) for i, entry in enumerate(batch)]
-                written += self._namespace(name).write(drop_overwritten(checked), wanted)
-            for one in checked:
-                wanted.pop(one.id, None)
-            if on_progress is not None:
-                on_progress(written)
-        return written
+                return checked, self._namespace(name).write(drop_overwritten(checked), expected)
+
+        return write_batches(entries, expect, on_progress, write)
 
     def patch(
         self,
@@ -342,13 +170,9 @@ class NumpyStore(NumpySnapshots):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``VectorStore.patch``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
-        checked = {
-            check_name(id, "metadata", empty=False): check_metadata(value, f"metadata[{id!r}]")
-            for id, value in metadata.items()
-        }
+        name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
         with self.transaction():
-            return self._namespace(name).patch(checked, wanted)
+            return self._namespace(name).patch(checked, expected)
 
     def put_vectors(
         self,
@@ -358,39 +182,39 @@ class NumpyStore(NumpySnapshots):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``VectorStore.put_vectors``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
+        name, expected = check_namespace(namespace), check_expect(expect)
         with self.transaction():
-            return self._namespace(name).put_vectors(check_vectors(vectors, self._space), wanted)
+            return self._namespace(name).put_vectors(check_vectors(vectors, self._space), expected)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
         name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
-        if not names and (isinstance(node, And) and not node.nodes):
+        if not names and matches_everything(node):
             raise ArgumentError(
                 "ids",
                 names,
                 "ids or a filter that is not empty are needed; nothing empties a store by accident",
             )
         with self.transaction():
-            held = self._namespaces.get(name)
-            if held is None:
+            stored = self._namespaces.get(name)
+            if stored is None:
                 return 0
-            chosen = names or held.ids()
-            return held.remove([id for id in dict.fromkeys(chosen) if held.matches(id, node)])
+            chosen = names or stored.ids()
+            return stored.remove([id for id in dict.fromkeys(chosen) if stored.matches(id, node)])
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
         """As ``LifecycleStore.erase``; memory is freed at once, nothing is ever pending."""
         name, names = check_namespace(namespace), check_ids(ids)
         with self.transaction():
-            held = self._namespaces.get(name)
-            return Erasure(0 if held is None else held.remove(list(dict.fromkeys(names))), pending=False)
+            stored = self._namespaces.get(name)
+            return Erasure(0 if stored is None else stored.remove(list(dict.fromkeys(names))), pending=False)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
         names = check_ids(ids)
         with self._open():
-            held = self._namespaces.get(check_namespace(namespace))
-            return [None if held is None else held.entry(id) for id in names]
+            stored = self._namespaces.get(check_namespace(namespace))
+            return [None if stored is None else stored.entry(id) for id in names]
 
     def search(
         self,
@@ -427,8 +251,8 @@ class NumpyStore(NumpySnapshots):
         """As ``VectorStore.count``."""
         name, node = check_namespace(namespace), filter_tree(where)
         with self._open():
-            held = self._namespaces.get(name)
-            return 0 if held is None else sum(held.matches(id, node) for id in held.ids())
+            stored = self._namespaces.get(name)
+            return 0 if stored is None else sum(stored.matches(id, node) for id in stored.ids())
 
     def scan(
         self,
@@ -439,39 +263,30 @@ class NumpyStore(NumpySnapshots):
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``."""
-        name, node = check_namespace(namespace), filter_tree(where)
-        last = None if after is None else check_name(after, "after", empty=True)
-        with self._open():
-            pass
+        name, node, start = check_namespace(namespace), filter_tree(where), check_after(after)
+        self._check_open()
 
-        def pages() -> Iterator[Entry]:
-            at = last
-            while True:
-                with self._open():
-                    held = self._namespaces.get(name)
-                    page = [] if held is None else held.page(node, at, embedded, _PAGE_SIZE)
-                if not page:
-                    return
-                yield from page
-                at = page[-1].id
+        def page(last: str | None, size: int) -> list[Entry]:
+            with self._open():
+                stored = self._namespaces.get(name)
+                return [] if stored is None else stored.page(node, last, embedded, size)
 
-        return pages()
+        return read_pages(page, start)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         with self._open():
-            return sorted(name for name, held in self._namespaces.items() if len(held))
+            return sorted(name for name, stored in self._namespaces.items() if len(stored))
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """As ``LifecycleStore.changes``."""
         name = check_namespace(namespace)
-        if since is not None and since.namespace != name:
-            raise ArgumentError("since", since, f"a cursor of namespace {name!r} is needed")
+        position = check_cursor(since, name)
         with self._open():
-            held = self._namespaces.get(name)
-            if held is None:
+            stored = self._namespaces.get(name)
+            if stored is None:
                 return Changes((), (), Cursor(name, 0), complete=since is not None)
-            return held.changes(None if since is None else since.position)
+            return stored.changes(position)
 
     @contextmanager
     def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[IndexView]:
@@ -484,22 +299,92 @@ class NumpyStore(NumpySnapshots):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """As ``LifecycleStore.transaction``; other threads wait until it ends."""
+        self._check_open()
+        with self._database.transaction():
+            yield
+            if self._touched:
+                self._database.on_commit(self._settle)
+
+    def set_space(self, space: Space) -> None:
+        """Record the space of a store that has none yet."""
+        check_space(space)
+        with self.transaction():
+            if self._space is not None and self._space != space:
+                raise SpaceMismatch(self._space, space)
+            if self._space is None:
+                self._use_space(space)
+                self._journal.append(lambda: self._use_space(None))
+
+    def begin_space(self, space: Space) -> None:
+        """As ``LifecycleStore.begin_space``."""
+        check_space(space)
+        with self.transaction():
+            check_migration_start(space, self._space, self._next_space)
+            self._set(next_space=space)
+
+    def filling(self) -> SpaceMigration | None:
+        """As ``LifecycleStore.filling``."""
         with self._open():
-            mark = len(self._journal)
-            self._depth += 1
-            try:
-                yield
-            except BaseException:
-                while len(self._journal) > mark:
-                    self._journal.pop()()
-                raise
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    self._journal.clear()
-                    for name in self._touched:
-                        self._namespaces[name].settle()
-                    self._touched.clear()
+            if self._next_space is None:
+                return None
+            counts = {name: stored.filled() for name, stored in sorted(self._namespaces.items())}
+            pending = {name: unfilled for name, (_, unfilled) in counts.items() if unfilled}
+            return SpaceMigration(self._next_space, sum(filled for filled, _ in counts.values()), pending)
+
+    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
+        """As ``LifecycleStore.unfilled``."""
+        name, start = check_namespace(namespace), check_after(after)
+
+        def page(last: str | None, size: int) -> list[Entry]:
+            with self._open():
+                check_migration_running(self._next_space)
+                stored = self._namespaces.get(name)
+                return [] if stored is None else stored.unfilled(last, size)
+
+        with self._open():
+            check_migration_running(self._next_space)
+        return read_pages(page, start)
+
+    def fill_space(
+        self,
+        space: Space,
+        vectors: Mapping[str, VectorLike],
+        *,
+        no_vector: Mapping[str, str] | None = None,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``LifecycleStore.fill_space``."""
+        name, expected = check_namespace(namespace), check_expect(expect)
+        checked = check_migration_vectors(vectors, no_vector, check_space(space))
+        with self.transaction():
+            check_migration_running(self._next_space, space)
+            return self._namespace(name).fill(checked, expected)
+
+    def commit_space(self, space: Space) -> None:
+        """As ``LifecycleStore.commit_space``."""
+        check_space(space)
+        with self.transaction():
+            check_migration_running(self._next_space, space)
+            check_migration_complete(self.filling())
+            self._set(space=space, next_space=None)
+            for stored in self._namespaces.values():
+                stored.switch(space)
+
+    def abort_space(self) -> None:
+        """As ``LifecycleStore.abort_space``."""
+        with self.transaction():
+            for stored in self._namespaces.values():
+                stored.drop_next()
+            self._set(next_space=None)
+
+    def declare_fields(self, fields: Sequence[str]) -> None:
+        """As ``LifecycleStore.declare_fields``."""
+        names = check_fields(fields)
+        with self.transaction():
+            before = self._fields
+            self._use_fields(names)
+            self._journal.append(lambda: self._use_fields(before))
 
     def pending_erasure(self) -> bool:
         """Nothing is ever pending in memory."""
@@ -507,45 +392,116 @@ class NumpyStore(NumpySnapshots):
             return False
 
     def verify(self) -> list[Finding]:
-        """Compare what the core knows with the entries."""
+        """As ``LifecycleStore.verify``: compare each index with its entries, and every component of ``database``."""
         with self._open():
-            return [finding for held in self._namespaces.values() for finding in held.verify()]
+            findings = [finding for stored in self._namespaces.values() for finding in stored.verify()]
+            return findings + self._database.verify()
 
     def compact(self) -> Compaction:
         """As ``LifecycleStore.compact``: room and terms that nothing uses are freed; there is no file."""
         with self._open():
-            if self._depth:
+            if self._database.in_write():
                 raise UnsupportedError("compact", "it cannot be done inside transaction()")
             fresh = {name: self._new_namespace(name) for name in self._namespaces}
-            for name, held in fresh.items():
-                held.load(self._namespaces[name].state(), analysed=True)
+            for name, stored in fresh.items():
+                stored.load(self._namespaces[name].state(), analysed=True)
             self._namespaces = fresh
             return Compaction(before=0, after=0, pending=False)
 
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """As ``LifecycleStore.backup``: a snapshot, which ``open`` reads."""
+        self._write_snapshot("backup", path, replace=False)
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write a snapshot of everything to *path* (None: the path given to ``open``), in place of an earlier one.
+
+        It is written whole or not at all: beside its place, flushed to disk (mode 0600), then put there in one
+        step. What is there and is no snapshot of a numpy store is left untouched: ``NotAStore``, ``NewerFile``.
+        """
+        target = self._path if path is None else path
+        if target is None:
+            raise ArgumentError("path", path, "a path is needed: this store was not opened with one")
+        self._write_snapshot("save", target, replace=True)
+
     def close(self) -> None:
-        """Forget everything; closing twice is harmless."""
+        """Forget everything, the tables of ``database`` too; closing twice is harmless."""
         with self._lock:
             self._closed = True
             self._namespaces.clear()
+            self._database.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        """Run one call under the lock; refused when closed."""
         with self._lock:
-            if self._closed:
-                raise StoreClosed
+            self._check_open()
             yield
+
+    def _settle(self) -> None:
+        """Shorten the change logs of what was written, after a commit."""
+        with self._lock:
+            for name in self._touched:
+                if (stored := self._namespaces.get(name)) is not None:
+                    stored.settle()
+            self._touched.clear()
 
     def _namespace(self, name: str) -> MemoryNamespace:
         self._touched.add(name)
-        held = self._namespaces.get(name)
-        if held is None:
-            held = self._namespaces[name] = self._new_namespace(name)
-        return held
+        stored = self._namespaces.get(name)
+        if stored is None:
+            stored = self._namespaces[name] = self._new_namespace(name)
+        return stored
 
     def _new_namespace(self, name: str) -> MemoryNamespace:
         return MemoryNamespace(
             name, space=self._space, analyzer=self.analyzer, fields=self._fields, journal=self._journal
         )
+
+    def _use_space(self, space: Space | None) -> None:
+        self._space = space
+        for stored in self._namespaces.values():
+            stored.start_space(space)
+
+    def _use_fields(self, fields: tuple[str, ...]) -> None:
+        self._fields = fields
+        for stored in self._namespaces.values():
+            stored.declare(fields)
+
+    def _set(self, *, next_space: Space | None, space: Space | None = None) -> None:
+        before = self._space, self._next_space
+
+        def undo() -> None:
+            self._space, self._next_space = before
+            for stored in self._namespaces.values():
+                if not len(stored):  # it may have come meanwhile
+                    stored.start_space(self._space)
+
+        self._space, self._next_space = space or self._space, next_space
+        self._journal.append(undo)
+
+    def _load(self, state: StoreState) -> None:
+        self._next_space = state.next_space
+        analysed = state.fingerprint == self.analyzer.fingerprint
+        for stored in state.namespaces:
+            self._namespace(stored.name).load(stored, analysed=analysed)
+
+    def _write_snapshot(self, operation: str, path: str | os.PathLike[str], *, replace: bool) -> None:
+        with self._open():
+            if self._database.in_write():
+                raise UnsupportedError(operation, "it cannot be made inside transaction()")
+            state = StoreState(
+                space=self._space,
+                next_space=self._next_space,
+                language=self.analyzer.language,
+                fingerprint=self.analyzer.fingerprint,
+                fields=self._fields,
+                namespaces=[stored.state() for _, stored in sorted(self._namespaces.items())],
+            )
+        write_snapshot(state, path, replace=replace)
 
     def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> IndexView:
         def reader(name: str) -> MemoryNamespace | None:
@@ -555,3 +511,47 @@ class NumpyStore(NumpySnapshots):
 
         mode = search or self._search
         return IndexView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)
+
+
+def write_snapshot(
+    state: StoreState, path: str | os.PathLike[str], *, replace: bool, token: RandomBytes = os.urandom
+) -> None:
+    """Put *state* at *path* (mode 0600, on disk); an earlier snapshot there stays as it is until the new one is whole.
+
+    Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
+    """
+    target = check_path(path)
+    with translate_system_errors(target):
+        if not is_missing(target):
+            if not replace:
+                raise _path_taken(path)
+            with target.open("rb") as file:
+                check_preamble(file.read(PREAMBLE_SIZE), str(target))
+        try:
+            with atomic_write(target, token=token, replace=replace) as private, private.open("wb") as file:
+                for part in encode_snapshot(state):
+                    file.write(part)
+        except FileExistsError as error:
+            raise _path_taken(path) from error
+
+
+def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
+    """Return the state at *path*; None where nothing is."""
+    target = check_path(path)
+    with translate_system_errors(target):
+        if is_missing(target):
+            return None
+        data = target.read_bytes()
+    return decode_snapshot(data, str(target))
+
+
+def agree_snapshot_settings(
+    state: StoreState, *, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
+) -> StoreSettings:
+    """Return the settings to use when these are given for *state*; a difference raises."""
+    recorded = StoreSettings(state.space, Analyzer(state.language), state.fields, recorded=True)
+    return recorded.agreed(space=space, analyzer=analyzer, fields=fields)
+
+
+def _path_taken(path: str | os.PathLike[str]) -> ArgumentError:
+    return ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed")

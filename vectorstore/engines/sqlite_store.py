@@ -3,7 +3,7 @@
 Indexes are filled from the file when first needed and kept fresh by its change log; writes go straight to the file. A
 call that reads holds one read transaction; a call inside ``transaction()`` sees what that transaction wrote. The file
 may be switched to another space by somebody else: then vectors are refused here, and everything else goes on. Longer
-than 500 lines, since a store stands whole in one file.
+than 500 lines, since a store is whole in one file.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.engines.base import (
+    check_after,
+    check_cursor,
+    check_patches,
+    matches_everything,
+    read_pages,
+    write_batches,
+)
 from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import And, filter_tree
+from vectorstore.filters import filter_tree
 from vectorstore.index.view import IndexView
 from vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
 from vectorstore.sqlite import entry_reader, schema
@@ -54,240 +62,34 @@ from vectorstore.types import (
     VectorLike,
 )
 from vectorstore.validation import (
+    CheckedEntry,
     check_entries,
     check_expect,
     check_fields,
     check_ids,
-    check_metadata,
     check_migration_running,
     check_migration_vectors,
-    check_name,
     check_namespace,
     check_namespaces,
     check_search_mode,
     check_space,
     check_vectors,
     drop_overwritten,
-    entry_batches,
 )
-
-_PAGE_SIZE = 256
 
 
 class _ThreadTransaction(threading.local):
-    """What one thread holds of its present transaction; both belong to the ``present_write`` beside them."""
+    """Indexes and space of a thread's present transaction, each beside the ``present_write`` to which it belongs."""
 
-    cores: tuple[object, NamespaceIndexCache] | None = None
+    indexes: tuple[object, NamespaceIndexCache] | None = None
     named: tuple[object, Space] | None = None
-
-
-class SqliteSpaces:
-    """Space, fields and cores of a store on *database*."""
-
-    def __init__(self, database: SqliteDatabase, settings: StoreSettings) -> None:
-        self.database = database
-        """The file; other components of it can write in one transaction with the store."""
-        self._space = settings.space
-        self._fields = settings.fields
-        self._cores = NamespaceIndexCache(space=settings.space, fields=settings.fields)
-        self._lock = threading.RLock()
-        self._here = _ThreadTransaction()
-
-    @property
-    def space(self) -> Space | None:
-        """The space of the vectors that it takes; another process may have recorded the first one."""
-        if self._space is None or self.database.in_write():
-            with self.database.read() as connection:
-                return self._known(read_space(connection))
-        return self._space
-
-    def recorded_space(self) -> Space | None:
-        """As ``LifecycleStore.recorded_space``."""
-        with self.database.read() as connection:
-            return read_space(connection)
-
-    def set_space(self, space: Space) -> None:
-        """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
-        check_space(space)
-        with self._writing() as connection:
-            record_space(connection, space)
-            self._take(space)
-
-    def begin_space(self, space: Space) -> None:
-        """As ``LifecycleStore.begin_space``."""
-        check_space(space)
-        with self._writing() as connection:
-            schema.begin_migration(connection, space)
-
-    def filling(self) -> SpaceMigration | None:
-        """As ``LifecycleStore.filling``."""
-        with self.database.read() as connection:
-            return schema.migration_state(connection)
-
-    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
-        """As ``LifecycleStore.unfilled``."""
-        name = check_namespace(namespace)
-        last = None if after is None else check_name(after, "after", empty=True)
-        with self.database.read() as connection:
-            check_migration_running(read_space(connection, NEXT_SPACE_FACT))
-
-        def pages() -> Iterator[Entry]:
-            at = last
-            while True:
-                with self.database.read() as connection:
-                    check_migration_running(read_space(connection, NEXT_SPACE_FACT))
-                    key = entry_reader.namespace_key(connection, name)
-                    page = [] if key is None else entry_reader.pending_page(connection, key, at, _PAGE_SIZE)
-                if not page:
-                    return
-                yield from page
-                at = page[-1].id
-
-        return pages()
-
-    def fill_space(
-        self,
-        space: Space,
-        vectors: Mapping[str, VectorLike],
-        *,
-        no_vector: Mapping[str, str] | None = None,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
-    ) -> int:
-        """As ``LifecycleStore.fill_space``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
-        given = check_migration_vectors(vectors, no_vector, check_space(space))
-        with self._writer(name) as writer, self.database.read() as connection:
-            check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
-            return writer.fill(given, wanted)
-
-    def commit_space(self, space: Space) -> None:
-        """As ``LifecycleStore.commit_space``."""
-        check_space(space)
-        with self._writing() as connection:
-            schema.commit_migration(connection, space)
-            self._take(space)
-
-    def abort_space(self) -> None:
-        """As ``LifecycleStore.abort_space``."""
-        with self._writing() as connection:
-            schema.abort_migration(connection)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The declared fields, as this object knows them."""
-        if self.database.in_write():
-            with self.database.read() as connection:
-                return read_settings(connection).fields
-        return self._fields
-
-    def declare_fields(self, fields: Sequence[str]) -> None:
-        """As ``LifecycleStore.declare_fields``."""
-        names = check_fields(fields)
-        with self._writing() as connection:
-            record_fields(connection, names)
-            self.database.on_commit(lambda: self._use_fields(names))
-
-    def _taken_space(self) -> Space | None:
-        """Return the space that vectors must have, None where there is none; raise if it was switched to another.
-
-        Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
-        """
-        if self._space is not None and not self.database.in_write():
-            return self._space
-        return self._space_of_the_file()
-
-    @contextmanager
-    def _checking(self) -> Iterator[None]:
-        """Check vectors inside: what is wrong with them may be that the file was switched to another space."""
-        try:
-            yield
-        except ArgumentError:
-            self._space_of_the_file()
-            raise
-
-    def _space_of_the_file(self) -> Space | None:
-        with self.database.read() as connection:
-            recorded = read_space(connection)
-        known = self._known(recorded)
-        if recorded != known:
-            raise SpaceChanged(recorded, known)
-        return known
-
-    def _known(self, recorded: Space | None) -> Space | None:
-        """Return the space that this object takes vectors of, where the file has *recorded* one."""
-        if (present := self.database.present_write()) is not None:
-            if self._space is None or self._here.named == (present, recorded):
-                return recorded  # by this thread, in a transaction that may still fail
-        elif self._space is None:
-            self._space = recorded
-        return self._space
-
-    def _take(self, space: Space) -> None:
-        self._here.named = (self.database.present_write(), space)
-        self.database.on_commit(lambda: self._use_space(space))
-
-    def _use_space(self, space: Space) -> None:
-        with self._lock:
-            self._space = space
-
-    def _use_fields(self, fields: tuple[str, ...]) -> None:
-        with self._lock:
-            self._fields = fields
-
-    def _cores_for(self, space: Space | None) -> NamespaceIndexCache:
-        """Return the cores that all threads share; the lock is held."""
-        if self._cores.space != space or self._cores.fields != self._fields:
-            self._cores = NamespaceIndexCache(space=space, fields=self._fields)
-        return self._cores
-
-    def _own_cores(self, space: Space | None) -> NamespaceIndexCache:
-        """Return the cores of this thread's present transaction."""
-        present, held = self.database.present_write(), self._here.cores
-        if held is None or held[0] is not present or held[1].space != space:
-            held = self._here.cores = (present, NamespaceIndexCache(space=space, fields=self._fields))
-        return held[1]
-
-    @contextmanager
-    def _writing(self) -> Iterator[apsw.Connection]:
-        with self.database.write() as connection:
-            self._here.cores = None
-            yield connection
-
-    @contextmanager
-    def _writer(self, name: str, space: Space | None = None) -> Iterator[NamespaceWriter]:
-        """Write to a namespace; *space* is that of the vectors, which the file may have left meanwhile."""
-        with self._writing() as connection:
-            if space is not None and (recorded := read_space(connection)) != space:
-                raise SpaceChanged(recorded, space)
-            writer = NamespaceWriter(connection, name)
-            yield writer
-            writer.finish()
-
-
-def agree_file_settings(
-    database: SqliteDatabase, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
-) -> StoreSettings:
-    """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
-    if space is not None:
-        check_space(space)
-    with database.read() as connection:
-        recorded = read_settings(connection)
-        entry_reader.check_tables(connection)
-    wanted = recorded.agreed(space=space, analyzer=analyzer, fields=fields)
-    if wanted == recorded or database.read_only:
-        return wanted
-    with database.write() as connection:
-        wanted = read_settings(connection).agreed(space=space, analyzer=analyzer, fields=fields)
-        record_settings(connection, wanted)
-    return wanted
 
 
 MATRIX_LIMIT = 2 << 30
 """Bytes of vectors kept in memory unless another limit is given."""
 
 
-class SqliteStore(SqliteSpaces):
+class SqliteStore:
     """Implements ``LifecycleStore`` on a file. None takes what the file has recorded; what is given is recorded."""
 
     def __init__(
@@ -315,13 +117,40 @@ class SqliteStore(SqliteSpaces):
         except BaseException:
             database.close()
             raise
-        super().__init__(database, settings)
+        self.database = database
+        """The file; other components of it can write in one transaction with the store."""
         tables.analyzer = self.analyzer = settings.analyzer
+        self._space = settings.space
+        self._fields = settings.fields
+        self._indexes = NamespaceIndexCache(space=settings.space, fields=settings.fields)
+        self._lock = threading.RLock()
+        self._here = _ThreadTransaction()
+
+    @property
+    def space(self) -> Space | None:
+        """The space of the vectors that it takes; another process may have recorded the first one."""
+        if self._space is None or self.database.in_write():
+            with self.database.read() as connection:
+                return self._known(read_space(connection))
+        return self._space
+
+    def recorded_space(self) -> Space | None:
+        """As ``LifecycleStore.recorded_space``."""
+        with self.database.read() as connection:
+            return read_space(connection)
 
     @property
     def search_mode(self) -> SearchMode:
-        """How this object searches."""
+        """Mode in which this object searches."""
         return self._search
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The declared fields, as this object knows them."""
+        if self.database.in_write():
+            with self.database.read() as connection:
+                return read_settings(connection).fields
+        return self._fields
 
     def upsert(
         self,
@@ -332,19 +161,16 @@ class SqliteStore(SqliteSpaces):
         on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
-        name, wanted = check_namespace(namespace), dict(check_expect(expect))
-        written = 0
-        for start, batch in entry_batches(entries):
+        name = check_namespace(namespace)
+
+        def write(batch: Sequence[Entry], start: int, expected: dict[str, int]) -> tuple[list[CheckedEntry], int]:
             space = self._space_for(batch)
             with self._checking():
                 checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
-                written += writer.write(drop_overwritten(checked), wanted, self.analyzer)
-            for one in checked:
-                wanted.pop(one.id, None)
-            if on_progress is not None:
-                on_progress(written)
-        return written
+                return checked, writer.write(drop_overwritten(checked), expected, self.analyzer)
+
+        return write_batches(entries, expect, on_progress, write)
 
     def patch(
         self,
@@ -354,13 +180,9 @@ class SqliteStore(SqliteSpaces):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``VectorStore.patch``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
-        checked = {
-            check_name(id, "metadata", empty=False): check_metadata(value, f"metadata[{id!r}]")
-            for id, value in metadata.items()
-        }
+        name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
         with self._writer(name) as writer:
-            return writer.patch(checked, wanted)
+            return writer.patch(checked, expected)
 
     def put_vectors(
         self,
@@ -370,17 +192,17 @@ class SqliteStore(SqliteSpaces):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``VectorStore.put_vectors``."""
-        name, wanted = check_namespace(namespace), check_expect(expect)
+        name, expected = check_namespace(namespace), check_expect(expect)
         space = self._taken_space()
         with self._checking():
             checked = check_vectors(vectors, space)
         with self._writer(name, space) as writer:
-            return writer.put_vectors(checked, wanted)
+            return writer.put_vectors(checked, expected)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
         name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
-        everything = isinstance(node, And) and not node.nodes
+        everything = matches_everything(node)
         if not names and everything:
             raise ArgumentError("ids", names, "ids, or a filter that is not empty, are needed to delete")
         with self._writer(name) as writer, self.database.write() as connection:
@@ -393,7 +215,7 @@ class SqliteStore(SqliteSpaces):
         with self._writer(name) as writer, self.database.write() as connection:
             removed = writer.remove(dict.fromkeys(names), erase=True)
             self.database.mark_erasure(connection)
-            self.database.on_commit(lambda: self._drop_core(name))
+            self.database.on_commit(lambda: self._forget_index(name))
         if self.database.in_write():
             return Erasure(removed, pending=True)
         return Erasure(removed, pending=not self.database.finish_erasure())
@@ -458,26 +280,17 @@ class SqliteStore(SqliteSpaces):
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``."""
-        name, node = check_namespace(namespace), filter_tree(where)
-        last = None if after is None else check_name(after, "after", empty=True)
+        name, node, start = check_namespace(namespace), filter_tree(where), check_after(after)
+
+        def page(last: str | None, size: int) -> list[Entry]:
+            with self.database.read() as connection:
+                key = entry_reader.namespace_key(connection, name)
+                return [] if key is None else entry_reader.entry_page(connection, key, node, last, embedded, size)
+
         with self.database.read() as connection:
-            if (there := entry_reader.namespace_key(connection, name)) is not None:
-                entry_reader.check_entry_count(connection, there)
-
-        def pages() -> Iterator[Entry]:
-            at = last
-            while True:
-                with self.database.read() as connection:
-                    key = entry_reader.namespace_key(connection, name)
-                    page = (
-                        [] if key is None else entry_reader.entry_page(connection, key, node, at, embedded, _PAGE_SIZE)
-                    )
-                if not page:
-                    return
-                yield from page
-                at = page[-1].id
-
-        return pages()
+            if (key := entry_reader.namespace_key(connection, name)) is not None:
+                entry_reader.check_entry_count(connection, key)
+        return read_pages(page, start)
 
     def scan_by(
         self,
@@ -504,10 +317,9 @@ class SqliteStore(SqliteSpaces):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """As ``LifecycleStore.changes``."""
         name = check_namespace(namespace)
-        if since is not None and since.namespace != name:
-            raise ArgumentError("since", since, f"a cursor of namespace {name!r} is needed")
+        position = check_cursor(since, name)
         with self.database.read() as connection:
-            return entry_reader.read_changes(connection, name, None if since is None else since.position)
+            return entry_reader.read_changes(connection, name, position)
 
     @contextmanager
     def view(self, namespaces: Sequence[str], *, search: SearchMode | str | None = None) -> Iterator[IndexView]:
@@ -526,7 +338,74 @@ class SqliteStore(SqliteSpaces):
             try:
                 yield
             finally:
-                self._here.cores = None
+                self._here.indexes = None
+
+    def set_space(self, space: Space) -> None:
+        """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
+        check_space(space)
+        with self._writing() as connection:
+            record_space(connection, space)
+            self._take(space)
+
+    def begin_space(self, space: Space) -> None:
+        """As ``LifecycleStore.begin_space``."""
+        check_space(space)
+        with self._writing() as connection:
+            schema.begin_migration(connection, space)
+
+    def filling(self) -> SpaceMigration | None:
+        """As ``LifecycleStore.filling``."""
+        with self.database.read() as connection:
+            return schema.migration_state(connection)
+
+    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
+        """As ``LifecycleStore.unfilled``."""
+        name, start = check_namespace(namespace), check_after(after)
+
+        def page(last: str | None, size: int) -> list[Entry]:
+            with self.database.read() as connection:
+                check_migration_running(read_space(connection, NEXT_SPACE_FACT))
+                key = entry_reader.namespace_key(connection, name)
+                return [] if key is None else entry_reader.pending_page(connection, key, last, size)
+
+        with self.database.read() as connection:
+            check_migration_running(read_space(connection, NEXT_SPACE_FACT))
+        return read_pages(page, start)
+
+    def fill_space(
+        self,
+        space: Space,
+        vectors: Mapping[str, VectorLike],
+        *,
+        no_vector: Mapping[str, str] | None = None,
+        namespace: str = "",
+        expect: Mapping[str, int] | None = None,
+    ) -> int:
+        """As ``LifecycleStore.fill_space``."""
+        name, expected = check_namespace(namespace), check_expect(expect)
+        checked = check_migration_vectors(vectors, no_vector, check_space(space))
+        with self._writer(name) as writer, self.database.read() as connection:
+            check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
+            return writer.fill(checked, expected)
+
+    def commit_space(self, space: Space) -> None:
+        """As ``LifecycleStore.commit_space``."""
+        check_space(space)
+        with self._writing() as connection:
+            schema.commit_migration(connection, space)
+            self._take(space)
+
+    def abort_space(self) -> None:
+        """As ``LifecycleStore.abort_space``."""
+        with self._writing() as connection:
+            schema.abort_migration(connection)
+
+    def declare_fields(self, fields: Sequence[str]) -> None:
+        """As ``LifecycleStore.declare_fields``."""
+        names = check_fields(fields)
+        with self._writing() as connection:
+            record_fields(connection, names)
+            self.database.on_commit(lambda: self._use_fields(names))
 
     def pending_erasure(self) -> bool:
         """As ``LifecycleStore.pending_erasure``."""
@@ -548,23 +427,12 @@ class SqliteStore(SqliteSpaces):
         """As ``VectorStore.close``."""
         self.database.close()
         with self._lock:
-            self._cores.forget()
-
-    def _remove_unused(self) -> None:
-        with self._writing() as connection:
-            for (name,) in fetch_all(connection, "SELECT name FROM namespaces"):
-                NamespaceWriter(connection, name).compact()
-        self._drop_core()
-
-    def _drop_core(self, name: str | None = None) -> None:
-        """What was erased must not stay in memory either; the next search loads what is left."""
-        with self._lock:
-            self._cores.forget(name)
+            self._indexes.forget()
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
         mode = search or self._search
-        if self.database.in_write():  # what this thread has not committed yet must not reach the shared cores
+        if self.database.in_write():  # what this thread has not committed yet must not reach the shared indexes
             with self.database.read() as connection:
                 yield self._view(connection, allowed, mode, shared=False)
             return
@@ -575,16 +443,16 @@ class SqliteStore(SqliteSpaces):
         self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
     ) -> IndexView:
         recorded = read_space(connection)
-        cores = self._cores_for(recorded) if shared else self._own_cores(recorded)
+        indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
         def reader(name: str) -> SqliteNamespaceReader | None:
             if allowed is not None and name not in allowed:
                 raise ArgumentError("namespace", name, "this view was opened for other namespaces")
-            loaded = cores.fresh(connection, name)
+            loaded = indexes.fresh(connection, name)
             return (
                 None
                 if loaded is None
-                else SqliteNamespaceReader(connection, cores, loaded, matrix_limit=self._matrix_limit)
+                else SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
             )
 
         return IndexView(
@@ -595,7 +463,112 @@ class SqliteStore(SqliteSpaces):
             search=search,
         )
 
+    def _shared_indexes(self, space: Space | None) -> NamespaceIndexCache:
+        """Return the indexes that all threads share; the lock is held."""
+        if self._indexes.space != space or self._indexes.fields != self._fields:
+            self._indexes = NamespaceIndexCache(space=space, fields=self._fields)
+        return self._indexes
+
+    def _transaction_indexes(self, space: Space | None) -> NamespaceIndexCache:
+        """Return the indexes of this thread's present transaction."""
+        present, cached = self.database.present_write(), self._here.indexes
+        if cached is None or cached[0] is not present or cached[1].space != space:
+            cached = self._here.indexes = (present, NamespaceIndexCache(space=space, fields=self._fields))
+        return cached[1]
+
+    def _forget_index(self, name: str | None = None) -> None:
+        """Forget loaded indexes, since what was erased must not stay in memory; the next search loads what is left."""
+        with self._lock:
+            self._indexes.forget(name)
+
+    def _remove_unused(self) -> None:
+        with self._writing() as connection:
+            for (name,) in fetch_all(connection, "SELECT name FROM namespaces"):
+                NamespaceWriter(connection, name).compact()
+        self._forget_index()
+
+    @contextmanager
+    def _writing(self) -> Iterator[apsw.Connection]:
+        with self.database.write() as connection:
+            self._here.indexes = None
+            yield connection
+
+    @contextmanager
+    def _writer(self, name: str, space: Space | None = None) -> Iterator[NamespaceWriter]:
+        """Write to a namespace; *space* is that of the vectors, which the file may have left meanwhile."""
+        with self._writing() as connection:
+            if space is not None and (recorded := read_space(connection)) != space:
+                raise SpaceChanged(recorded, space)
+            writer = NamespaceWriter(connection, name)
+            yield writer
+            writer.finish()
+
+    def _taken_space(self) -> Space | None:
+        """Return the space that vectors must have, None where there is none; raise if it was switched to another.
+
+        Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
+        """
+        if self._space is not None and not self.database.in_write():
+            return self._space
+        return self._space_of_the_file()
+
     def _space_for(self, batch: Sequence[Entry]) -> Space | None:
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
-        some = any(getattr(entry, "vector", None) is not None for entry in batch)
-        return self._taken_space() if some else None
+        has_vectors = any(getattr(entry, "vector", None) is not None for entry in batch)
+        return self._taken_space() if has_vectors else None
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Check vectors inside: what is wrong with them may be that the file was switched to another space."""
+        try:
+            yield
+        except ArgumentError:
+            self._space_of_the_file()
+            raise
+
+    def _space_of_the_file(self) -> Space | None:
+        with self.database.read() as connection:
+            recorded = read_space(connection)
+        known = self._known(recorded)
+        if recorded != known:
+            raise SpaceChanged(recorded, known)
+        return known
+
+    def _known(self, recorded: Space | None) -> Space | None:
+        """Return the space that this object takes vectors of, where the file has *recorded* one."""
+        if (present := self.database.present_write()) is not None:
+            if self._space is None or self._here.named == (present, recorded):
+                return recorded  # by this thread, in a transaction that may still fail
+        elif self._space is None:
+            self._space = recorded
+        return self._space
+
+    def _take(self, space: Space) -> None:
+        self._here.named = (self.database.present_write(), space)
+        self.database.on_commit(lambda: self._use_space(space))
+
+    def _use_space(self, space: Space) -> None:
+        with self._lock:
+            self._space = space
+
+    def _use_fields(self, fields: tuple[str, ...]) -> None:
+        with self._lock:
+            self._fields = fields
+
+
+def agree_file_settings(
+    database: SqliteDatabase, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
+) -> StoreSettings:
+    """Return the settings of an opened file: what it has recorded, and what is given, which is recorded."""
+    if space is not None:
+        check_space(space)
+    with database.read() as connection:
+        recorded = read_settings(connection)
+        entry_reader.check_tables(connection)
+    settings = recorded.agreed(space=space, analyzer=analyzer, fields=fields)
+    if settings == recorded or database.read_only:
+        return settings
+    with database.write() as connection:
+        settings = read_settings(connection).agreed(space=space, analyzer=analyzer, fields=fields)
+        record_settings(connection, settings)
+    return settings

@@ -30,7 +30,7 @@ _RECENTRE_FACTOR: Final = 2
 
 
 class BinaryCodes:
-    """The bits of *rows* rows of a matrix, which tells of each row that comes, goes, changes or moves.
+    """Bits of *rows* rows of a matrix, which reports each row that comes, goes, changes or moves.
 
     What changed is coded together, at the next ``follow``.
     """
@@ -68,11 +68,11 @@ class BinaryCodes:
         self._waiting.discard(last)
         self._count = last
 
-    def follow(self, vectors: NDArray[np.float32], there: int) -> None:
-        """Code the rows of *vectors* (n, d) that changed; *there* of them have a vector, the others are zeros."""
+    def follow(self, vectors: NDArray[np.float32], present: int) -> None:
+        """Code the rows of *vectors* (n, d) that changed; *present* of them have a vector, the others are zeros."""
         self._make_room(len(vectors))
         if not self._count / _RECENTRE_FACTOR <= self._centred_at <= self._count * _RECENTRE_FACTOR:
-            self._centre = vectors.sum(axis=0, dtype=np.float64).astype(np.float32) / max(there, 1)
+            self._centre = vectors.sum(axis=0, dtype=np.float64).astype(np.float32) / max(present, 1)
             self._centred_at = self._count
             self._waiting.clear()
             for start in range(0, self._count, _CODED_ROWS):
@@ -81,8 +81,8 @@ class BinaryCodes:
         elif self._waiting:
             rows = np.fromiter(self._waiting, dtype=np.intp, count=len(self._waiting))
             for start in range(0, len(rows), _CODED_ROWS):
-                some = rows[start : start + _CODED_ROWS]
-                self._planes[:, some] = self._coded(vectors[some]).T
+                block = rows[start : start + _CODED_ROWS]
+                self._planes[:, block] = self._coded(vectors[block]).T
             self._waiting.clear()
 
     def closest(self, query: Vector, keep: int, rows: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
@@ -97,13 +97,13 @@ class BinaryCodes:
         else:
             distances = self._distances(query, None)[rows]
         if len(distances) > keep:
-            near = np.flatnonzero(distances <= np.partition(distances, keep - 1)[keep - 1])
+            nearest = np.flatnonzero(distances <= np.partition(distances, keep - 1)[keep - 1])
         else:
-            near = np.arange(len(distances))
-        return near if rows is None else rows[near]
+            nearest = np.arange(len(distances))
+        return nearest if rows is None else rows[nearest]
 
     def _distances(self, query: Vector, rows: NDArray[np.intp] | None) -> NDArray[np.uint16]:
-        """How many bits differ, uint16, of every row or of *rows*."""
+        """Return how many bits differ, uint16, of every row or of *rows*."""
         code = self._coded(query[np.newaxis])[0]
         count = self._count if rows is None else len(rows)
         distances = np.zeros(count, dtype=np.uint16)

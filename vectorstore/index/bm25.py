@@ -25,7 +25,7 @@ from vectorstore.index.growable_array import GrowableArray
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
 BM25_B: Final = 0.4
-"""How far the length of a text counts: 0 not at all, 1 in full."""
+"""Weight of the length of a text: 0 not at all, 1 in full."""
 
 
 def idf(count: int, frequency: int) -> float:
@@ -47,26 +47,26 @@ class Postings:
 
     first: int
     size: int
-    """How many terms, with repeats, it was made of."""
+    """Number of terms, with repeats, of which it was made."""
     numbers: NDArray[np.int32]
     offsets: NDArray[np.int64]
     slots: NDArray[np.int32]
     counts: NDArray[np.integer]
 
     def frequencies(self) -> NDArray[np.int64]:
-        """In how many slots each of ``numbers`` occurs."""
+        """Return in how many slots each of ``numbers`` occurs."""
         return np.diff(self.offsets)
 
     def of(self, number: int) -> slice:
-        """Where the slots and counts of a term stand."""
-        at = int(np.searchsorted(self.numbers, number))
-        if at == len(self.numbers) or self.numbers[at] != number:
+        """Return where the slots and counts of a term are."""
+        index = int(np.searchsorted(self.numbers, number))
+        if index == len(self.numbers) or self.numbers[index] != number:
             return slice(0, 0)
-        return slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+        return slice(int(self.offsets[index]), int(self.offsets[index + 1]))
 
 
 def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int32]) -> Postings:
-    """Return the postings of the terms *numbers*, each of which stands in the slot beside it, in any order."""
+    """Return the postings of the terms *numbers*, each of which is in the slot beside it, in any order."""
     pairs = numbers.astype(np.int64)
     pairs <<= _SLOT_BITS
     pairs |= slots
@@ -77,9 +77,9 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
     counts: NDArray[np.integer] = np.empty(len(starts), dtype=np.int32)
     np.subtract(starts[1:], starts[:-1], out=counts[:-1], casting="unsafe")
     counts[-1:] = size - starts[-1:]
-    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms stand in one text 256 times
+    counts = counts.astype(np.min_scalar_type(counts.max(initial=0)))  # few terms are 256 times in one text
     del starts
-    held = pairs.astype(np.int32)  # the lower half, which is the slot
+    posting_slots = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
     offsets = _run_starts(pairs)
     return Postings(
@@ -87,13 +87,13 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
         size=size,
         numbers=pairs[offsets].astype(np.int32),
         offsets=np.append(offsets, len(pairs)),
-        slots=held,
+        slots=posting_slots,
         counts=counts,
     )
 
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """Where each run of equal values begins."""
+    """Return where each run of equal values begins."""
     if not len(ordered):
         return np.empty(0, dtype=np.int64)
     return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
@@ -107,7 +107,7 @@ _DEAD_NUMBERS_LIMIT: Final = 1 << 16
 
 
 class TermIndex:
-    """Terms by row of the core, which tells it of each row that comes, goes or moves."""
+    """Terms by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
         self._k1, self._b = k1, b
@@ -178,7 +178,7 @@ class TermIndex:
         return self._term_of[number]
 
     def df(self, terms: Sequence[str]) -> list[int]:
-        """In how many entries each term occurs."""
+        """Return in how many entries each term occurs."""
         self._index()
         return [self._frequency(self._number_of.get(term, 0)) for term in terms]
 
@@ -191,7 +191,7 @@ class TermIndex:
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
         self._index()
-        slots, counts, idfs = self._postings(self._asked(terms))
+        slots, counts, idfs = self._postings(self._term_weights(terms))
         if not len(slots):
             return np.empty(0, dtype=np.int32), np.empty(0)
         shares = self._shares(idfs, counts, self._sequences.lengths[slots])
@@ -209,33 +209,33 @@ class TermIndex:
         """Return BM25 of *rows*, to the last bit as ``scores`` gives it; 0 where nothing matches."""
         self._index()
         scores = np.zeros(len(rows))
-        asked = self._asked(terms)
+        weights = self._term_weights(terms)
         slots = self._slot.rows[rows]
-        there = np.flatnonzero(slots != _NO_SLOT)
-        if not asked or not len(there):
+        present = np.flatnonzero(slots != _NO_SLOT)
+        if not weights or not len(present):
             return scores
-        slots, places = np.unique(slots[there], return_inverse=True)
+        slots, places = np.unique(slots[present], return_inverse=True)
         owners, numbers = self._sequences.joined(slots)
         lengths = self._sequences.lengths[slots]
         sums = np.zeros(len(slots))
-        for number, weight in asked:
+        for number, weight in weights:
             counts = np.bincount(owners[numbers == number], minlength=len(slots))
             hit = np.flatnonzero(counts)
             sums[hit] += self._shares(weight, counts[hit], lengths[hit])
-        scores[there] = sums[places]
+        scores[present] = sums[places]
         return scores
 
     # Inside.
 
-    def _asked(self, terms: Sequence[str]) -> list[tuple[int, float]]:
+    def _term_weights(self, terms: Sequence[str]) -> list[tuple[int, float]]:
         """The number and weight of each distinct term that is in use, in order of text."""
-        total, asked = len(self._slot), []
+        total, weights = len(self._slot), []
         for term in sorted(set(terms)):
             number = self._number_of.get(term, 0)
             frequency = self._frequency(number)
             if frequency:
-                asked.append((number, idf(total, frequency)))
-        return asked
+                weights.append((number, idf(total, frequency)))
+        return weights
 
     def _shares(
         self,
@@ -249,11 +249,11 @@ class TermIndex:
         return shares
 
     def _postings(
-        self, asked: list[tuple[int, float]]
+        self, weights: list[tuple[int, float]]
     ) -> tuple[NDArray[np.intp], NDArray[np.integer], NDArray[np.float64]]:
-        """The slots, counts and weights of all *asked* terms, one term after the other."""
+        """The slots, counts and weights of the terms of *weights*, one term after the other."""
         slots, counts, sizes = [], [], []
-        for number, _ in asked:
+        for number, _ in weights:
             size = 0
             for run in self._runs:
                 part = run.of(number)
@@ -263,7 +263,7 @@ class TermIndex:
             sizes.append(size)
         if not slots:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
-        idfs = np.repeat(np.array([idf for _, idf in asked]), sizes)
+        idfs = np.repeat(np.array([idf for _, idf in weights]), sizes)
         return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
     def _once(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:

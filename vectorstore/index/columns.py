@@ -50,7 +50,7 @@ class ValueOrder:
         self._floats.append(as_float)
 
     def answers(self, operator: str, bound: float | str) -> NDArray[np.bool_]:
-        """Return for each value whether it stands in the relation *operator* ("$gt", "$lte" …) to *bound*."""
+        """Return for each value whether it is in the relation *operator* ("$gt", "$lte" …) to *bound*."""
         if isinstance(bound, str):
             return self._text_answers(operator, bound)
         floats, limit = self._floats.rows, _exact_float(bound)
@@ -107,7 +107,7 @@ _UNUSED_VALUES_LIMIT: Final = 1000
 
 
 class Column:
-    """One field. Number 0 means that the field is missing."""
+    """Column of one field. Number 0 means that the field is missing."""
 
     def __init__(self) -> None:
         self._numbers: GrowableArray[np.int32] = GrowableArray(np.int32)
@@ -136,7 +136,7 @@ class Column:
         self._numbers.swap_delete(row)
 
     def passing(self, leaf: Condition) -> NDArray[np.bool_]:
-        """Which rows pass one leaf."""
+        """Return which rows pass one leaf."""
         if leaf.operator in _NEGATED_OPERATORS:
             return ~self.passing(Condition(leaf.field, _NEGATED_OPERATORS[leaf.operator], leaf.value))
         if leaf.operator == "$eq":
@@ -146,8 +146,8 @@ class Column:
             nested = (n for n in self._nested if condition_holds("$in", leaf.value, True, self._values[n]))
             return self._having([*plain, *nested])
         if leaf.operator == "$exists":
-            there = ~self._having({_MISSING, *self._equal(None)})
-            return there if leaf.value else ~there
+            present = ~self._having({_MISSING, *self._equal(None)})
+            return present if leaf.value else ~present
         if leaf.operator in _ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
         answers = [condition_holds(leaf.operator, leaf.value, True, value) for value in self._values]
@@ -161,17 +161,17 @@ class Column:
         number = self._number_of.get(_equality_key(value))
         return [] if number is None else [number]
 
-    def _having(self, wanted: Iterable[int]) -> NDArray[np.bool_]:
-        """Which rows have one of the numbers *wanted*."""
-        numbers, held = set(wanted), self._numbers.rows
+    def _having(self, codes: Iterable[int]) -> NDArray[np.bool_]:
+        """Return which rows have one of the numbers *codes*."""
+        numbers, stored = set(codes), self._numbers.rows
         if len(numbers) <= _COMPARED_SINGLY:
-            mask = np.zeros(len(held), dtype=np.bool_)
+            mask = np.zeros(len(stored), dtype=np.bool_)
             for number in numbers:
-                mask |= held == number
+                mask |= stored == number
             return mask
         answers = np.zeros(len(self._values), dtype=np.bool_)
         answers[list(numbers)] = True
-        return answers[held]
+        return answers[stored]
 
     def _number(self, value: Any) -> int:
         key = _equality_key(value)
@@ -234,7 +234,7 @@ class MetadataColumns:
             column.swap_delete(row)
 
     def mask(self, node: FilterNode, count: int) -> NDArray[np.bool_] | None:
-        """Which of *count* rows pass; None when *node* asks for a field that is not declared."""
+        """Return which of *count* rows pass; None when *node* asks for a field that is not declared."""
         if not filter_fields(node) <= self._columns.keys():
             return None
         return self._passing(node, count)

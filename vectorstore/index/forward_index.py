@@ -20,7 +20,7 @@ from vectorstore.index.growable_array import GrowableArray
 
 @dataclass(frozen=True, slots=True)
 class ForwardIndexState:
-    """The terms of entries end to end: 1 stands for the first of *terms*, 0 for the end of a sentence.
+    """The terms of entries end to end: 1 is the first of *terms*, 0 is the end of a sentence.
 
     *lengths* says how many of *numbers* belong to each entry, *contexts* how many of those to its context.
     """
@@ -108,12 +108,12 @@ class TermSequences:
 
     @property
     def size(self) -> int:
-        """How many numbers there are, sentence ends included."""
+        """Return how many numbers there are, sentence ends included."""
         return len(self._flat)
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        """How many terms each slot has, sentence ends not counted."""
+        """Return how many terms each slot has, sentence ends not counted."""
         return self._length.rows
 
     def extend(self, block: ForwardBlock) -> None:

@@ -1,4 +1,4 @@
-"""Namespace kept wholly in memory: its entries, their revisions and their change log, beside its index.
+"""Namespace in memory: its entries with their change log and the vectors of a space migration, and its index.
 
 Each change leaves an undo in *journal*, which the owner clears at commit or runs backwards at rollback. Not a store:
 the owner locks, and checks what comes in.
@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +19,121 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.change_log import ChangeLog
 from vectorstore.index.forward_index import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.pending_vectors import PendingVectors, VectorOrReason
 from vectorstore.index.snapshot import NamespaceState
 from vectorstore.index.top_k import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry
+
+KEPT_CHANGES: Final = 1000
+
+
+class ChangeLog:
+    """Ids by write number; *pruned* is the number up to which they are no longer known."""
+
+    def __init__(self, log: Iterable[tuple[int, str]] = (), *, pruned: int = 0, revision: int = 0) -> None:
+        self.log = list(log)
+        self.pruned = pruned
+        self.revision = revision
+
+    def add(self, id: str) -> None:
+        """Count a write of an entry."""
+        self.revision += 1
+        self.log.append((self.revision, id))
+
+    def take_back(self) -> None:
+        """Undo the newest write."""
+        self.revision -= 1
+        self.log.pop()
+
+    def begun_anew(self) -> ChangeLog:
+        """Return a log that knows nothing of before, one number further; what was never written stays as it is."""
+        number = self.revision + 1 if self.revision else 0
+        return ChangeLog(pruned=number, revision=number)
+
+    def settle(self, entries: int) -> None:
+        """Shorten the log of so many entries; never inside a transaction."""
+        keep = max(KEPT_CHANGES, entries // 2)
+        if len(self.log) > 2 * keep:
+            self.pruned = self.log[-keep - 1][0]
+            del self.log[:-keep]
+
+    def since(self, number: int | None) -> list[str] | None:
+        """Return the ids written after *number*, each once; None where the log does not reach back."""
+        if number is None or not self.pruned <= number <= self.revision:
+            return None
+        return list(dict.fromkeys(id for revision, id in self.log if revision > number))
+
+
+VectorOrReason: TypeAlias = Vector | str
+"""A vector of the second space, or the reason for none."""
+
+
+class PendingVectors:
+    """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
+
+    def __init__(self, journal: list[Callable[[], object]]) -> None:
+        self._journal = journal
+        self._vectors: dict[str, VectorOrReason] = {}
+
+    @property
+    def given(self) -> Mapping[str, VectorOrReason]:
+        """Vectors and reasons by id."""
+        return self._vectors
+
+    def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
+        """Take what entries had when it was written down."""
+        self._vectors = dict(vectors)
+
+    def give(self, id: str, vector: VectorOrReason) -> None:
+        """Set what an entry has."""
+        self._undo_to(id)
+        self._vectors[id] = vector
+
+    def forget(self, id: str) -> None:
+        """Drop what an entry has."""
+        if id in self._vectors:
+            self._undo_to(id)
+            del self._vectors[id]
+
+    def clear(self) -> None:
+        """Drop everything."""
+        before, self._vectors = self._vectors, {}
+        self._journal.append(lambda: self._put_back(before))
+
+    def is_pending(self, entry: Entry) -> bool:
+        """Return whether an entry still blocks the switch."""
+        return entry.id not in self._vectors and entry.no_vector is None
+
+    def filled(self) -> int:
+        """Return how many entries have a vector."""
+        return sum(not isinstance(vector, str) for vector in self._vectors.values())
+
+    def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:
+        """Return *entries* by id with what they have here; their own reason stays where nothing was given."""
+        return {entry.id: self._switched(entry) for entry in entries}
+
+    def _switched(self, entry: Entry) -> Entry:
+        vector = self._vectors.get(entry.id)
+        if isinstance(vector, str):
+            return replace(entry, vector=None, no_vector=vector)
+        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
+
+    def _undo_to(self, id: str) -> None:
+        before = self._vectors.get(id)
+
+        def undo() -> None:
+            if before is None:
+                self._vectors.pop(id, None)
+            else:
+                self._vectors[id] = before
+
+        self._journal.append(undo)
+
+    def _put_back(self, before: dict[str, VectorOrReason]) -> None:
+        self._vectors = before
 
 
 def copy_entry(entry: Entry) -> Entry:
@@ -43,11 +149,11 @@ def copy_entry(entry: Entry) -> Entry:
     )
 
 
-def in_embedding_state(entry: Entry, wanted: bool | None) -> bool:
-    """Whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
-    if wanted is None:
+def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
+    """Return whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
+    if embedded is None:
         return True
-    return entry.vector is not None if wanted else entry.vector is None and entry.no_vector is None
+    return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
 
 
 def _deep_copy(value: Any) -> Any:
@@ -62,7 +168,7 @@ _LOAD_BLOCK: Final = 1024
 
 
 class MemoryNamespace:
-    """Entries by id, and the core that finds them. Implements ``Reader``."""
+    """Entries by id, and the index that finds them. Implements ``Reader``."""
 
     def __init__(
         self,
@@ -71,7 +177,7 @@ class MemoryNamespace:
         space: Space | None,
         analyzer: Analyzer,
         fields: tuple[str, ...],
-        journal: list[Callable[[], None]],
+        journal: list[Callable[[], object]],
     ) -> None:
         self._name = name
         self._analyzer = analyzer
@@ -84,17 +190,17 @@ class MemoryNamespace:
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
         self._next_key = 1
-        self._core = _empty_index(space, fields, self._dictionary)
+        self._index = _empty_index(space, fields, self._dictionary)
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def start_space(self, space: Space | None) -> None:
-        """Begin a core for vectors of *space*; there are none yet."""
+        """Begin an index for vectors of *space*; there are none yet."""
         self._space = space
-        self._core, entries = _empty_index(space, self._fields, self._dictionary), list(self._entries.values())
+        self._index, entries = _empty_index(space, self._fields, self._dictionary), list(self._entries.values())
         for entry in entries:
-            self._index(entry)
+            self._index_entry(entry)
 
     # Writing.
 
@@ -119,27 +225,27 @@ class MemoryNamespace:
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
         self.expect(expect)
-        there = [id for id in metadata if id in self._entries]
-        for id in there:
+        present = [id for id in metadata if id in self._entries]
+        for id in present:
             data, revision = json.loads(metadata[id]), self._log.revision + 1
             self._place(replace(self._entries[id], metadata=data, revision=revision))
-        return len(there)
+        return len(present)
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
         self.expect(expect)
-        there = [self._entries[id] for id in vectors if id in self._entries]
-        for held in there:
-            self._place(replace(held, vector=vectors[held.id], no_vector=None))
-        return len(there)
+        present = [self._entries[id] for id in vectors if id in self._entries]
+        for entry in present:
+            self._place(replace(entry, vector=vectors[entry.id], no_vector=None))
+        return len(present)
 
-    def fill(self, given: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
+    def fill(self, vectors: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the second space, or a reason for none; return how many there were."""
         self.expect(expect)
-        there = [id for id in given if id in self._entries]
-        for id in there:
-            self._next.give(id, given[id])
-        return len(there)
+        present = [id for id in vectors if id in self._entries]
+        for id in present:
+            self._next.give(id, vectors[id])
+        return len(present)
 
     def drop_next(self) -> None:
         """Forget all that was filled."""
@@ -162,26 +268,26 @@ class MemoryNamespace:
     def declare(self, fields: tuple[str, ...]) -> None:
         """Keep *fields* as columns."""
         self._fields = fields
-        core = self._core
-        core.use_fields(fields, [self._entries[core.id_of(key)].metadata for key in core.keys().tolist()])
+        index = self._index
+        index.use_fields(fields, [self._entries[index.id_of(key)].metadata for key in index.keys().tolist()])
 
     def remove(self, ids: Iterable[str]) -> int:
         """Remove entries; return how many there were."""
-        there = [id for id in ids if id in self._entries]
-        for id in there:
+        present = [id for id in ids if id in self._entries]
+        for id in present:
             self._log.add(id)
             self._undo_to(id, self._entries[id])
             self._drop(id)
             self._next.forget(id)
-        return len(there)
+        return len(present)
 
     def expect(self, expect: Mapping[str, int]) -> None:
         """Raise where an entry is not at the revision that is expected."""
-        for id, wanted in expect.items():
+        for id, expected in expect.items():
             entry = self._entries.get(id)
             actual = 0 if entry is None else entry.revision
-            if actual != wanted:
-                raise RevisionConflict(id, self._name, wanted, actual)
+            if actual != expected:
+                raise RevisionConflict(id, self._name, expected, actual)
 
     def settle(self) -> None:
         """Shorten the log, after a commit."""
@@ -191,13 +297,13 @@ class MemoryNamespace:
 
     def entry(self, id: str) -> Entry | None:
         """Return a copy of the entry that shares nothing with the store."""
-        held = self._entries.get(id)
-        return None if held is None else copy_entry(held)
+        stored = self._entries.get(id)
+        return None if stored is None else copy_entry(stored)
 
     def matches(self, id: str, where: FilterNode) -> bool:
-        """Whether the entry *id* is here and passes."""
-        held = self._entries.get(id)
-        return held is not None and matches_filter(where, held.metadata)
+        """Return whether the entry *id* is here and passes."""
+        stored = self._entries.get(id)
+        return stored is not None and matches_filter(where, stored.metadata)
 
     def ids(self) -> list[str]:
         """Every id, sorted."""
@@ -211,9 +317,9 @@ class MemoryNamespace:
         start = 0 if after is None else bisect_right(ids, after)
         found: list[Entry] = []
         for id in ids[start:]:
-            held = self._entries[id]
-            if in_embedding_state(held, embedded) and matches_filter(where, held.metadata):
-                found.append(copy_entry(held))
+            entry = self._entries[id]
+            if in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata):
+                found.append(copy_entry(entry))
                 if len(found) == size:
                     break
         return found
@@ -222,15 +328,15 @@ class MemoryNamespace:
         """Return up to *size* entries after the id *after* that are pending in the second space."""
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
-        held = (self._entries[id] for id in ids[start:])
-        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, held), size)]
+        entries = (self._entries[id] for id in ids[start:])
+        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, entries), size)]
 
     def filled(self) -> tuple[int, int]:
         """Return how many entries have a vector in the second space, and how many are pending."""
         return self._next.filled(), sum(map(self._next.is_pending, self._entries.values()))
 
     def changes(self, since: int | None) -> Changes:
-        """What happened after *since*."""
+        """Return the changes after *since*."""
         cursor, ids = Cursor(self._name, self._log.revision), self._log.since(since)
         if ids is None:
             return Changes((), (), cursor, complete=False)
@@ -239,18 +345,18 @@ class MemoryNamespace:
         return Changes(written, removed, cursor, complete=True)
 
     def verify(self) -> list[Finding]:
-        """Compare the core with the entries."""
-        missing = [id for id in self._entries if self._core.key_of(id) is None]
-        extra = len(self._core) - len(self._entries) + len(missing)
-        findings = [Finding("core", "an entry is missing from the core", id) for id in missing]
-        return findings + ([Finding("core", f"{extra} entries too many in the core", self._name)] if extra else [])
+        """Compare the index with the entries."""
+        missing = [id for id in self._entries if self._index.key_of(id) is None]
+        extra = len(self._index) - len(self._entries) + len(missing)
+        findings = [Finding("index", "an entry is missing from the index", id) for id in missing]
+        return findings + ([Finding("index", f"{extra} entries too many in the index", self._name)] if extra else [])
 
     # Written down and read again.
 
     def state(self) -> NamespaceState:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
-        forward = self._core.forward([entry.id for entry in entries])
+        forward = self._index.forward([entry.id for entry in entries])
         second, log = dict(self._next.given), self._log
         return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
 
@@ -261,25 +367,25 @@ class MemoryNamespace:
         self._log = ChangeLog(state.log, pruned=state.pruned, revision=state.revision)
         if not analysed:
             for entry in state.entries:
-                self._index(entry)
+                self._index_entry(entry)
             return
         forward, keys = state.forward, range(1, len(state.entries) + 1)
         self._next_key = len(keys) + 1
         self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
-        self._core.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
+        self._index.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
         block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
-        self._core.load_terms(self._dictionary, [block])
+        self._index.load_terms(self._dictionary, [block])
         self._load_vectors(self._space)
 
     # Reader.
 
     def rows(self) -> NamespaceIndex:
-        """The core."""
-        return self._core
+        """The index."""
+        return self._index
 
     def words(self) -> NamespaceIndex:
-        """The core; its terms are always loaded."""
-        return self._core
+        """The index; its terms are always loaded."""
+        return self._index
 
     def cursor(self) -> int:
         """The write number."""
@@ -287,25 +393,25 @@ class MemoryNamespace:
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """Copies of the entries of *keys*."""
-        return [copy_entry(self._entries[self._core.id_of(key)]) for key in keys]
+        return [copy_entry(self._entries[self._index.id_of(key)]) for key in keys]
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows pass, by the reference meaning."""
-        keys = [key for key in self._core.keys().tolist() if self.matches(self._core.id_of(key), where)]
-        return self._core.mask_of(np.array(keys, dtype=np.int64))
+        """Return which rows pass, by the reference meaning."""
+        keys = [key for key in self._index.keys().tolist() if self.matches(self._index.id_of(key), where)]
+        return self._index.mask_of(np.array(keys, dtype=np.int64))
 
     def nearest(
         self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query."""
-        mask = filter_mask(self, self._core, where)
+        mask = filter_mask(self, self._index, where)
         if len(queries) == 1:
-            return [self._core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
-        return self._core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+            return [self._index.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
+        return self._index.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*."""
-        return self._core.similarity(query, keys)
+        return self._index.similarity(query, keys)
 
     # One entry in, one out.
 
@@ -316,38 +422,38 @@ class MemoryNamespace:
         if before is None:
             self._sorted = None
         self._entries[entry.id] = entry
-        self._index(entry)
+        self._index_entry(entry)
 
-    def _index(self, entry: Entry) -> None:
-        core = self._core
-        key = core.key_of(entry.id)
+    def _index_entry(self, entry: Entry) -> None:
+        index = self._index
+        key = index.key_of(entry.id)
         if key is None:
             key, self._next_key = self._next_key, self._next_key + 1
-        core.put_row(key, entry.id, entry.metadata)
-        core.put_vector(key, entry.vector)
+        index.put_row(key, entry.id, entry.metadata)
+        index.put_vector(key, entry.vector)
         analysed = analyze_text(self._analyzer, entry.text, entry.context)
         fresh = {term: 0 for term in analysed.distinct() if term not in self._dictionary}
         for term in fresh:
             fresh[term] = self._dictionary[term] = len(self._dictionary) + 1
         sequence, context_length = analysed.numbered(self._dictionary)
-        core.put_terms(key, sequence, context_length, fresh)
+        index.put_terms(key, sequence, context_length, fresh)
 
     def _load_vectors(self, space: Space | None) -> None:
-        """Fill the core's matrix anew from the entries, whose vectors are of *space*."""
+        """Fill the index's matrix anew from the entries, whose vectors are of *space*."""
         self._space = space
-        self._core.use_space(space)
+        self._index.use_space(space)
         if space is not None:
-            there = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
-            parts = (there[start : start + _LOAD_BLOCK] for start in range(0, len(there), _LOAD_BLOCK))
-            self._core.load_matrix(
-                (self._core.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
+            self._index.load_matrix(
+                (self._index.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
                 for part in parts
             )
 
     def _drop(self, id: str) -> None:
-        key = self._core.key_of(id)
+        key = self._index.key_of(id)
         if key is not None:
-            self._core.remove(key)
+            self._index.remove(key)
         self._entries.pop(id, None)
         self._sorted = None
 
@@ -358,15 +464,15 @@ class MemoryNamespace:
             else:
                 self._entries[id] = before
                 self._sorted = None
-                self._index(before)
+                self._index_entry(before)
             self._log.take_back()
 
         self._journal.append(undo)
 
 
 def _empty_index(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> NamespaceIndex:
-    core = NamespaceIndex(space=space, fields=fields)
-    core.load_terms(dictionary, ())
+    index = NamespaceIndex(space=space, fields=fields)
+    index.load_terms(dictionary, ())
     if space is not None:
-        core.load_matrix(())
-    return core
+        index.load_matrix(())
+    return index

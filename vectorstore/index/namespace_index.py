@@ -44,12 +44,12 @@ class NamespaceIndex:
 
     @property
     def has_matrix(self) -> bool:
-        """Whether vectors are loaded."""
+        """Return whether vectors are loaded."""
         return self._matrix is not None
 
     @property
     def has_terms(self) -> bool:
-        """Whether terms are loaded."""
+        """Return whether terms are loaded."""
         return self._terms is not None
 
     # Rows.
@@ -124,11 +124,11 @@ class NamespaceIndex:
     # Filters.
 
     def mask(self, node: FilterNode) -> NDArray[np.bool_] | None:
-        """Which rows pass; None when *node* asks for a field that is not declared."""
+        """Return which rows pass; None when *node* asks for a field that is not declared."""
         return self._columns.mask(node, len(self))
 
     def mask_of(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which rows are those of *keys*; an unknown key has none."""
+        """Return which rows are those of *keys*; an unknown key has none."""
         return np.isin(self._keys.rows, keys)
 
     # Vectors.
@@ -236,8 +236,8 @@ class NamespaceIndex:
 
     def forward(self, ids: Sequence[str]) -> ForwardIndexState:
         """Return the terms of the entries *ids*, end to end."""
-        held = [self.sequence(key) for key in self.keys_of(ids).tolist()]
-        sequences = [sequence for sequence, _ in filter(None, held)]
+        known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
+        sequences = [sequence for sequence, _ in known]
         used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
@@ -245,7 +245,7 @@ class NamespaceIndex:
             terms=[self.term(number) for number in used.tolist()],
             numbers=renumbered.astype(np.int32),
             lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
-            contexts=np.array([length for _, length in filter(None, held)], dtype=np.int32),
+            contexts=np.array([length for _, length in known], dtype=np.int32),
         )
 
     def term(self, number: int) -> str:
@@ -253,7 +253,7 @@ class NamespaceIndex:
         return self._words().term(number)
 
     def df(self, terms: Sequence[str]) -> list[int]:
-        """In how many entries each term occurs."""
+        """Return in how many entries each term occurs."""
         return self._words().df(terms)
 
     def vocabulary(self) -> dict[str, int]:

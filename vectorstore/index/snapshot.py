@@ -36,12 +36,12 @@ from vectorstore.types import Entry, Metric, Space, Vector
 
 @dataclass(frozen=True, slots=True)
 class NamespaceState:
-    """One namespace; *forward* is in the order of *entries*."""
+    """State of one namespace; *forward* is in the order of *entries*."""
 
     name: str
     entries: Sequence[Entry]
     second: Mapping[str, Vector | str]
-    """What entries have in the space that is being filled: a vector, or the reason for none."""
+    """Vectors of the space that is being filled, by id; a text is the reason for none."""
     log: Sequence[tuple[int, str]]
     pruned: int
     revision: int
@@ -63,7 +63,7 @@ class StoreState:
 
 SNAPSHOT_VERSION: Final = 1
 PREAMBLE_SIZE: Final = len(SNAPSHOT_MAGIC) + 8
-"""Bytes before the header; enough to tell whose a file is."""
+"""Bytes before the header; enough to recognise a snapshot."""
 _DIGEST_SIZE: Final = 32
 _ALIGNMENT: Final = 64
 _DTYPES: Final = ("<f4", "<i4", "<i8", "|u1", "|b1")
@@ -72,7 +72,7 @@ NamedArrays = dict[str, NDArray[Any]]
 
 
 class SnapshotFormatError(ValueError):
-    """What was read has the right checksum and makes no sense."""
+    """Data with the right checksum that makes no sense."""
 
 
 def pack_arrays(header: Mapping[str, object], arrays: NamedArrays) -> Iterator[bytes]:
@@ -124,7 +124,7 @@ def _read_array(body: memoryview, start: int, dtype: str, shape: list[int]) -> N
 
 _COUNT_COLUMNS: Final = 6
 _FORMAT_ERRORS: Final = (KeyError, ValueError, TypeError, IndexError, OverflowError, RecursionError)
-"""What reading raises where the arrays of a file that nobody damaged do not fit together."""
+"""Errors of reading arrays that do not fit together, in a file that nobody damaged."""
 
 
 def encode_snapshot(state: StoreState) -> Iterator[bytes]:
@@ -283,8 +283,8 @@ def _read_pending_vectors(arrays: NamedArrays, dimension: int) -> list[tuple[str
     return [(id, reason or next(vectors)) for id, reason in zip(ids, reasons, strict=True)]
 
 
-def _read_vectors(rows: NDArray[np.float32], dimension: int, wanted: int) -> Iterator[Vector]:
-    _require(rows.dtype == np.float32 and rows.shape == (wanted, dimension), "vectors of another space or number")
+def _read_vectors(rows: NDArray[np.float32], dimension: int, count: int) -> Iterator[Vector]:
+    _require(rows.dtype == np.float32 and rows.shape == (count, dimension), "vectors of another space or number")
     return (row.copy() for row in rows)  # each its own, so that one kept does not keep them all
 
 

@@ -24,8 +24,8 @@ def top_k_positions(scores: NDArray[np.floating], k: int, slack: float) -> NDArr
     whole = len(scores) - len(scores) % _GROUP_SIZE
     tops = scores[:whole].reshape(_GROUP_SIZE, -1).max(axis=0)
     likely = np.flatnonzero(scores >= _kth_best(tops, k) - slack)
-    near = scores[likely]
-    chosen: NDArray[np.intp] = likely[near >= _kth_best(near, k) - slack]
+    likely_scores = scores[likely]
+    chosen: NDArray[np.intp] = likely[likely_scores >= _kth_best(likely_scores, k) - slack]
     return chosen
 
 
@@ -57,6 +57,6 @@ def _tied_runs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _kth_best(scores: NDArray[np.floating], k: int) -> np.floating:
-    place = len(scores) - k
-    found: np.floating = np.partition(scores, place)[place]
+    index = len(scores) - k
+    found: np.floating = np.partition(scores, index)[index]
     return found

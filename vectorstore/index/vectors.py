@@ -68,8 +68,8 @@ def batch_candidates(
             cuts = tops[:, 0] - slack
         parts.append(_pairs_above_cut(groups, best, cuts, start))
     of, places, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-    kept = values >= cuts[of]
-    of, places = of[kept], places[kept]
+    above = values >= cuts[of]
+    of, places = of[above], places[above]
     order = np.argsort(of, kind="stable")
     return of[order], places[order]
 
@@ -80,8 +80,8 @@ def _pairs_above_cut(
     """(query, row, product) of what reaches the cut of its query in a block that begins at row *start*."""
     group, query = np.nonzero(best >= cuts)
     inside = groups[group, :, query]
-    pair, place = np.nonzero((inside >= cuts[query][:, np.newaxis]) & (inside > -np.inf))
-    return query[pair], start + group[pair] * ROW_GROUP + place, inside[pair, place]
+    pair, column = np.nonzero((inside >= cuts[query][:, np.newaxis]) & (inside > -np.inf))
+    return query[pair], start + group[pair] * ROW_GROUP + column, inside[pair, column]
 
 
 GATHER_SHARE: Final = 0.15
@@ -95,7 +95,7 @@ SHORTLIST_LEAST: Final = 200
 SHORTLIST_PER_MATCH: Final = 10
 SHORTLIST_SHARE: Final = 0.001
 SHORTLIST_LARGEST_SHARE: Final = 0.125
-"""How many rows the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
+"""Number of rows that the bits leave: for each of the k, of all rows at least, and at most if they are to save work."""
 _PAIR_BLOCK: Final = 8192
 _GATHER_BLOCK: Final = 1024
 _LARGEST_LENGTH: Final = 1e18
@@ -103,13 +103,13 @@ _LARGEST_LENGTH: Final = 1e18
 
 
 class VectorMatrix:
-    """Prepared vectors by row of the core, which tells it of each row that comes, goes or moves."""
+    """Prepared vectors by row of the index, which reports each row that comes, goes or moves."""
 
     def __init__(self, space: Space) -> None:
         self._metric = space.metric
         self._dimension = space.dimension
         self._vectors: GrowableArray[np.float32] = GrowableArray(np.float32, space.dimension)
-        self._there: GrowableArray[np.bool_] = GrowableArray(np.bool_)
+        self._present: GrowableArray[np.bool_] = GrowableArray(np.bool_)
         self._squares: GrowableArray[np.float32] = GrowableArray(np.float32)  # of the lengths; only L2 asks
         self._missing = 0
         self._longest = 0.0
@@ -121,23 +121,23 @@ class VectorMatrix:
         Beside the matrix itself only one block is held.
         """
         matrix = np.zeros((count, self._dimension), dtype=np.float32)
-        there, lengths = np.zeros(count, dtype=np.bool_), np.zeros(count)
+        present, lengths = np.zeros(count, dtype=np.bool_), np.zeros(count)
         for rows, vectors in blocks:
             prepared = prepare_rows(vectors, self._metric)
             matrix[rows] = prepared
-            there[rows] = True
+            present[rows] = True
             lengths[rows] = row_norms(prepared)
         self._vectors.load(matrix)
-        self._there.load(there)
+        self._present.load(present)
         self._squares.load(np.square(np.minimum(lengths, _LARGEST_LENGTH)).astype(np.float32))
-        self._missing = count - int(there.sum())
+        self._missing = count - int(present.sum())
         self._longest = float(lengths.max(initial=0.0))
         self._bits = None
 
     def append(self) -> None:
         """Add a row without a vector."""
         self._vectors.append(np.zeros(self._dimension, dtype=np.float32))
-        self._there.append(False)
+        self._present.append(False)
         self._squares.append(0.0)
         self._missing += 1
         if self._bits is not None:
@@ -145,9 +145,9 @@ class VectorMatrix:
 
     def put(self, row: int, vector: Vector | None) -> None:
         """Give *row* its raw vector, or take it away."""
-        there = self._there.rows
-        self._missing += int(there[row]) - int(vector is not None)
-        there[row] = vector is not None
+        present = self._present.rows
+        self._missing += int(present[row]) - int(vector is not None)
+        present[row] = vector is not None
         if self._bits is not None:
             self._bits.put(row)
         if vector is None:
@@ -161,16 +161,16 @@ class VectorMatrix:
 
     def swap_delete(self, row: int) -> None:
         """Remove *row*; the last one takes its place."""
-        self._missing -= int(not self._there.rows[row])
+        self._missing -= int(not self._present.rows[row])
         self._vectors.swap_delete(row)
-        self._there.swap_delete(row)
+        self._present.swap_delete(row)
         self._squares.swap_delete(row)
         if self._bits is not None:
             self._bits.swap_delete(row)
 
     def has(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of *rows* have a vector."""
-        return self._there.rows[rows]
+        """Return which of *rows* have a vector."""
+        return self._present.rows[rows]
 
     def scores(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float64]:
         """The exact scores of *rows* against a prepared query."""
@@ -196,13 +196,13 @@ class VectorMatrix:
         chosen = self._chosen(mask)
         if fast:
             chosen = self._likely(query, k, chosen)
-        count = len(self._there) if chosen is None else len(chosen)
+        count = len(self._present) if chosen is None else len(chosen)
         slack = self._slack(query)
         if count <= k or math.isinf(slack):
             return np.arange(count) if chosen is None else chosen
         if chosen is None:
             return top_k_positions(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
-        if count < GATHER_SHARE * len(self._there):
+        if count < GATHER_SHARE * len(self._present):
             quick = self._gathered(chosen, query)
         else:
             quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
@@ -238,19 +238,19 @@ class VectorMatrix:
 
     def _chosen(self, mask: NDArray[np.bool_] | None) -> NDArray[np.intp] | None:
         if self._missing:
-            there = self._there.rows
-            return np.flatnonzero(there if mask is None else there & mask)
+            present = self._present.rows
+            return np.flatnonzero(present if mask is None else present & mask)
         return None if mask is None else np.flatnonzero(mask)
 
     def _likely(self, query: Vector, k: int, chosen: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
         """Those of the rows *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
-        count = len(self._there) if chosen is None else len(chosen)
+        count = len(self._present) if chosen is None else len(chosen)
         keep = max(SHORTLIST_LEAST, SHORTLIST_PER_MATCH * k, int(SHORTLIST_SHARE * count))
         if self._metric is not Metric.COSINE or count < QUANTIZED_FROM_ROWS or keep > SHORTLIST_LARGEST_SHARE * count:
             return chosen
         if self._bits is None:
-            self._bits = BinaryCodes(self._dimension, len(self._there))
-        self._bits.follow(self._vectors.rows, len(self._there) - self._missing)
+            self._bits = BinaryCodes(self._dimension, len(self._present))
+        self._bits.follow(self._vectors.rows, len(self._present) - self._missing)
         return self._bits.closest(query, keep, chosen)
 
     def _quick(self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector) -> NDArray[np.float32]:
@@ -265,10 +265,10 @@ class VectorMatrix:
         quick = np.empty(len(rows), dtype=np.float32)
         block = np.empty((min(_GATHER_BLOCK, len(rows)), self._dimension), dtype=np.float32)
         for start in range(0, len(rows), _GATHER_BLOCK):
-            some = rows[start : start + _GATHER_BLOCK]
-            part = block[: len(some)]
-            np.take(self._vectors.rows, some, axis=0, out=part, mode="clip")  # "clip" writes to *out* unbuffered
-            quick[start : start + len(some)] = self._quick(part, self._squares.rows[some], query)
+            chunk = rows[start : start + _GATHER_BLOCK]
+            vectors = block[: len(chunk)]
+            np.take(self._vectors.rows, chunk, axis=0, out=vectors, mode="clip")  # "clip" writes to *out* unbuffered
+            quick[start : start + len(chunk)] = self._quick(vectors, self._squares.rows[chunk], query)
         return quick
 
     def _slack(self, query: Vector) -> float:

@@ -23,14 +23,14 @@ from vectorstore.validation import check_ids, check_k, check_min_score, check_na
 
 
 class NamespaceReader(Protocol):
-    """How a view reads one namespace of an engine; everything by the engine's row keys."""
+    """Reader of one namespace of an engine, for a view; everything by the engine's row keys."""
 
     def rows(self) -> NamespaceIndex:
-        """The core with rows and columns."""
+        """The index with rows and columns."""
         ...
 
     def words(self) -> NamespaceIndex:
-        """The core with its terms loaded."""
+        """The index with its terms loaded."""
         ...
 
     def cursor(self) -> int:
@@ -42,7 +42,7 @@ class NamespaceReader(Protocol):
         ...
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows of the core pass a filter that the core's columns cannot answer."""
+        """Return which rows of the index pass a filter that the index's columns cannot answer."""
         ...
 
     def nearest(
@@ -112,8 +112,8 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is None or k == 0:
             return []
-        core = reader.words()
-        ranked = core.matching(self._terms(query), k, mask=filter_mask(reader, core, node))
+        index = reader.words()
+        ranked = index.matching(self._terms(query), k, mask=filter_mask(reader, index, node))
         return _read_matches(reader, ranked)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
@@ -148,8 +148,8 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return []
-        core = reader.words()
-        return _ids_with_scores(core, core.matching(self._terms(query), n, mask=filter_mask(reader, core, node)))
+        index = reader.words()
+        return _ids_with_scores(index, index.matching(self._terms(query), n, mask=filter_mask(reader, index, node)))
 
     def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """Scores of *ids* against *vector*; NaN where there is none."""
@@ -159,8 +159,8 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is not None and names:
             keys = reader.rows().keys_of(names)
-            there = keys >= 0
-            scores[there] = reader.similarity(query, keys[there].tolist())
+            present = keys >= 0
+            scores[present] = reader.similarity(query, keys[present].tolist())
         return scores
 
     def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
@@ -170,23 +170,23 @@ class IndexView:
         scores = np.zeros(len(names))
         reader = self._reader(check_namespace(namespace))
         if reader is not None and names:
-            core = reader.words()
-            keys = core.keys_of(names)
-            there = keys >= 0
-            scores[there] = core.score_terms(self._terms(query), keys[there].tolist())
+            index = reader.words()
+            keys = index.keys_of(names)
+            present = keys >= 0
+            scores[present] = index.score_terms(self._terms(query), keys[present].tolist())
         return scores
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
-        """Which of *ids* exist and match *where*."""
+        """Return which of *ids* exist and match *where*."""
         names = check_ids(ids)
         node = filter_tree(where)
         passed = np.zeros(len(names), dtype=np.bool_)
         reader = self._reader(check_namespace(namespace))
         if reader is not None and names:
-            core = reader.rows()
-            keys = core.keys_of(names)
-            mask = filter_mask(reader, core, node)
-            allowed = core.keys() if mask is None else core.keys()[mask]
+            index = reader.rows()
+            keys = index.keys_of(names)
+            mask = filter_mask(reader, index, node)
+            allowed = index.keys() if mask is None else index.keys()[mask]
             passed = np.isin(keys, allowed)
         return passed
 
@@ -196,15 +196,15 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return [((),)] * len(names)
-        core = reader.words()
+        index = reader.words()
         result = []
-        for key in core.keys_of(names).tolist():
-            sequence = core.sequence(key) if key >= 0 else None
-            result.append(((),) if sequence is None else decode_terms(*sequence, core.term))
+        for key in index.keys_of(names).tolist():
+            sequence = index.sequence(key) if key >= 0 else None
+            result.append(((),) if sequence is None else decode_terms(*sequence, index.term))
         return result
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
-        """In how many entries each term occurs."""
+        """Return in how many entries each term occurs."""
         reader = self._reader(check_namespace(namespace))
         return [0] * len(terms) if reader is None else reader.words().df(terms)
 
@@ -214,12 +214,12 @@ class IndexView:
         return {} if reader is None else reader.words().vocabulary()
 
     def count(self, *, namespace: str = "") -> int:
-        """How many entries the namespace has."""
+        """Return how many entries the namespace has."""
         reader = self._reader(check_namespace(namespace))
         return 0 if reader is None else len(reader.rows())
 
     def cursor(self, *, namespace: str = "") -> Cursor:
-        """Where the namespace's change log stands in this state."""
+        """Return where the namespace's change log ends in this state."""
         reader = self._reader(check_namespace(namespace))
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
@@ -228,9 +228,9 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         if reader is None:
             return []
-        core = reader.rows()
-        ids = sorted(map(core.id_of, core.keys().tolist()))
-        return [ids[place] for place in rng.permutation(len(ids))[:n].tolist()]
+        index = reader.rows()
+        ids = sorted(map(index.id_of, index.keys().tolist()))
+        return [ids[row] for row in rng.permutation(len(ids))[:n].tolist()]
 
     def _searched(
         self,
@@ -250,9 +250,9 @@ class IndexView:
             return [[] for _ in queries]
         return [_read_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
 
-    def _needed_space(self, given: object) -> Space:
+    def _needed_space(self, vector: object) -> Space:
         if self._space is None:
-            raise ArgumentError("vector", given, "the store has no space yet, so it cannot search by vector")
+            raise ArgumentError("vector", vector, "the store has no space yet, so it cannot search by vector")
         if self._switched_to is not None:
             raise SpaceChanged(self._switched_to, self._space)
         return self._space
@@ -265,16 +265,16 @@ class IndexView:
         return self._analyzer.terms(query)
 
 
-def filter_mask(reader: NamespaceReader, core: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
-    """Which rows pass; None for all. Declared fields are answered by the core's columns, others by the engine."""
+def filter_mask(reader: NamespaceReader, index: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
+    """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
     if isinstance(where, And) and not where.nodes:
         return None
-    mask = core.mask(where)
+    mask = index.mask(where)
     return reader.passing(where) if mask is None else mask
 
 
-def _ids_with_scores(core: NamespaceIndex, ranked: Ranking) -> list[tuple[str, float]]:
-    return [(core.id_of(key), score) for key, score in ranked]
+def _ids_with_scores(index: NamespaceIndex, ranked: Ranking) -> list[tuple[str, float]]:
+    return [(index.id_of(key), score) for key, score in ranked]
 
 
 def _read_matches(reader: NamespaceReader, ranked: Ranking) -> list[Match]:

@@ -48,7 +48,7 @@ def drop_backup_record(connection: apsw.Connection, path: str) -> None:
 def remove_backup_file(path: Path, *, of: str, original: Path, only_untouched: bool = False) -> bool:
     """Remove the file at *path* if it is a copy of the file whose identity is *of*; say whether it was there.
 
-    Anything else that stands there by now (another file, a link, the *original* itself) is left, and raises. So does,
+    Anything else that is there by now (another file, a link, the *original* itself) is left, and raises. So does,
     with *only_untouched*, a copy that does not name itself any more: it was opened, and serves as a memory.
     """
     if not os.path.lexists(path):

@@ -84,10 +84,10 @@ def translate_errors(path: Path, connection: apsw.Connection | None = None) -> I
     try:
         yield
     except apsw.Error as error:
-        ours = _translate_sqlite_error(error, path, connection)
-        if ours is None:
+        translated = _translate_sqlite_error(error, path, connection)
+        if translated is None:
             raise
-        raise ours from error
+        raise translated from error
     except UnicodeDecodeError as error:
         if not _raised_by_our_row(error):
             raise
@@ -127,7 +127,7 @@ def _translate_sqlite_error(
 
 
 def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
-    """Whether it was raised while this package read rows, and not by what a caller does inside a block."""
+    """Return whether it was raised while this package read rows, and not by what a caller does inside a block."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
     return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
 
@@ -201,7 +201,7 @@ class ForkGuard:
             raise ForkedError
 
     def forked(self) -> bool:
-        """Whether this process is not the one that opened the database."""
+        """Return whether this process is not the one that opened the database."""
         return os.getpid() != self._pid
 
     @contextmanager
@@ -255,14 +255,14 @@ class ForkGuard:
             connection.close()
 
 
-def release_inherited(place: tuple[int, int]) -> None:
+def release_inherited(inode: tuple[int, int]) -> None:
     """In a forked child, forget the parent's connections to a file before it is opened anew.
 
     Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
     closes the file.
     """
     for usage in list(_open_guards):
-        if usage.place == place and usage.forked():
+        if usage.place == inode and usage.forked():
             usage.let_go()
 
 
@@ -272,7 +272,7 @@ _CACHE_KIB: Final = 8 * 1024
 
 
 class Access(Enum):
-    """What a connection is for."""
+    """Purpose of a connection."""
 
     WRITE = "write"
     READ = "read"

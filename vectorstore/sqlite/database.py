@@ -1,4 +1,4 @@
-"""One file for all components: transactions, migrations, erasure, backup and repair.
+"""Database in a file, for all components: transactions, migrations, erasure, backup and repair.
 
 It knows nothing of entries or messages; those are tables of components. Any thread may call.
 """
@@ -20,20 +20,18 @@ from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
 from vectorstore.sqlite import backup, secure_delete
 from vectorstore.sqlite.backup import write_backup
-from vectorstore.sqlite.component import (
-    check_component_version,
-    component_versions,
-    is_attached,
-    total_component_version,
-)
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
+    check_component_version,
     check_path,
+    component_versions,
     create_database_file,
+    is_attached,
     is_missing,
     open_database_file,
+    total_component_version,
     utc_now,
 )
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
@@ -100,7 +98,7 @@ class SqliteDatabase:
 
     @property
     def read_only(self) -> bool:
-        """Whether the file can only be read."""
+        """Return whether the file can only be read."""
         return self._transactions.read_only
 
     @property
@@ -142,11 +140,11 @@ class SqliteDatabase:
         return self._transactions.write(wait=wait)
 
     def in_write(self) -> bool:
-        """Whether this thread is inside ``write()``."""
+        """Return whether this thread is inside ``write()``."""
         return self._transactions.writing is not None
 
     def present_write(self) -> object | None:
-        """What stands for this thread's present outermost ``write()``: another object in each; None outside."""
+        """Return an object that identifies this thread's present outermost ``write()``; None outside."""
         return self._transactions.writing
 
     def on_commit(self, callback: Callable[[], object]) -> None:
@@ -184,14 +182,14 @@ class SqliteDatabase:
         return True
 
     def pending_erasure(self) -> bool:
-        """Whether deleted bytes may still be in the file or its log."""
+        """Return whether deleted bytes may still be in the file or its log."""
         with self.read() as connection:
             return secure_delete.erasure_mark(connection) is not None
 
     def compact(self, *, prepare: Callable[[], object] | None = None) -> Compaction:
         """Give free pages back to the disk, after *prepare* has freed what it can; see ``LifecycleStore.compact``.
 
-        The copy of what is left is made in memory, so that nothing of it stands in another folder.
+        The copy of what is left is made in memory, so that no part of it is written to another folder.
         """
         if self.in_write() or self._transactions.reading:
             raise UnsupportedError("compact", "it cannot be done inside a transaction or a view of this thread")
@@ -200,8 +198,8 @@ class SqliteDatabase:
             self._transactions.empty_log(wait=_ERASURE_WAIT)
             if prepare is not None:
                 prepare()
-            done = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
-            return Compaction(before, size_on_disk(self.path), pending=not done)
+            truncated = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
+            return Compaction(before, size_on_disk(self.path), pending=not truncated)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
@@ -215,8 +213,8 @@ class SqliteDatabase:
                 write_backup(connection, target, token=self._token)
             except FileExistsError as error:
                 raise _path_taken(path) from error
-        at = self._clock().isoformat()
-        self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, at))
+        timestamp = self._clock().isoformat()
+        self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
     def backups(self) -> dict[str, str]:
         """Return where copies of this file were made, and when (ISO 8601); they may have been moved since."""
@@ -226,7 +224,7 @@ class SqliteDatabase:
     def remove_backup(self, path: str) -> bool:
         """Remove a recorded copy and its record; say whether the copy was still there.
 
-        What stands at *path* and is no copy of this file raises ``NotAStore`` and is left.
+        A file at *path* that is no copy of this one raises ``NotAStore`` and is left.
         """
         removed = False
         with self._transactions.write() as connection:  # so that nobody is making it at this moment
@@ -247,9 +245,9 @@ class SqliteDatabase:
 
         For a disk without room. Call it on the file opened without components, then open it with them.
         """
-        at = self._clock().isoformat()
+        timestamp = self._clock().isoformat()
         with self.write() as connection:
-            permit_without_copy(connection, component_versions(connection), at)
+            permit_without_copy(connection, component_versions(connection), timestamp)
 
     def verify(self) -> list[Finding]:
         """Check pages, references, header and every component's tables; an empty list means all is well.

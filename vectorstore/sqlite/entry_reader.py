@@ -33,7 +33,7 @@ IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
 )
-"""What is true of an entry that is pending in the space being filled."""
+"""Condition of an entry that is pending in the space being filled."""
 _LOAD_BLOCK = 512
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
 _TABLE_COLUMNS = {
@@ -56,7 +56,7 @@ _parse_json = json.JSONDecoder().raw_decode  # canonical JSON has nothing around
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """What a write must know of an entry that is already there."""
+    """Fields of a stored entry that a write must know."""
 
     key: int
     revision: int
@@ -74,16 +74,16 @@ def namespace_key(connection: Connection, name: str) -> int | None:
 
 def stored_entries_by_id(connection: Connection, namespace: int, ids: Iterable[str]) -> dict[str, StoredEntry]:
     """Return those of *ids* that exist."""
-    wanted = list(ids)
-    if len(wanted) == 1:  # the usual write, for which a table of ids would take longer than all the rest
+    names = list(ids)
+    if len(names) == 1:  # the usual write, for which a table of ids would take longer than all the rest
         rows = iterate_rows(
             connection,
             _STORED_ENTRY_SQL.format("entries AS e", " WHERE e.id = ? AND e.namespace = ?"),
-            (*wanted, namespace),
+            (*names, namespace),
         )
     else:
         found = "json_each(?) AS wanted CROSS JOIN entries AS e ON e.id = wanted.value AND e.namespace = ?"
-        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(found, ""), (json_array(wanted), namespace))
+        rows = iterate_rows(connection, _STORED_ENTRY_SQL.format(found, ""), (json_array(names), namespace))
     return {id: StoredEntry(*rest) for id, *rest in rows}
 
 
@@ -221,13 +221,13 @@ def check_tables(connection: Connection) -> None:
         except apsw.SQLError as error:
             raise DamageError([Finding("tables", str(error))]) from error
     (named,) = fetch_one(connection, "SELECT count(*) FROM namespaces WHERE name >= ''")
-    (there,) = fetch_one(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
+    (count,) = fetch_one(connection, "SELECT count(*) FROM namespaces NOT INDEXED")
     (lost,) = fetch_one(
         connection,
         "SELECT count(*) FROM (SELECT min(namespace) AS key FROM entries UNION SELECT max(namespace) FROM entries)"
         " AS used WHERE used.key IS NOT NULL AND used.key NOT IN (SELECT key FROM namespaces)",
     )
-    if named != there or lost:
+    if named != count or lost:
         raise DamageError([Finding("namespaces", "are not all there")])
 
 
@@ -284,8 +284,8 @@ def read_changes(connection: Connection, name: str, since: int | None) -> Change
         elif removed is not None:
             ids.setdefault(removed, False)
     return Changes(
-        tuple(id for id, there in ids.items() if there),
-        tuple(id for id, there in ids.items() if not there),
+        tuple(id for id, present in ids.items() if present),
+        tuple(id for id, present in ids.items() if not present),
         cursor,
         complete=True,
     )
@@ -307,19 +307,23 @@ def ordered_entries(
     """Yield the entries of *namespace* behind the place *after*, in order of *fields*; a small page comes first."""
     _make_order_index(database, fields)
     with database.read() as connection:
-        if (there := namespace_key(connection, namespace)) is not None:
-            _check_order_index(connection, there, fields)
+        if (key := namespace_key(connection, namespace)) is not None:
+            _check_order_index(connection, key, fields)
 
     def pages() -> Iterator[Entry]:
-        at, size = after, _FIRST_PAGE_SIZE
+        position, size = after, _FIRST_PAGE_SIZE
         while True:
             with database.read() as connection:
                 key = namespace_key(connection, namespace)
-                page = [] if key is None else _ordered_page(connection, key, fields, where, at, size, reverse=reverse)
+                page = (
+                    []
+                    if key is None
+                    else _ordered_page(connection, key, fields, where, position, size, reverse=reverse)
+                )
             yield from page
             if len(page) < size:
                 return
-            at, size = scan_position(page[-1], fields), _PAGE_SIZE
+            position, size = scan_position(page[-1], fields), _PAGE_SIZE
 
     return pages()
 
@@ -327,14 +331,14 @@ def ordered_entries(
 def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
     """Make the index for *fields* if it is not there; where it cannot be made, go without."""
     with database.read() as connection:
-        there = _has_order_index(connection, fields)
-    if there or database.read_only:
+        exists = _has_order_index(connection, fields)
+    if exists or database.read_only:
         return
     try:
         with database.write() as connection:
-            place = _order_sql(fields)
+            order = _order_sql(fields)
             connection.execute(
-                f"CREATE INDEX IF NOT EXISTS {_order_index_name(fields)} ON entries (namespace, {place}, id)"
+                f"CREATE INDEX IF NOT EXISTS {_order_index_name(fields)} ON entries (namespace, {order}, id)"
             )
     except VectorStoreError:  # busy, full: the answer is the same, and the next call tries again
         return
@@ -345,8 +349,8 @@ def _check_order_index(connection: Connection, namespace: int, fields: Sequence[
     if not _has_order_index(connection, fields):
         check_entry_count(connection, namespace)
         return
-    there = f"SELECT count(*) FROM entries INDEXED BY {_order_index_name(fields)} WHERE namespace = ?"
-    (counted,) = fetch_one(connection, there, (namespace,))
+    query = f"SELECT count(*) FROM entries INDEXED BY {_order_index_name(fields)} WHERE namespace = ?"
+    (counted,) = fetch_one(connection, query, (namespace,))
     (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
     if counted != entries:
         raise DamageError(
@@ -365,15 +369,17 @@ def _ordered_page(
     reverse: bool,
 ) -> list[Entry]:
     """Return up to *size* entries behind the place *after*: first the others of its value, then those of the next."""
-    place, sign, down = _order_sql(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
-    order = f"{place}{down}, e.id{down}"
+    value_sql, sign, down = _order_sql(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
+    order = f"{value_sql}{down}, e.id{down}"
     if after is None:
         return _fetch_ordered(connection, namespace, where, "1", (), order, size)
     value, id = after
-    same = f"{place} = ? AND e.id {sign} ?"
+    same = f"{value_sql} = ? AND e.id {sign} ?"
     found = _fetch_ordered(connection, namespace, where, same, (value, id), f"e.id{down}", size)
     if len(found) < size:
-        found += _fetch_ordered(connection, namespace, where, f"{place} {sign} ?", (value,), order, size - len(found))
+        found += _fetch_ordered(
+            connection, namespace, where, f"{value_sql} {sign} ?", (value,), order, size - len(found)
+        )
     return found
 
 
@@ -396,7 +402,7 @@ def _fetch_ordered(
 
 
 def _order_sql(fields: Sequence[str], of: str = "") -> str:
-    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by who asks."""
+    """Return the SQL of the value that orders an entry; *fields* are plain names, checked by the caller."""
     texts = (
         f"CASE json_type({of}metadata, '$.{field}') WHEN 'text' THEN json_extract({of}metadata, '$.{field}') END"
         for field in fields

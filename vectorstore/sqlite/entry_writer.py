@@ -35,17 +35,17 @@ class TermDictionary:
 
     def intern(self, terms: Set[str]) -> None:
         """Make sure that each of *terms* has a number."""
-        wanted = sorted(terms - self.numbers.keys())
-        if not wanted:
+        unknown = sorted(terms - self.numbers.keys())
+        if not unknown:
             return
         known = iterate_rows(
             self._connection,
             "SELECT t.term, t.number FROM json_each(?) AS wanted"
             " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
-            (json_array(wanted), self._namespace),
+            (json_array(unknown), self._namespace),
         )
         self.numbers.update(dict(known))
-        fresh = [term for term in wanted if term not in self.numbers]
+        fresh = [term for term in unknown if term not in self.numbers]
         for term in fresh:
             self.numbers[term] = self.next_number
             self.next_number += 1
@@ -58,14 +58,14 @@ class TermDictionary:
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
     known = fetch_all(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
-    left = np.array([number for (number,) in known], dtype=np.int32)
+    unused = np.array([number for (number,) in known], dtype=np.int32)
     rows = iterate_rows(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
-    while left.size and (page := list(islice(rows, _PAGE_SIZE))):
+    while unused.size and (page := list(islice(rows, _PAGE_SIZE))):
         used = distinct_term_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
-        left = np.setdiff1d(left, used, assume_unique=True)
+        unused = np.setdiff1d(unused, used, assume_unique=True)
     connection.executemany(
         "DELETE FROM terms WHERE namespace = ? AND number = ?",
-        ((namespace, number) for number in left.tolist()),
+        ((namespace, number) for number in unused.tolist()),
     )
 
 
@@ -81,7 +81,7 @@ _MIGRATION_TABLES = ("next_vectors", "next_no_vector")
 
 
 class NamespaceWriter:
-    """One namespace in one write transaction; ``finish`` before the transaction ends."""
+    """Writer of one namespace in one write transaction; ``finish`` before the transaction ends."""
 
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
@@ -102,22 +102,22 @@ class NamespaceWriter:
         self._filled = False
         self._log: list[tuple[int, int, int, str | None]] = []
 
-    def expect(self, expect: Mapping[str, int], held: Mapping[str, StoredEntry]) -> None:
+    def expect(self, expect: Mapping[str, int], stored: Mapping[str, StoredEntry]) -> None:
         """Raise where an entry is not at the revision that is expected."""
-        for id, wanted in expect.items():
-            actual = held[id].revision if id in held else 0
-            if actual != wanted:
-                raise RevisionConflict(id, self._name, wanted, actual)
+        for id, expected in expect.items():
+            actual = stored[id].revision if id in stored else 0
+            if actual != expected:
+                raise RevisionConflict(id, self._name, expected, actual)
 
     def write(self, batch: Sequence[CheckedEntry], expect: Mapping[str, int], analyzer: Analyzer) -> int:
         """Write checked entries, each id once; return how many."""
-        held = stored_entries_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
-        self.expect(expect, held)
-        next_key = self._reserve_keys(sum(checked.id not in held for checked in batch))
-        rows, vectors, gone = [], [], []
+        stored = stored_entries_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
+        self.expect(expect, stored)
+        next_key = self._reserve_keys(sum(checked.id not in stored for checked in batch))
+        rows, vectors, replaced = [], [], []
         lengths = _vector_norms([checked.vector for checked in batch if checked.vector is not None])
         for checked in batch:
-            before = held.get(checked.id)
+            before = stored.get(checked.id)
             if before is None:
                 key, next_key = next_key, next_key + 1
                 self._entries += 1
@@ -137,7 +137,7 @@ class NamespaceWriter:
             if checked.vector is not None:
                 vectors.append(self._vector_row(key, checked.id, checked.vector, next(lengths)))
             elif before is not None and before.vector_checksum is not None:
-                gone.append((key,))
+                replaced.append((key,))
         self._tally = add_checksums(self._tally, *(row[-1] for row in rows))
         self._vector_tally = add_checksums(self._vector_tally, *(row[3] for row in vectors))
         self._connection.executemany(
@@ -147,72 +147,72 @@ class NamespaceWriter:
             rows,
         )
         self._connection.executemany(_INSERT_VECTOR_SQL.format("vectors"), vectors)
-        if gone:
-            self._connection.executemany("DELETE FROM vectors WHERE key = ?", gone)
-        if held:
-            self._forget_next(held[checked.id] for checked in batch if checked.id in held)
+        if replaced:
+            self._connection.executemany("DELETE FROM vectors WHERE key = ?", replaced)
+        if stored:
+            self._forget_next(stored[checked.id] for checked in batch if checked.id in stored)
         self._write_terms(batch, [row[0] for row in rows], analyzer)
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
-        held = stored_entries_by_id(self._connection, self.key, {*metadata, *expect})
-        self.expect(expect, held)
-        there = [id for id in metadata if id in held]
-        for id in there:
-            self._rewrite(id, held[id], metadata=metadata[id], revision=self._next_revision(held[id].key))
-        return len(there)
+        stored = stored_entries_by_id(self._connection, self.key, {*metadata, *expect})
+        self.expect(expect, stored)
+        present = [id for id in metadata if id in stored]
+        for id in present:
+            self._rewrite(id, stored[id], metadata=metadata[id], revision=self._next_revision(stored[id].key))
+        return len(present)
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
-        held = stored_entries_by_id(self._connection, self.key, {*vectors, *expect})
-        self.expect(expect, held)
-        there = [id for id in vectors if id in held]
-        for id in there:
-            self._next_revision(held[id].key)
-            self._rewrite(id, held[id], clear_reason=True)
-            self._drop_vector_checksum(held[id])
-            row = self._vector_row(held[id].key, id, vectors[id], next(_vector_norms([vectors[id]])))
+        stored = stored_entries_by_id(self._connection, self.key, {*vectors, *expect})
+        self.expect(expect, stored)
+        present = [id for id in vectors if id in stored]
+        for id in present:
+            self._next_revision(stored[id].key)
+            self._rewrite(id, stored[id], clear_reason=True)
+            self._drop_vector_checksum(stored[id])
+            row = self._vector_row(stored[id].key, id, vectors[id], next(_vector_norms([vectors[id]])))
             self._vector_tally = add_checksums(self._vector_tally, row[3])
             self._connection.execute(_INSERT_VECTOR_SQL.format("vectors"), row)
-        return len(there)
+        return len(present)
 
-    def fill(self, given: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
+    def fill(self, filled: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the space being filled, or a reason for none; return how many there were."""
-        held = stored_entries_by_id(self._connection, self.key, {*given, *expect})
-        self.expect(expect, held)
-        there = [id for id in given if id in held]
-        self._forget_next(held[id] for id in there)
+        stored = stored_entries_by_id(self._connection, self.key, {*filled, *expect})
+        self.expect(expect, stored)
+        present = [id for id in filled if id in stored]
+        self._forget_next(stored[id] for id in present)
         vectors, reasons, checksums = [], [], []
-        for id in there:
-            key, one = held[id].key, given[id]
-            if isinstance(one, str):
-                checksums.append(reason_checksum(id, one))
-                reasons.append((key, self.key, one, checksums[-1]))
+        for id in present:
+            key, vector = stored[id].key, filled[id]
+            if isinstance(vector, str):
+                checksums.append(reason_checksum(id, vector))
+                reasons.append((key, self.key, vector, checksums[-1]))
             else:
-                vectors.append(self._vector_row(key, id, one, next(_vector_norms([one]))))
+                vectors.append(self._vector_row(key, id, vector, next(_vector_norms([vector]))))
                 checksums.append(vectors[-1][3])
         self._connection.executemany(_INSERT_VECTOR_SQL.format("next_vectors"), vectors)
         self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
         self._next_tally = add_checksums(self._next_tally, *checksums)
-        self._filled = bool(there)
-        return len(there)
+        self._filled = bool(present)
+        return len(present)
 
     def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
         """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
-        held = stored_entries_by_id(self._connection, self.key, ids)
-        keys = [(one.key,) for one in held.values()]
-        for id, one in held.items():
-            self._next_revision(one.key, removed=id)
-            self._tally = add_checksums(self._tally, -one.checksum)
-            self._drop_vector_checksum(one)
-        self._forget_next(held.values())
+        stored = stored_entries_by_id(self._connection, self.key, ids)
+        keys = [(entry.key,) for entry in stored.values()]
+        for id, entry in stored.items():
+            self._next_revision(entry.key, removed=id)
+            self._tally = add_checksums(self._tally, -entry.checksum)
+            self._drop_vector_checksum(entry)
+        self._forget_next(stored.values())
         for table in ("forward", "vectors", "entries"):
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", keys)
-        self._entries -= len(held)
+        self._entries -= len(stored)
         if erase:
             remove_unused_terms(self._connection, self.key)
-        return len(held)
+        return len(stored)
 
     def finish(self) -> None:
         """Write the change log and the namespace's own row."""
@@ -268,21 +268,21 @@ class NamespaceWriter:
         blob = vector.astype("<f4", copy=False).tobytes()
         return key, self.key, norm, vector_checksum(id, blob), blob
 
-    def _drop_vector_checksum(self, held: StoredEntry | None) -> None:
-        if held is not None and held.vector_checksum is not None:
-            self._vector_tally = add_checksums(self._vector_tally, -held.vector_checksum)
+    def _drop_vector_checksum(self, stored: StoredEntry | None) -> None:
+        if stored is not None and stored.vector_checksum is not None:
+            self._vector_tally = add_checksums(self._vector_tally, -stored.vector_checksum)
 
-    def _forget_next(self, held: Iterable[StoredEntry]) -> None:
+    def _forget_next(self, entries: Iterable[StoredEntry]) -> None:
         """Drop what entries have in the space that is being filled."""
-        gone = [(one.key, one.next_checksum) for one in held if one.next_checksum is not None]
-        for table in _MIGRATION_TABLES if gone else ():
-            self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in gone))
-        self._next_tally = add_checksums(self._next_tally, *(-checksum for _, checksum in gone))
+        checksums = [(entry.key, entry.next_checksum) for entry in entries if entry.next_checksum is not None]
+        for table in _MIGRATION_TABLES if checksums else ():
+            self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in checksums))
+        self._next_tally = add_checksums(self._next_tally, *(-checksum for _, checksum in checksums))
 
     def _rewrite(
         self,
         id: str,
-        held: StoredEntry,
+        stored: StoredEntry,
         *,
         metadata: str | None = None,
         revision: int | None = None,
@@ -291,7 +291,7 @@ class NamespaceWriter:
         row = fetch_one(
             self._connection,
             "SELECT revision, text, context, metadata, no_vector FROM entries WHERE key = ?",
-            (held.key,),
+            (stored.key,),
         )
         content = (
             row[0] if revision is None else revision,
@@ -300,22 +300,22 @@ class NamespaceWriter:
             row[3] if metadata is None else metadata,
             None if clear_reason else row[4],
         )
-        has_vector = clear_reason or held.vector_checksum is not None
+        has_vector = clear_reason or stored.vector_checksum is not None
         checksum = entry_checksum(id, *content, has_vector=has_vector)
-        self._tally = add_checksums(self._tally, checksum, -held.checksum)
+        self._tally = add_checksums(self._tally, checksum, -stored.checksum)
         self._connection.execute(
             "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
-            (content[0], content[3], content[4], checksum, held.key),
+            (content[0], content[3], content[4], checksum, stored.key),
         )
 
     def _write_terms(self, batch: Sequence[CheckedEntry], keys: Sequence[int], analyzer: Analyzer) -> None:
         analysed = [analyze_text(analyzer, checked.text, checked.context) for checked in batch]
         dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
-        dictionary.intern(set().union(*(one.distinct() for one in analysed)))
+        dictionary.intern(set().union(*(terms.distinct() for terms in analysed)))
         self._next_term = dictionary.next_number
         rows = []
-        for key, one in zip(keys, analysed, strict=True):
-            sequence, context_length = one.numbered(dictionary.numbers)
+        for key, terms in zip(keys, analysed, strict=True):
+            sequence, context_length = terms.numbered(dictionary.numbers)
             rows.append((key, self.key, context_length, sequence.astype("<i4", copy=False).tobytes()))
         self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
 

@@ -1,7 +1,8 @@
 """Database files: looked at without SQLite, created whole under a private name, checked, and opened.
 
 A file keeps of itself whose it is (the header), and in the table ``file_facts`` its identity, when it was created, the
-mark of an unfinished erasure and the copies made of it. A foreign, newer or linked file is refused untouched. A file
+mark of an unfinished erasure and the copies made of it; in the table ``components`` (name, version), how many of each
+component's migrations ran. A foreign, newer or linked file is refused untouched. A file
 that cannot be written is opened for reading.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,9 +20,8 @@ from typing import Final, TypeAlias
 import apsw
 
 from vectorstore.database import Component, Connection
-from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.persisted_names import APPLICATION_ID, PART_PREFIXES
-from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
+from vectorstore.errors import ArgumentError, DamageError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore.persisted_names import APPLICATION_ID
 from vectorstore.sqlite.connection import (
     Access,
     fetch_all,
@@ -45,12 +45,12 @@ def utc_now() -> datetime:
 """So many random bytes, like ``os.urandom``."""
 
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
-"""What SQLite makes beside a file: the ends of its names."""
+"""Ends of the names of the files that SQLite makes beside a file."""
 
 
 @contextmanager
 def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> Iterator[Path]:
-    """Yield an empty private file (mode 0600) to fill; at the end it stands at *path*, on disk.
+    """Yield an empty private file (mode 0600) to fill; at the end it is at *path*, on disk.
 
     ``FileExistsError`` says that another was there first, unless *replace*, which takes the place of what is there
     in one step. Whatever goes wrong, nothing of ours stays behind.
@@ -78,7 +78,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
 
 def private_path(path: Path, random: bytes) -> Path:
     """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
-    return path.with_name(f"{PART_PREFIXES[0]}{random.hex()}.part")
+    return path.with_name(f".tellback-{random.hex()}.part")
 
 
 def make_private_folders(folder: Path) -> None:
@@ -87,8 +87,8 @@ def make_private_folders(folder: Path) -> None:
     while not folder.exists():
         missing.append(folder)
         folder = folder.parent
-    for one in reversed(missing):
-        one.mkdir(0o700, exist_ok=True)
+    for part in reversed(missing):
+        part.mkdir(0o700, exist_ok=True)
 
 
 def _link_into_place(private: Path, path: Path) -> None:
@@ -133,8 +133,8 @@ _FILE_KINDS = {
 
 def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
     """Return *path* made absolute, links among its folders followed, its own name as given."""
-    given: object = path  # untyped callers pass anything
-    text = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    value: object = path  # untyped callers pass anything
+    text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise ArgumentError(argument, path, "the path of a file, a str or a PathLike of one, is needed")
     if not text or "\0" in text or text == ":memory:":
@@ -148,7 +148,7 @@ def check_path(path: str | os.PathLike[str], argument: str = "path") -> Path:
 
 
 def is_missing(path: Path) -> bool:
-    """Whether a file can be made at *path*; raises when something of another kind stands there."""
+    """Return whether a file can be made at *path*; raises where something of another kind is."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -169,7 +169,7 @@ def is_missing(path: Path) -> bool:
 def check_database_file(path: Path) -> None:
     """Refuse a file that is not Tellback's, or newer, by its first hundred bytes."""
     try:
-        # Through SQLite's own layer: to open and close a file by any other road drops the locks that another
+        # Through SQLite's own layer: to open and close a file in any other way drops the locks that another
         # connection of this process holds on it.
         file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])
     except apsw.CantOpenError as error:
@@ -192,7 +192,7 @@ FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """What a file is told of itself when it is made."""
+    """Identity and time of creation that are recorded in a new file."""
 
     identity: str
     created: str
@@ -211,7 +211,7 @@ def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
 
 
 def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
-    """Return what the file was told; a file that does not know is not whole."""
+    """Return the identity recorded in the file; a file without one is not whole."""
     if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
         raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
     identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
@@ -256,7 +256,7 @@ def delete_fact(connection: apsw.Connection, name: str) -> None:
 
 
 def has_rows(connection: apsw.Connection) -> bool:
-    """Whether any part keeps anything in the file."""
+    """Return whether any part keeps anything in the file."""
     tables = fetch_all(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'"
@@ -338,14 +338,14 @@ def open_database_file(
 ) -> OpenedFile:
     """Open the file; it is refused untouched when it is not ours, or when any part of it is newer."""
     with translate_system_errors(path):
-        place = device_inode(path)
-        release_inherited(place)
+        inode = device_inode(path)
+        release_inherited(inode)
         check_database_file(path)
         if not read_only and (found := _open_for_writing(path, components, busy_timeout)) is not None:
             writer, birth = found
-            return OpenedFile(writer, Access.READ, birth, place)
+            return OpenedFile(writer, Access.READ, birth, inode)
         access, birth = _open_for_reading(path, components, busy_timeout)
-        return OpenedFile(None, access, birth, place)
+        return OpenedFile(None, access, birth, inode)
 
 
 def device_inode(path: Path) -> DeviceInode:
@@ -354,10 +354,10 @@ def device_inode(path: Path) -> DeviceInode:
     return status.st_dev, status.st_ino
 
 
-def check_same_file(path: Path, place: DeviceInode) -> None:
+def check_same_file(path: Path, inode: DeviceInode) -> None:
     """Raise when *path* means another file than the one opened: what is written would go with the old one."""
     try:
-        same = device_inode(path) == place
+        same = device_inode(path) == inode
     except OSError:
         same = False
     if not same:
@@ -370,10 +370,10 @@ def _open_for_writing(
     if not os.access(path, os.W_OK):
         return None  # even to try would make an index of ours beside another user's file
     # What a newer Tellback left in the log must not be moved into the file by our closing it.
-    left = _wal_size(path) > 0
+    has_log = _wal_size(path) > 0
     connection = None
     try:
-        connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=left)
+        connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=has_log)
         if connection.readonly("main"):
             connection.close()
             return None
@@ -428,3 +428,52 @@ def _wal_size(path: Path) -> int:
         return path.with_name(path.name + "-wal").stat().st_size
     except FileNotFoundError:
         return 0
+
+
+def component_versions(connection: Connection) -> dict[str, int]:
+    """Return the version of each component's tables."""
+    found: dict[str, int] = dict(fetch_all(connection, "SELECT name, version FROM components"))
+    if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
+        raise DamageError([Finding("components", "is not what was written")])
+    return found
+
+
+def total_component_version(connection: Connection) -> int:
+    """Return a number that every migration of a component changes, in whichever process."""
+    (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
+    if not isinstance(total, int):
+        raise DamageError([Finding("components", "is not what was written")])
+    return total
+
+
+def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
+    """Refuse tables of a newer Tellback."""
+    known = len(component.migrations)
+    if found.get(component.name, 0) > known:
+        raise NewerFile(str(path), component.name, found[component.name], known)
+
+
+def is_attached(component: Component, attached: Mapping[str, Component]) -> bool:
+    """Return whether *component* is among *attached*; another one of its name raises."""
+    known = attached.get(component.name)
+    if known is not None and (type(known) is not type(component) or known.migrations[:1] != component.migrations[:1]):
+        raise ArgumentError("component", component, f"another part is named {component.name!r} here")
+    return known is not None
+
+
+def run_migrations(connection: Connection, component: Component, path: Path) -> None:
+    """Bring a component's tables to its newest version, inside the caller's write transaction."""
+    found = component_versions(connection)
+    check_component_version(path, found, component)
+    try:
+        for step in component.migrations[found.get(component.name, 0) :]:
+            step(connection)
+    except apsw.SQLError as error:
+        if found.get(component.name) or "already exists" not in str(error):
+            raise
+        problem = "the version of tables that are there is missing"
+        raise DamageError([Finding("components", problem, component.name)]) from error
+    connection.execute(
+        "INSERT INTO components VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version",
+        (component.name, len(component.migrations)),
+    )

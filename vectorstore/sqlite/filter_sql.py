@@ -77,7 +77,7 @@ class _ConditionWriter:
                 return f"EXISTS (SELECT 1 FROM {row} AND {self.condition(node)})"
 
     def condition(self, leaf: Condition) -> str:
-        """What must hold for ``f``, the field's row of ``json_each``."""
+        """Return the condition on ``f``, the field's row of ``json_each``."""
         match leaf.operator:
             case "$exists":
                 return "f.type <> 'null'"
@@ -101,15 +101,15 @@ class _ConditionWriter:
             return f"f.type IN ('integer', 'real') AND {exact}"
         return _number_condition("f", exact, f"{comparison} {self.bind(leaf.value)}")
 
-    def element(self, leaf: Condition, wanted: Sequence[Any]) -> str:
-        """Whether an element of the list that ``f`` holds equals one of *wanted*."""
-        return f"EXISTS (SELECT 1 FROM json_each(f.value) AS m WHERE {self.one_of('m', leaf, wanted)})"
+    def element(self, leaf: Condition, operands: Sequence[Any]) -> str:
+        """Return whether an element of the list that ``f`` holds equals one of *operands*."""
+        return f"EXISTS (SELECT 1 FROM json_each(f.value) AS m WHERE {self.one_of('m', leaf, operands)})"
 
-    def one_of(self, row: str, leaf: Condition, wanted: Sequence[Any]) -> str:
-        """Whether the value of *row* equals one of *wanted*; where SQL cannot say, *leaf* is asked whole."""
-        words = [_JSON_TYPES[value] for value in wanted if value is None or isinstance(value, bool)]
-        texts = [value for value in wanted if isinstance(value, str)]
-        numbers = [value for value in wanted if is_number(value)]
+    def one_of(self, row: str, leaf: Condition, operands: Sequence[Any]) -> str:
+        """Return whether the value of *row* equals one of *operands*; where SQL cannot say, *leaf* is asked whole."""
+        words = [_JSON_TYPES[value] for value in operands if value is None or isinstance(value, bool)]
+        texts = [value for value in operands if isinstance(value, str)]
+        numbers = [value for value in operands if is_number(value)]
         parts: list[str] = []
         if words:
             parts.append(f"{row}.type IN ({', '.join(words)})")
@@ -119,9 +119,9 @@ class _ConditionWriter:
             parts.append(f"({row}.type IN ('integer', 'real') AND {self.reference(leaf)})")
         elif numbers:
             parts.append(_number_condition(row, self.reference(leaf), self.among(row, numbers)))
-        if any(isinstance(value, tuple) for value in wanted):
+        if any(isinstance(value, tuple) for value in operands):
             parts.append(f"({row}.type = 'array' AND {self.reference(leaf)})")
-        if any(isinstance(value, Mapping) for value in wanted):
+        if any(isinstance(value, Mapping) for value in operands):
             parts.append(f"({row}.type = 'object' AND {self.reference(leaf)})")
         return f"({' OR '.join(parts)})" if parts else "0"
 

@@ -83,16 +83,16 @@ _LOAD_BLOCK = 2048
 
 @dataclass(slots=True)
 class LoadedIndex:
-    """A core, and up to where it has read the file."""
+    """An index, and up to where it has read the file."""
 
     key: int
-    core: NamespaceIndex
+    index: NamespaceIndex
     revision: int
     next_term: int = 1
 
 
 class NamespaceIndexCache:
-    """The cores of one store by namespace. *fields* become columns. *recent* are rows as the cores have them."""
+    """The indexes of one store by namespace. *fields* become columns. *recent* are rows as the indexes have them."""
 
     def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
         self.space = space
@@ -101,7 +101,7 @@ class NamespaceIndexCache:
         self._loaded: dict[str, LoadedIndex] = {}
 
     def fresh(self, connection: apsw.Connection, name: str) -> LoadedIndex | None:
-        """Return the core of a namespace in the state that *connection* sees; None if it was never written."""
+        """Return the index of a namespace in the state that *connection* sees; None if it was never written."""
         row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
         if row is None:
             self._loaded.pop(name, None)
@@ -127,7 +127,7 @@ class NamespaceIndexCache:
         return loaded
 
     def forget(self, name: str | None = None) -> None:
-        """Drop the core of a namespace, or all of them."""
+        """Drop the index of a namespace, or all of them."""
         self.recent.clear()
         if name is None:
             self._loaded.clear()
@@ -135,18 +135,18 @@ class NamespaceIndexCache:
             self._loaded.pop(name, None)
 
     def matrix_bytes(self) -> int:
-        """How much the loaded matrices hold."""
+        """Return how much the loaded matrices hold."""
         width = 0 if self.space is None else 4 * self.space.dimension
-        return sum(len(one.core) * width for one in self._loaded.values() if one.core.has_matrix)
+        return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.has_matrix)
 
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
-        """Fill the matrix of a core."""
+        """Fill the matrix of an index."""
         assert self.space is not None
         blocks = vector_blocks(connection, self.space.dimension, namespace=loaded.key)
-        loaded.core.load_matrix(_check_vector_keys(blocks, set(loaded.core.keys().tolist())))
+        loaded.index.load_matrix(_check_vector_keys(blocks, set(loaded.index.keys().tolist())))
 
     def load_terms(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
-        """Fill the terms of a core."""
+        """Fill the terms of an index."""
         loaded.next_term = 1
         dictionary = _new_terms(connection, loaded)
         rows = iterate_rows(
@@ -161,8 +161,8 @@ class NamespaceIndexCache:
             if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
                 raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
             blocks.append(ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts))
-        _check_forward_keys([key for block in blocks for key in block.keys], loaded.core.keys().tolist())
-        loaded.core.load_terms(dictionary, iter(blocks))
+        _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
+        loaded.index.load_terms(dictionary, iter(blocks))
 
     def _load_rows(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         column = "metadata" if self.fields else "''"
@@ -182,7 +182,7 @@ class NamespaceIndexCache:
                 total = add_checksums(total, *checksums)
                 yield from self._columns(texts)
 
-        loaded.core.load_rows(keys, ids, metadata())
+        loaded.index.load_rows(keys, ids, metadata())
         entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
         if (len(keys), total) != (entries, tally):
             raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
@@ -205,46 +205,46 @@ class NamespaceIndexCache:
         self.recent.forget(key for (key,) in changed)
         if len(changed) > max(100, _RELOAD_SHARE * entries):
             fields = NamespaceIndex(space=self.space, fields=self.fields)
-            loaded.core, loaded.next_term = fields, 1
+            loaded.index, loaded.next_term = fields, 1
             self._load_rows(connection, loaded)
         else:
             self._apply(connection, loaded, [key for (key,) in changed])
         loaded.revision = revision
 
     def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
-        core, wanted = loaded.core, json.dumps(changed)
+        index, changed_json = loaded.index, json.dumps(changed)
         rows = fetch_all(
             connection,
             "SELECT e.key, e.id, e.metadata FROM json_each(?) AS wanted"
             " CROSS JOIN entries AS e ON e.key = wanted.value",
-            (wanted,),
+            (changed_json,),
         )
-        there = [key for key, _, _ in rows]
-        for key in set(changed).difference(there):
-            core.remove(key)
+        current = [key for key, _, _ in rows]
+        for key in set(changed).difference(current):
+            index.remove(key)
         for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
-            core.put_row(key, id, fields)
-        if core.has_matrix and self.space is not None:
-            left = set(there)
-            for keys, vectors in vector_blocks(connection, self.space.dimension, keys=there):
+            index.put_row(key, id, fields)
+        if index.has_matrix and self.space is not None:
+            pending = set(current)
+            for keys, vectors in vector_blocks(connection, self.space.dimension, keys=current):
                 for key, vector in zip(keys, vectors, strict=True):
-                    core.put_vector(key, vector)
-                left.difference_update(keys)
-            for key in left:
-                core.put_vector(key, None)
-        if core.has_terms:
+                    index.put_vector(key, vector)
+                pending.difference_update(keys)
+            for key in pending:
+                index.put_vector(key, None)
+        if index.has_terms:
             forward = fetch_all(
                 connection,
                 "SELECT f.key, f.sequence, f.context_length FROM json_each(?) AS wanted"
                 " CROSS JOIN forward AS f ON f.key = wanted.value",
-                (wanted,),
+                (changed_json,),
             )
-            _check_forward_keys([key for key, _, _ in forward], there)
+            _check_forward_keys([key for key, _, _ in forward], current)
             _term_numbers([blob for _, blob, _ in forward])
             # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
             for key, blob, length in forward:
-                core.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
+                index.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
 
 
 def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
@@ -284,22 +284,22 @@ class SqliteNamespaceReader:
     """Implements ``Reader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
 
     def __init__(
-        self, connection: apsw.Connection, cores: NamespaceIndexCache, loaded: LoadedIndex, *, matrix_limit: int
+        self, connection: apsw.Connection, indexes: NamespaceIndexCache, loaded: LoadedIndex, *, matrix_limit: int
     ) -> None:
         self._connection = connection
-        self._cores = cores
+        self._indexes = indexes
         self._loaded = loaded
         self._matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
-        """The core with rows and columns."""
-        return self._loaded.core
+        """The index with rows and columns."""
+        return self._loaded.index
 
     def words(self) -> NamespaceIndex:
-        """The core with its terms loaded."""
-        if not self._loaded.core.has_terms:
-            self._cores.load_terms(self._connection, self._loaded)
-        return self._loaded.core
+        """The index with its terms loaded."""
+        if not self._loaded.index.has_terms:
+            self._indexes.load_terms(self._connection, self._loaded)
+        return self._loaded.index
 
     def cursor(self) -> int:
         """The namespace's write number."""
@@ -307,41 +307,41 @@ class SqliteNamespaceReader:
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*."""
-        return self._cores.recent.entries(self._connection, keys)
+        return self._indexes.recent.entries(self._connection, keys)
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Which rows pass, by SQL."""
-        return self._loaded.core.mask_of(matching_keys(self._connection, self._loaded.key, where))
+        """Return which rows pass, by SQL."""
+        return self._loaded.index.mask_of(matching_keys(self._connection, self._loaded.key, where))
 
     def nearest(
         self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query, from memory where the matrix fits and else by SQL."""
-        core = self._loaded.core
+        index = self._loaded.index
         if not self._in_memory():
-            assert self._cores.space is not None
-            search = SqlVectorSearch(self._connection, self._cores.space, self._loaded.key, where)
+            assert self._indexes.space is not None
+            search = SqlVectorSearch(self._connection, self._indexes.space, self._loaded.key, where)
             return [search.nearest(query, k, min_score) for query in queries]
-        mask = filter_mask(self, core, where)
+        mask = filter_mask(self, index, where)
         if len(queries) == 1:
-            return [core.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
-        return core.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+            return [index.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
+        return index.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*."""
         if self._in_memory():
-            return self._loaded.core.similarity(query, keys)
-        assert self._cores.space is not None
-        return exact_scores_by_key(self._connection, self._cores.space, query, list(keys))
+            return self._loaded.index.similarity(query, keys)
+        assert self._indexes.space is not None
+        return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))
 
     def _in_memory(self) -> bool:
-        core, space = self._loaded.core, self._cores.space
+        index, space = self._loaded.index, self._indexes.space
         if space is None:
             return True
-        wanted = 4 * space.dimension * len(core)
-        if core.has_matrix:
-            return wanted <= self._matrix_limit
-        if self._cores.matrix_bytes() + wanted > self._matrix_limit:
+        needed = 4 * space.dimension * len(index)
+        if index.has_matrix:
+            return needed <= self._matrix_limit
+        if self._indexes.matrix_bytes() + needed > self._matrix_limit:
             return False
-        self._cores.load_matrix(self._connection, self._loaded)
+        self._indexes.load_matrix(self._connection, self._loaded)
         return True

@@ -18,15 +18,14 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.database import Component, Connection
 from vectorstore.errors import DamageError
 from vectorstore.index.forward_index import analyze_text, decode_terms
-from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
-from vectorstore.sqlite.files import verify_header
+from vectorstore.sqlite.files import component_versions, verify_header
 from vectorstore.types import Finding
 
 _SIGN_BIT: Final = 1 << 63
 _MODULUS: Final = 1 << 64
 _NOT_TEXT: Final = b"\xff"
-"""What no text encodes to: damage can put a value of another type where one belongs."""
+"""Bytes that no text encodes to: damage can put a value of another type where one belongs."""
 
 
 def entry_checksum(
@@ -135,7 +134,7 @@ def _verify_namespace(
 
 
 def _verify_migration(connection: Connection, key: int, name: str, tally: int) -> Iterator[Finding]:
-    """What was filled into a second space."""
+    """Compare what was filled into a second space."""
     parts: list[tuple[str, str, Callable[[str, Any], int]]] = [
         ("next_vectors", "vector", vector_checksum),
         ("next_no_vector", "reason", reason_checksum),

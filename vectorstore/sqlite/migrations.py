@@ -28,16 +28,18 @@ from vectorstore.sqlite.backup import (
     remove_backup_file,
     write_backup,
 )
-from vectorstore.sqlite.component import check_component_version, component_versions, run_migrations
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import (
     RandomBytes,
+    check_component_version,
+    component_versions,
     delete_fact,
     flush_folder,
     has_rows,
     private_path,
     read_fact,
     read_facts,
+    run_migrations,
     write_fact,
 )
 from vectorstore.sqlite.integrity import verify_file
@@ -76,8 +78,8 @@ def record_copy(connection: apsw.Connection, copy: MigrationCopy) -> None:
 
 def recorded_copies(connection: apsw.Connection) -> list[MigrationCopy]:
     """Return the copies from before migrations, in order of path. A record that cannot be read is a backup's alone."""
-    at = recorded_backups(connection)
-    found = [_read_copy(path, at.get(path), value) for path, value in read_facts(connection, _COPY_FACT).items()]
+    times = recorded_backups(connection)
+    found = [_read_copy(path, times.get(path), value) for path, value in read_facts(connection, _COPY_FACT).items()]
     return [copy for copy in found if copy is not None]
 
 
@@ -102,36 +104,36 @@ def free_copy_path(connection: apsw.Connection, file: Path, part: str, before: i
     """Return a path beside *file* for a copy, named after what is about to happen, where nothing is nor is recorded."""
     stem = file.name.encode()[:_STEM_BYTES].decode(errors="ignore")
     plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in part[:40])
-    taken, number = recorded_backups(connection), 1
+    recorded, number = recorded_backups(connection), 1
     while True:
-        again = "" if number == 1 else f"-{number}"
-        path = file.with_name(f"{stem}.before-{plain}-{before}-to-{after}{again}.backup")
-        if str(path) not in taken and not os.path.lexists(path):
+        suffix = "" if number == 1 else f"-{number}"
+        path = file.with_name(f"{stem}.before-{plain}-{before}-to-{after}{suffix}.backup")
+        if str(path) not in recorded and not os.path.lexists(path):
             return path
         number += 1
 
 
-def permit_without_copy(connection: apsw.Connection, versions: Mapping[str, int], at: str) -> None:
+def permit_without_copy(connection: apsw.Connection, versions: Mapping[str, int], timestamp: str) -> None:
     """Record that parts of these *versions* may be migrated without a copy."""
-    write_fact(connection, _PERMISSION_FACT, json.dumps({"at": at, "versions": dict(versions)}))
+    write_fact(connection, _PERMISSION_FACT, json.dumps({"at": timestamp, "versions": dict(versions)}))
 
 
 def is_permitted_without_copy(connection: apsw.Connection, part: str, version: int) -> bool:
-    """Whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
+    """Return whether *part*, at *version*, may be migrated without a copy; for later versions it does not hold."""
     try:
         return bool(json.loads(read_fact(connection, _PERMISSION_FACT) or "{}")["versions"][part] == version)
     except (ValueError, LookupError, TypeError):
         return False
 
 
-def _read_copy(path: str, at: str | None, value: str) -> MigrationCopy | None:
+def _read_copy(path: str, timestamp: str | None, value: str) -> MigrationCopy | None:
     try:
-        told = json.loads(value)
-        parts = {str(name): (int(before), int(after)) for name, (before, after) in told["parts"].items()}
-        private = bytes.fromhex(told["private"])
-        if at is None or told["state"] not in _COPY_STATES or len(private) != 8:
+        fields = json.loads(value)
+        parts = {str(name): (int(before), int(after)) for name, (before, after) in fields["parts"].items()}
+        private = bytes.fromhex(fields["private"])
+        if timestamp is None or fields["state"] not in _COPY_STATES or len(private) != 8:
             return None
-        return MigrationCopy(path, at, parts, told["state"], str(told["of"]), private)
+        return MigrationCopy(path, timestamp, parts, fields["state"], str(fields["of"]), private)
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
 
@@ -202,7 +204,7 @@ class Migrator:
                     self._remove(connection, copy)
 
     def waits(self, components: Mapping[str, Component]) -> bool:
-        """Whether there may be something for ``settle`` to do; tried again when more *components* are there."""
+        """Return whether there may be something for ``settle`` to do; tried again when more *components* are there."""
         return self._waiting and self._tried != len(components)
 
     def settle(self, components: Mapping[str, Component]) -> None:
@@ -241,7 +243,7 @@ class Migrator:
 
     def _migrated(self, connection: apsw.Connection, component: Component, copy: MigrationCopy | None) -> bool:
         """Migrate; False when a copy must be recorded first. *copy* is what was recorded for it."""
-        found, recorded = component_versions(connection), {one.path: one for one in recorded_copies(connection)}
+        found, recorded = component_versions(connection), {entry.path: entry for entry in recorded_copies(connection)}
         check_component_version(self._path, found, component)
         before, after = found.get(component.name, 0), len(component.migrations)
         earlier = self._unspoiled(connection, recorded)
@@ -298,7 +300,7 @@ class Migrator:
         return recorded.get(self._latest[0]) if Path(self._latest[0]).exists() else None
 
     def _is_ours(self, copy: MigrationCopy) -> bool:
-        """Whether it was made beside this file where it is now: a file that was moved or copied only names it."""
+        """Return whether it was made beside this file where it is now; a moved or copied file only names it."""
         return copy.of == str(self._path) and Path(copy.path).parent == self._path.parent
 
     def _remove(self, connection: apsw.Connection, copy: MigrationCopy) -> None:
@@ -315,7 +317,7 @@ class Migrator:
 
 
 def _change_stamp(connection: apsw.Connection) -> _ChangeStamp:
-    """What moves when anybody changes a row: this connection, or another one."""
+    """Return two counters that move when this connection, or another one, changes a row."""
     return connection.total_changes(), int(connection.pragma("data_version"))
 
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
-from vectorstore.sqlite.component import component_versions
 from vectorstore.sqlite.connection import (
     Access,
     Row,
@@ -35,6 +34,7 @@ from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
+    component_versions,
     create_database_file,
     is_missing,
     read_fact,
@@ -81,8 +81,8 @@ def salvage_database(
     *path* is only read. ``DamageError``: nothing of it can be read. ``UnsupportedError``: it has parts that none of
     *components* can copy.
     """
-    origin, place = check_path(path), check_path(target, "target")
-    if os.path.lexists(place):
+    origin, destination = check_path(path), check_path(target, "target")
+    if os.path.lexists(destination):
         raise ArgumentError("target", target, "a path where nothing is yet is needed")
     with translate_system_errors(origin):
         if is_missing(origin):
@@ -96,7 +96,7 @@ def salvage_database(
     if known & found and (strangers := sorted(found - known)):  # without one of them the list itself is damaged
         raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {strangers}")
     access = reading_access(origin, Access.FROZEN)
-    return salvage_file(origin, access, place, components, birth, token=token)
+    return salvage_file(origin, access, destination, components, birth, token=token)
 
 
 def _read_parts_and_identity(source: apsw.Connection, fresh: FileIdentity) -> tuple[set[str], FileIdentity]:
@@ -148,7 +148,7 @@ def readable_rows(connection: Connection, table: str, columns: str, *, key: str 
 
 @dataclass(frozen=True, slots=True)
 class _ReadEnd:
-    """How a reading ended: at the end of all, or short of the key *reached*.
+    """End of a reading: at the end of all rows, or short of the key *reached*.
 
     *jumps* are stretches that were passed over just before: a page of noise can hold a key far ahead.
     """
@@ -159,7 +159,7 @@ class _ReadEnd:
 
 
 class _DamagedTable:
-    """One table as it is read; *tries* are left until it is given up."""
+    """Reader of one damaged table; *tries* are left until it is given up."""
 
     def __init__(self, connection: Connection, table: str, columns: str, key: str) -> None:
         self.tries = _FAILED_READS_LIMIT
@@ -170,43 +170,43 @@ class _DamagedTable:
 
     def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadEnd]:
         """Yield rows from *low* on, or from *high* down, that were not yielded before."""
-        place, step = (high, -1) if down else (low, 1)
+        key, step = (high, -1) if down else (low, 1)
         jumps = deque[tuple[int, int]](maxlen=_JUMPS_KEPT)
         try:
             for row in self._connection.execute(self._down if down else self._up, (low, high)):
                 number = int(str(row[0]))
-                if (number - place) * step > 0:
-                    jumps.append((number + 1, place) if down else (place, number - 1))
-                place, known = number + step, hash((str(number), row))
+                if (number - key) * step > 0:
+                    jumps.append((number + 1, key) if down else (key, number - 1))
+                key, known = number + step, hash((str(number), row))
                 if known not in self._seen:
                     self._seen.add(known)
                     yield row[1:]
         except _DAMAGE_ERRORS:
             self.tries -= 1
-            return _ReadEnd(False, min(max(place, low), high), tuple(jumps))
-        return _ReadEnd(True, place)
+            return _ReadEnd(False, min(max(key, low), high), tuple(jumps))
+        return _ReadEnd(True, key)
 
     def split(self, low: int, high: int) -> list[tuple[int, int]]:
         """Return the stretches beside the first place found inside from which rows can be read; none if there is none.
 
         *low* and *high* themselves are known to fail.
         """
-        for place in _probe_keys(low, high):
+        for key in _probe_keys(low, high):
             if self.tries <= 0:
                 break
             try:
-                found = self._connection.execute(self._one, (place, high)).fetchall()
+                found = self._connection.execute(self._one, (key, high)).fetchall()
             except _DAMAGE_ERRORS:
                 self.tries -= 1
                 continue
-            return [(low, place - 1), (place, high)] if found else [(low, place - 1)]
+            return [(low, key - 1), (key, high)] if found else [(low, key - 1)]
         return []
 
 
 def _probe_keys(low: int, high: int) -> Iterable[int]:
     """Yield places between *low* and *high*: ever farther from both ends and from 0, then all over."""
     if low < 0 < high:
-        yield from (place for power in range(_DOUBLINGS) for place in (1 << power, -1 << power) if low < place < high)
+        yield from (key for power in range(_DOUBLINGS) for key in (1 << power, -1 << power) if low < key < high)
     step = 1
     while low + step <= high - step:
         yield low + step
@@ -219,7 +219,7 @@ def _probe_keys(low: int, high: int) -> Iterable[int]:
 
 _ENTRY_COLUMNS = "key, namespace, id, revision, text, context, metadata, no_vector, checksum"
 _FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
-"""How many keys are looked up one by one where it is not known how many there are, and at most."""
+"""Number of keys looked up one by one where the number of rows is unknown, and the most of them."""
 _FAILED_LOOKUPS_LIMIT = 1000
 """Look-ups that may fail in a row before a table is given up."""
 _SETTING_FACTS = ("space", "next_space", "analyser", "fields")
@@ -280,7 +280,7 @@ def _copy_entry(
 
 
 def _written_with_vector(content: list[object], checksum: object) -> bool | None:
-    """Whether an entry row was written with a vector; None where it is not what was written."""
+    """Return whether an entry row was written with a vector; None where it is not what was written."""
     for has_vector in (True, False):
         if entry_checksum(*content, has_vector=has_vector) == checksum:  # type: ignore[arg-type]
             return has_vector

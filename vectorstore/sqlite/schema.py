@@ -1,6 +1,6 @@
 """Tables of the store in the file, its recorded settings, and the migration of its space.
 
-Each thing stands once, and what is derived from it can be rebuilt:
+Each value is stored once, and what is derived from it can be rebuilt:
 
 store_facts   the space, the one that is being filled, the analyzer, the declared fields, the next entry key
 namespaces    name, write number, how many entries, the sums of checksums, where the change log begins
@@ -39,7 +39,7 @@ from vectorstore.validation import check_migration_complete, check_migration_run
 
 SPACE_FACT: Final = "space"
 NEXT_SPACE_FACT: Final = "next_space"
-"""How the file names the space in use, and the one that is being filled."""
+"""Names, in the file, of the space in use and of the one being filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,9 @@ def migration_state(connection: Connection) -> SpaceMigration | None:
         connection, "SELECT checksum FROM next_vectors UNION ALL SELECT checksum FROM next_no_vector"
     )
     tallies = iterate_rows(connection, "SELECT next_tally FROM namespaces")
-    if add_checksums(0, *(one for (one,) in checksums)) != add_checksums(0, *(one for (one,) in tallies)):
+    if add_checksums(0, *(checksum for (checksum,) in checksums)) != add_checksums(
+        0, *(checksum for (checksum,) in tallies)
+    ):
         raise DamageError([Finding("next_vectors", "some are missing: the sum of checksums differs")])
     pending = fetch_all(
         connection,
@@ -170,7 +172,7 @@ def abort_migration(connection: Connection) -> None:
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
-    """Make the second space the one in use, and drop what was; every core then loads afresh."""
+    """Make the second space the one in use, and drop what was; every index then loads afresh."""
     check_migration_running(read_space(connection, NEXT_SPACE_FACT), space)
     check_migration_complete(migration_state(connection))
     _write_reasons(connection)
@@ -311,7 +313,7 @@ class StoreTables:
         return verify_store_tables(connection, self.analyzer)
 
     def rebuild(self, connection: Connection) -> None:
-        """Make terms and the forward index again from the entries; every core then loads afresh."""
+        """Make terms and the forward index again from the entries; every index then loads afresh."""
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
         for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):

@@ -32,15 +32,15 @@ def wipe_file(path: Path, *, of: str) -> None:
     A file with another name elsewhere (a hard link) is not overwritten: only this name goes. A disk that cannot
     overwrite (it is full, and writes elsewhere) does not keep the file from going.
     """
-    for one in (path, *(path.with_name(path.name + end) for end in SIDE_FILE_SUFFIXES)):
+    for file in (path, *(path.with_name(path.name + end) for end in SIDE_FILE_SUFFIXES)):
         with suppress(OSError):
-            _overwrite(one, _wiped_copy_mark(of))
-        one.unlink(missing_ok=True)
+            _overwrite(file, _wiped_copy_mark(of))
+        file.unlink(missing_ok=True)
     flush_folder(path.parent)
 
 
 def is_half_wiped(path: Path, *, of: str) -> bool:
-    """Whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
+    """Return whether the file at *path* is what a crash in the midst of ``wipe_file`` has left."""
     mark = _wiped_copy_mark(of)
     with path.open("rb") as file:
         return file.read(len(mark)) == mark
@@ -58,19 +58,19 @@ def _overwrite(path: Path, mark: bytes) -> None:
             return
         _write_all(descriptor, mark)
         os.fsync(descriptor)
-        left = status.st_size - len(mark)
-        while left > 0:
-            left -= _write_all(descriptor, _ZERO_BLOCK[:left])
+        remaining = status.st_size - len(mark)
+        while remaining > 0:
+            remaining -= _write_all(descriptor, _ZERO_BLOCK[:remaining])
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def _write_all(descriptor: int, data: bytes) -> int:
-    done = 0
-    while done < len(data):
-        done += os.write(descriptor, data[done:])
-    return done
+    written = 0
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+    return written
 
 
 _ERASURE_FACT = "erasure"
@@ -99,12 +99,12 @@ def finish_erasure(connection: apsw.Connection, *, wait: float, busy_timeout: fl
         try:
             # Another process may have marked anew since the checkpoint: that mark stays.
             connection.execute("DELETE FROM file_facts WHERE name = ? AND value = ?", (_ERASURE_FACT, value))
-            left = erasure_mark(connection)
+            mark = erasure_mark(connection)
             connection.execute("COMMIT")
         finally:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-        return left is None
+        return mark is None
     except (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError):
         return False  # what was deleted is deleted and the mark is durable: the next try comes
     finally:

@@ -55,13 +55,13 @@ class WriteTransaction:
     def inner(self) -> Iterator[None]:
         """A part that is undone alone when it fails; what it asked to run after the commit is dropped."""
         self._depth += 1
-        name, asked = f"inner_{self._depth}", len(self.callbacks)
+        name, mark = f"inner_{self._depth}", len(self.callbacks)
         self.connection.execute(f"SAVEPOINT {name}")
         try:
             yield
             self.connection.execute(f"RELEASE {name}")
         except BaseException:
-            del self.callbacks[asked:]
+            del self.callbacks[mark:]
             if self.connection.in_transaction:  # a full disk has ended the whole of it already
                 self.connection.execute(f"ROLLBACK TO {name}")
                 self.connection.execute(f"RELEASE {name}")
@@ -79,7 +79,7 @@ class ReadTransaction:
 
     @contextmanager
     def inner(self) -> Iterator[None]:
-        """One more block on the same state."""
+        """Open one more block on the same state."""
         self.depth += 1
         try:
             yield
@@ -182,7 +182,7 @@ def _file_stamp(path: Path) -> _FileStamp:
 
 
 class _ThreadBlocks(threading.local):
-    """What one thread has open."""
+    """Blocks that one thread has open."""
 
     writing: WriteTransaction | None = None
     reading: ReadTransaction | None = None
@@ -208,7 +208,7 @@ class Transactions:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be written."""
+        """Return whether nothing can be written."""
         return self._writer is None
 
     @property
@@ -219,7 +219,7 @@ class Transactions:
 
     @property
     def reading(self) -> bool:
-        """Whether this thread is inside ``read``, on a state of its own."""
+        """Return whether this thread is inside ``read``, on a state of its own."""
         self._usage.check_process()
         return self._here.reading is not None and self._here.reading.depth > 0
 
@@ -328,8 +328,8 @@ class Transactions:
 
     def close(self) -> None:
         """As ``Database.close``."""
-        own = self.writing is not None or self.reading
-        self._usage.close(0.0 if own else self._busy_timeout)
+        inside = self.writing is not None or self.reading
+        self._usage.close(0.0 if inside else self._busy_timeout)
 
     def keep_if_forked(self) -> None:
         """Before this is deallocated: a forked child must not close what is the parent's."""
@@ -363,7 +363,7 @@ class Transactions:
 
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         self._unfinished = True
-        with suppress(apsw.Error):  # the commit stands, and so does the mark: whatever ails the file is not its error
+        with suppress(apsw.Error):  # the commit is durable, and so is the mark: whatever ails the file is not its error
             self._unfinished = not secure_delete.finish_erasure(connection, wait=0.0, busy_timeout=self._busy_timeout)
 
     def _erase_if_idle(self) -> None:

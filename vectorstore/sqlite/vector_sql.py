@@ -63,9 +63,9 @@ class SqlVectorSearch:
                 (json.dumps(keys),),
             )
         )
-        ranked = sorted(zip(keys, scores.tolist(), strict=True), key=lambda one: (-one[1], ids[one[0]]))
-        kept = ranked if min_score is None else [one for one in ranked if one[1] >= min_score]
-        return kept[:k]
+        ranked = sorted(zip(keys, scores.tolist(), strict=True), key=lambda match: (-match[1], ids[match[0]]))
+        matches = ranked if min_score is None else [match for match in ranked if match[1] >= min_score]
+        return matches[:k]
 
     def _candidates(self, query: Vector, k: int) -> list[int]:
         error = relative_rounding(self._space.dimension)

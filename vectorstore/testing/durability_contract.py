@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 import pytest
 
+from vectorstore.database import Connection, TableComponent
 from vectorstore.errors import (
     ArgumentError,
     RevisionConflict,
@@ -41,13 +43,13 @@ def fill_store(store: LifecycleStore) -> LifecycleStore:
 
 def store_state(store: LifecycleStore) -> dict[str, Any]:
     """Return all that can be asked of a store that ``fill_store`` wrote."""
-    shown: dict[str, Any] = {"entries": all_entries(store, ["", "other"]), "namespaces": store.namespaces()}
+    state: dict[str, Any] = {"entries": all_entries(store, ["", "other"]), "namespaces": store.namespaces()}
     for name in ("", "other"):
-        shown[f"near {name}"] = ids_and_scores(store.search([0.9, 0.1, 0.2], 99, namespace=name))
-        shown[f"text {name}"] = ids_and_scores(store.search_text("zorb quil vexa morp", 99, namespace=name))
+        state[f"near {name}"] = ids_and_scores(store.search([0.9, 0.1, 0.2], 99, namespace=name))
+        state[f"text {name}"] = ids_and_scores(store.search_text("zorb quil vexa morp", 99, namespace=name))
         with store.view([name]) as view:
-            shown[f"words {name}"] = dict(view.vocabulary(namespace=name))
-    return shown
+            state[f"words {name}"] = dict(view.vocabulary(namespace=name))
+    return state
 
 
 def write_everything(store: LifecycleStore) -> None:
@@ -58,6 +60,13 @@ def write_everything(store: LifecycleStore) -> None:
     store.upsert([make_entry("e", text="morp")], namespace="other")
     store.delete(["a"], namespace="other")
     store.delete(where={"x": 9})
+
+
+def _m001_notes(connection: Connection) -> None:
+    connection.execute("CREATE TABLE contract_notes (key INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT")
+
+
+_NOTES: Final = TableComponent("contract_notes", (_m001_notes,), ("contract_notes",))
 
 
 class DurabilityContract(StoreContract):
@@ -142,6 +151,47 @@ class DurabilityContract(StoreContract):
         assert result_ids(store.search_text("morp")) == ["outer"]
         assert store.verify() == []
 
+    @pytest.mark.parametrize("outermost", ["transaction", "write"])
+    def test_tables_beside_the_entries_commit_with_them_or_not_at_all(self, outermost: str) -> None:
+        store = fill_store(self.open_lifecycle())
+        database = store.database
+        if database is None:
+            pytest.skip("has no database")
+        database.attach(_NOTES)
+
+        def block() -> AbstractContextManager[object]:
+            return store.transaction() if outermost == "transaction" else database.write()
+
+        def write(name: str) -> None:
+            store.upsert([make_entry(name, [0, 1, 1], "morp")])
+            with database.write() as connection:
+                connection.execute("INSERT INTO contract_notes (text) VALUES (?)", (name,))
+
+        def written() -> tuple[list[str], list[str]]:
+            with database.read() as connection:
+                notes = [text for (text,) in connection.execute("SELECT text FROM contract_notes ORDER BY text")]
+            return result_ids(store.search_text("morp")), notes
+
+        with block():
+            write("first")
+        assert written() == (["first"], ["first"])
+        before = store_state(store)
+        with pytest.raises(TransactionAbandoned), block():  # noqa: PT012 - the block fails in the middle
+            write("second")
+            write_everything(store)
+            with block():
+                write("third")
+            raise TransactionAbandoned
+        assert written() == (["first"], ["first"])
+        assert store_state(store) == before
+        with block():
+            write("fourth")
+            with pytest.raises(TransactionAbandoned), block():  # noqa: PT012 - the block fails in the middle
+                write("fifth")
+                raise TransactionAbandoned
+        assert written() == (["first", "fourth"], ["first", "fourth"])
+        assert store.verify() == []
+
     def test_a_space_is_recorded_once(self) -> None:
         store = self.open_lifecycle(None)
         store.upsert([make_entry("a", text="zorb"), Entry("b", no_vector="too long")])
@@ -198,13 +248,13 @@ class DurabilityContract(StoreContract):
         store.upsert([make_entry("id-of-secret", [1, 0, 0], "secretword", "contextword", key="metadataword")])
         store.search_text("secretword")
         secrets = [b"secretword", b"contextword", b"metadataword"]
-        held = self._bytes()
-        if not any(secret in held for secret in secrets):
+        before = self._bytes()
+        if not any(secret in before for secret in secrets):
             pytest.skip("keeps no readable files here")
         store.erase(["id-of-secret"])
         assert not store.pending_erasure()
-        left = self._bytes()
-        assert [secret for secret in secrets if secret in left] == []
+        after = self._bytes()
+        assert [secret for secret in secrets if secret in after] == []
 
     def test_a_good_store_verifies(self) -> None:
         store = fill_store(self.open_lifecycle())
@@ -220,8 +270,8 @@ class DurabilityContract(StoreContract):
         store.delete(["short-lived"], namespace="passing")
         before, cursor = store_state(store), store.changes().cursor
         revision = get_entry(store, "d").revision
-        done = store.compact()
-        assert (done.before >= done.after, done.pending) == (True, False)
+        compaction = store.compact()
+        assert (compaction.before >= compaction.after, compaction.pending) == (True, False)
         assert store_state(store) == before
         assert store.verify() == []
         store.upsert([make_entry("later", [1, 1, 0], "ephemeral morp")])
@@ -236,13 +286,13 @@ class DurabilityContract(StoreContract):
         words = " ".join(f"word{i}" for i in range(300))
         store.upsert(make_entry(f"e{i}", [1, i, 0], f"{words} own{i}") for i in range(300))
         store.delete([f"e{i}" for i in range(290)])
-        done = store.compact()
-        assert (done.freed > done.after) == (done.before > 0)
+        compaction = store.compact()
+        assert (compaction.freed > compaction.after) == (compaction.before > 0)
         with store.view([""]) as view:
             assert len(view.vocabulary()) == 310
         assert len(result_ids(store.search_text("word7", 20))) == 10
-        again = store.compact()
-        assert again.after == done.after
+        second = store.compact()
+        assert second.after == compaction.after
 
     def test_compacting_is_refused_inside_a_transaction(self) -> None:
         store = fill_store(self.open_lifecycle())

@@ -1,7 +1,7 @@
 """Contract of filters: each part of the language means the same in every call, and with fields declared later.
 
-The meaning stands here as cases: metadata that match and metadata that do not. A case without a match or without its
-opposite proves nothing and is refused.
+The meaning is written here as cases: metadata that match and metadata that do not. A case without a match or without
+its opposite proves nothing and is refused.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ BAD_FILTERS: tuple[tuple[str, Any], ...] = (
 def case_entries(case: FilterCase) -> list[Entry]:
     """Return the metadata of a case as entries: "yes0"… match, "no0"… do not."""
     pairs = [("yes", data) for data in case.matching] + [("no", data) for data in case.others]
-    return [Entry(f"{side}{i:02}", [1, i, 0], "zorb", metadata=data) for i, (side, data) in enumerate(pairs)]  # type: ignore[arg-type]
+    return [Entry(f"{side}{i:02}", [1, i, 0], "zorb", metadata=data) for i, (side, data) in enumerate(pairs)]
 
 
 class FilterContract(StoreContract):
@@ -249,7 +249,7 @@ class FilterContract(StoreContract):
         for case in FILTER_CASES:
             store.upsert(case_entries(case), namespace=case.name)
             where, namespace, many = case.where, case.name, 99
-            expected = [kept.id for kept in case_entries(case) if kept.id.startswith("yes")]
+            expected = [entry.id for entry in case_entries(case) if entry.id.startswith("yes")]
             answers = {
                 "scan": result_ids(store.scan(where=where, namespace=namespace)),
                 "search": sorted(result_ids(store.search([1, 0, 0], many, where=where, namespace=namespace))),
@@ -272,9 +272,9 @@ class FilterContract(StoreContract):
                 continue
             store.upsert(case_entries(case), namespace=case.name)
             deleted = store.delete(where=case.where, namespace=case.name)
-            left = result_ids(store.scan(namespace=case.name))
-            if deleted != len(case.matching) or any(name.startswith("yes") for name in left):
-                wrong[case.name] = (deleted, left)
+            remaining = result_ids(store.scan(namespace=case.name))
+            if deleted != len(case.matching) or any(name.startswith("yes") for name in remaining):
+                wrong[case.name] = (deleted, remaining)
         assert not wrong
 
     @pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
@@ -303,7 +303,7 @@ class FilterContract(StoreContract):
         scan = store.scan(where=where)
         next(scan)
         where["x"] = 0
-        assert {kept.metadata["x"] for kept in scan} == {1}
+        assert {entry.metadata["x"] for entry in scan} == {1}
 
     def test_a_filter_of_many_values_is_answered(self) -> None:
         store = self.open(fields=("n",))
@@ -362,6 +362,6 @@ class DeclaredFieldsContract(StoreContract):
         for fields in bad:
             with pytest.raises(ArgumentError):
                 store.declare_fields(fields)
-        again = as_lifecycle(self.reopened(store))
-        assert again.fields == ("n",)
-        assert result_ids(again.search([1, 0, 0], where={"n": 2})) == ["b"]
+        reopened = as_lifecycle(self.reopened(store))
+        assert reopened.fields == ("n",)
+        assert result_ids(reopened.search([1, 0, 0], where={"n": 2})) == ["b"]

@@ -88,13 +88,13 @@ class ModelStore:
         name, pending = self._name(namespace), dict(check_expect(expect))
         total = 0
         for start, batch in entry_batches(entries):
-            checked = [check_entry(one, f"entries[{start + i}]", self.space) for i, one in enumerate(batch)]
+            checked = [check_entry(entry, f"entries[{start + i}]", self.space) for i, entry in enumerate(batch)]
             self._expect(name, pending)
-            for one in drop_overwritten(checked):
-                pending.pop(one.id, None)
-                data = json.loads(one.metadata)
-                self._write(name, Entry(one.id, one.vector, one.text, one.context, data, 0, one.no_vector))
-                self._spaces[name].given.pop(one.id, None)
+            for entry in drop_overwritten(checked):
+                pending.pop(entry.id, None)
+                data = json.loads(entry.metadata)
+                self._write(name, Entry(entry.id, entry.vector, entry.text, entry.context, data, 0, entry.no_vector))
+                self._spaces[name].given.pop(entry.id, None)
                 total += 1
             if on_progress is not None:
                 on_progress(total)
@@ -110,14 +110,14 @@ class ModelStore:
         """As ``VectorStore.patch``."""
         name, expected = self._name(namespace), check_expect(expect)
         checked = {
-            check_name(one, "metadata", empty=False): check_metadata(data, f"metadata[{one!r}]")
-            for one, data in metadata.items()
+            check_name(id, "metadata", empty=False): check_metadata(data, f"metadata[{id!r}]")
+            for id, data in metadata.items()
         }
         self._expect(name, expected)
-        there = [one for one in checked if one in self._held(name)]
-        for one in there:
-            self._write(name, replace(self._held(name)[one], metadata=json.loads(checked[one])))
-        return len(there)
+        present = [id for id in checked if id in self._held(name)]
+        for id in present:
+            self._write(name, replace(self._held(name)[id], metadata=json.loads(checked[id])))
+        return len(present)
 
     def put_vectors(
         self,
@@ -129,37 +129,37 @@ class ModelStore:
         """As ``VectorStore.put_vectors``."""
         name, expected = self._name(namespace), check_expect(expect)
         checked = {
-            check_name(one, "vectors", empty=False): self._vector(vector, f"vectors[{one!r}]")
-            for one, vector in vectors.items()
+            check_name(id, "vectors", empty=False): self._vector(vector, f"vectors[{id!r}]")
+            for id, vector in vectors.items()
         }
         self._expect(name, expected)
-        there = [one for one in checked if one in self._held(name)]
-        for one in there:
-            before = self._held(name)[one]
-            self._write(name, replace(before, vector=checked[one], no_vector=None), revision=before.revision)
-        return len(there)
+        present = [id for id in checked if id in self._held(name)]
+        for id in present:
+            before = self._held(name)[id]
+            self._write(name, replace(before, vector=checked[id], no_vector=None), revision=before.revision)
+        return len(present)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
         name, node, named = self._name(namespace), filter_tree(where), check_ids(ids)
         if not named and node == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
-        held = self._held(name)
-        gone = [
-            one
-            for one in dict.fromkeys(named or list(held))
-            if one in held and matches_filter(node, held[one].metadata)
+        entries = self._held(name)
+        removed = [
+            id
+            for id in dict.fromkeys(named or list(entries))
+            if id in entries and matches_filter(node, entries[id].metadata)
         ]
-        for one in gone:
-            del held[one]
-            self._spaces[name].given.pop(one, None)
+        for id in removed:
+            del entries[id]
+            self._spaces[name].given.pop(id, None)
             self._spaces[name].writes += 1
-        return len(gone)
+        return len(removed)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
-        held = self._held(self._name(namespace))
-        return [_copy_entry(held[one]) if one in held else None for one in check_ids(ids)]
+        entries = self._held(self._name(namespace))
+        return [_copy_entry(entries[id]) if id in entries else None for id in check_ids(ids)]
 
     def search(
         self,
@@ -171,14 +171,14 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        held, node = self._held(self._name(namespace)), filter_tree(where)
+        entries, node = self._held(self._name(namespace)), filter_tree(where)
         query, least = self._vector(vector, "vector"), check_min_score(min_score)
         scores = {
-            one.id: self._score(one.vector, query)
-            for one in held.values()
-            if one.vector is not None and matches_filter(node, one.metadata)
+            entry.id: self._score(entry.vector, query)
+            for entry in entries.values()
+            if entry.vector is not None and matches_filter(node, entry.metadata)
         }
-        return _best_matches(held, {one: score for one, score in scores.items() if least is None or score >= least}, k)
+        return _best_matches(entries, {id: score for id, score in scores.items() if least is None or score >= least}, k)
 
     def search_many(
         self,
@@ -201,25 +201,25 @@ class ModelStore:
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        held, node = self._held(self._name(namespace)), filter_tree(where)
-        asked = sorted(set(self._analyzer.terms(check_text(query, "query"))))
-        counts = {one.id: Counter(self._terms(one)) for one in held.values()}
+        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        terms = sorted(set(self._analyzer.terms(check_text(query, "query"))))
+        counts = {entry.id: Counter(self._terms(entry)) for entry in entries.values()}
         mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
         scores: dict[str, float] = {}
-        for term in asked:
+        for term in terms:
             df = sum(term in count for count in counts.values())
             idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
             for name, count in counts.items():
-                if term in count and matches_filter(node, held[name].metadata):
+                if term in count and matches_filter(node, entries[name].metadata):
                     tf = count[term]
                     share = tf * (K1 + 1) / (tf + K1 * (1 - B + B * count.total() / mean))
                     scores[name] = scores.get(name, 0.0) + idf * share
-        return _best_matches(held, scores, k)
+        return _best_matches(entries, scores, k)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        held, node = self._held(self._name(namespace)), filter_tree(where)
-        return sum(matches_filter(node, one.metadata) for one in held.values())
+        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        return sum(matches_filter(node, entry.metadata) for entry in entries.values())
 
     def scan(
         self,
@@ -230,15 +230,11 @@ class ModelStore:
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
-        held, node = self._held(self._name(namespace)), filter_tree(where)
-        first = None if after is None else check_name(after, "after", empty=True)
-        found = [held[one] for one in sorted(held) if first is None or one > first]
+        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        start = None if after is None else check_name(after, "after", empty=True)
+        found = [entries[id] for id in sorted(entries) if start is None or id > start]
         return iter(
-            [
-                _copy_entry(one)
-                for one in found
-                if matches_filter(node, one.metadata) and _in_embedding_state(one, embedded)
-            ]
+            [_copy_entry(id) for id in found if matches_filter(node, id.metadata) and _in_embedding_state(id, embedded)]
         )
 
     def namespaces(self) -> list[str]:
@@ -252,7 +248,7 @@ class ModelStore:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside stays only if the block ends well."""
+        """Keep what is written inside only if the block ends well."""
         before = {
             name: _ModelNamespace(dict(space.entries), space.writes, dict(space.given))
             for name, space in self._spaces.items()
@@ -277,11 +273,11 @@ class ModelStore:
         space.entries[entry.id] = replace(entry, revision=space.writes if revision is None else revision)
 
     def _expect(self, name: str, expected: Mapping[str, int]) -> None:
-        for one, wanted in expected.items():
-            held = self._held(name).get(one)
-            actual = 0 if held is None else held.revision
-            if actual != wanted:
-                raise RevisionConflict(one, name, wanted, actual)
+        for id, expected_revision in expected.items():
+            entry = self._held(name).get(id)
+            actual = 0 if entry is None else entry.revision
+            if actual != expected_revision:
+                raise RevisionConflict(id, name, expected_revision, actual)
 
     def _vector(self, value: VectorLike, argument: str) -> Vector:
         if self.space is None:
@@ -304,9 +300,9 @@ class ModelStore:
         return max(-1.0, min(1.0, dot / norms))
 
 
-def _best_matches(held: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
+def _best_matches(entries: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: check_k(k)]
-    return [Match(_copy_entry(held[one]), score) for one, score in ranked]
+    return [Match(_copy_entry(entries[id]), score) for id, score in ranked]
 
 
 def _in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
@@ -335,16 +331,16 @@ class SpacesModel(ModelStore):
         if self.next_space is None:
             return None
         pending = {name: len(list(self.unfilled(namespace=name))) for name in self._spaces}
-        given = [one for space in self._spaces.values() for one in space.given.values()]
-        filled = sum(not isinstance(one, str) for one in given)
+        vectors = [vector for space in self._spaces.values() for vector in space.given.values()]
+        filled = sum(not isinstance(vector, str) for vector in vectors)
         return SpaceMigration(self.next_space, filled, {name: count for name, count in pending.items() if count})
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``; here it is a snapshot."""
         check_migration_running(self.next_space)
-        given = self._spaces[namespace].given if namespace in self._spaces else {}
+        filled = self._spaces[namespace].given if namespace in self._spaces else {}
         scan = self.scan(namespace=namespace, after=after)
-        return iter([entry for entry in scan if entry.id not in given and entry.no_vector is None])
+        return iter([entry for entry in scan if entry.id not in filled and entry.no_vector is None])
 
     def fill_space(
         self,
@@ -357,36 +353,36 @@ class SpacesModel(ModelStore):
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
         name, expected = self._name(namespace), check_expect(expect)
-        given = check_migration_vectors(vectors, no_vector, check_space(space))
+        checked = check_migration_vectors(vectors, no_vector, check_space(space))
         check_migration_running(self.next_space, space)
         self._expect(name, expected)
-        there = {one: value for one, value in given.items() if one in self._held(name)}
-        if there:
-            self._spaces[name].given.update(there)
-        return len(there)
+        present = {id: value for id, value in checked.items() if id in self._held(name)}
+        if present:
+            self._spaces[name].given.update(present)
+        return len(present)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
         check_migration_running(self.next_space, check_space(space))
         check_migration_complete(self.filling())
-        for held in self._spaces.values():
-            held.writes += 1
-            for name, entry in held.entries.items():
-                given = held.given.get(name)
-                if isinstance(given, str):
-                    held.entries[name] = replace(entry, vector=None, no_vector=given)
-                elif given is not None:
-                    held.entries[name] = replace(entry, vector=given, no_vector=None)
+        for stored in self._spaces.values():
+            stored.writes += 1
+            for name, entry in stored.entries.items():
+                vector = stored.given.get(name)
+                if isinstance(vector, str):
+                    stored.entries[name] = replace(entry, vector=None, no_vector=vector)
+                elif vector is not None:
+                    stored.entries[name] = replace(entry, vector=vector, no_vector=None)
                 else:
-                    held.entries[name] = replace(entry, vector=None)
+                    stored.entries[name] = replace(entry, vector=None)
         self.space = space
         self.abort_space()
 
     def abort_space(self) -> None:
         """As ``LifecycleStore.abort_space``."""
         self.next_space = None
-        for held in self._spaces.values():
-            held.given.clear()
+        for stored in self._spaces.values():
+            stored.given.clear()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -72,7 +72,7 @@ class ReopenContract(StoreContract):
         for name in ("", "other", "é"):
             store.upsert(
                 (
-                    Entry(f"e{i}", None if i % 4 == 0 else [i, 1, 0], f"zorb {'quil ' * i}", "vexa", {"n": i})  # type: ignore[arg-type]
+                    Entry(f"e{i}", None if i % 4 == 0 else [i, 1, 0], f"zorb {'quil ' * i}", "vexa", {"n": i})
                     for i in range(20)
                 ),
                 namespace=name,
@@ -85,34 +85,36 @@ class ReopenContract(StoreContract):
         before = all_entries(store, names)
         vector = {name: ids_and_scores(store.search([0.3, 1, 0.1], 99, namespace=name)) for name in names}
         text = {name: ids_and_scores(store.search_text("zorb quil vexa", 99, namespace=name)) for name in names}
-        again = self.reopened(store)
-        assert again.space == store.space
-        assert again.namespaces() == names
-        assert all_entries(again, names) == before
-        assert {name: ids_and_scores(again.search([0.3, 1, 0.1], 99, namespace=name)) for name in names} == vector
-        assert {name: ids_and_scores(again.search_text("zorb quil vexa", 99, namespace=name)) for name in names} == text
+        reopened = self.reopened(store)
+        assert reopened.space == store.space
+        assert reopened.namespaces() == names
+        assert all_entries(reopened, names) == before
+        assert {name: ids_and_scores(reopened.search([0.3, 1, 0.1], 99, namespace=name)) for name in names} == vector
+        assert {
+            name: ids_and_scores(reopened.search_text("zorb quil vexa", 99, namespace=name)) for name in names
+        } == text
         assert all(vector.values())
         assert all(text.values())
 
     def test_a_revision_is_not_used_again_after_opening_again(self) -> None:
         store = self.open()
         store.upsert([make_entry("a"), make_entry("b")])
-        used = max(kept.revision for kept in store.scan())
+        used = max(entry.revision for entry in store.scan())
         store.delete(["a", "b"])
-        again = self.reopened(store)
-        again.upsert([make_entry("c")])
-        assert get_entry(again, "c").revision > used
+        reopened = self.reopened(store)
+        reopened.upsert([make_entry("c")])
+        assert get_entry(reopened, "c").revision > used
 
     def test_a_store_opened_again_goes_on(self) -> None:
         store = self.open()
         store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "quil")])
-        again = self.reopened(store)
-        again.upsert([make_entry("c", [1, 0, 0], "zorb vexa"), make_entry("a", [0, 0, 1], "vexa")])
-        assert result_ids(again.search([1, 0, 0], 1)) == ["c"]
-        assert result_ids(again.search_text("zorb")) == ["c"]
-        assert result_ids(again.search_text("vexa")) == ["a", "c"]
-        assert again.delete(["b"]) == 1
-        assert result_ids(again.scan()) == ["a", "c"]
+        reopened = self.reopened(store)
+        reopened.upsert([make_entry("c", [1, 0, 0], "zorb vexa"), make_entry("a", [0, 0, 1], "vexa")])
+        assert result_ids(reopened.search([1, 0, 0], 1)) == ["c"]
+        assert result_ids(reopened.search_text("zorb")) == ["c"]
+        assert result_ids(reopened.search_text("vexa")) == ["a", "c"]
+        assert reopened.delete(["b"]) == 1
+        assert result_ids(reopened.scan()) == ["a", "c"]
 
     def test_threads_share_a_store(self) -> None:
         store = self.open()
@@ -137,22 +139,22 @@ class ReopenContract(StoreContract):
             thread.join(timeout=120)
         assert failures == []
         assert store.count() == 48
-        assert sorted({kept.revision for kept in store.scan()}) == sorted(kept.revision for kept in store.scan())
+        assert sorted({entry.revision for entry in store.scan()}) == sorted(entry.revision for entry in store.scan())
 
 
 def store_answers(store: VectorStore) -> dict[str, object]:
-    """Return what each road to the entries says."""
-    told: dict[str, object] = {"names": store.namespaces(), "entries": all_entries(store, ["", "other"])}
+    """Return the answer of each way to read the entries."""
+    answers: dict[str, object] = {"names": store.namespaces(), "entries": all_entries(store, ["", "other"])}
     for name in ("", "other"):
-        told[f"near {name}"] = ids_and_scores(store.search([0.9, 0.2, 0.1], 99, namespace=name))
-        told[f"many {name}"] = [
+        answers[f"near {name}"] = ids_and_scores(store.search([0.9, 0.2, 0.1], 99, namespace=name))
+        answers[f"many {name}"] = [
             ids_and_scores(found) for found in store.search_many([[0, 1, 1]] * 2, 5, namespace=name)
         ]
-        told[f"text {name}"] = ids_and_scores(store.search_text("zorb quil vexa", 99, namespace=name))
+        answers[f"text {name}"] = ids_and_scores(store.search_text("zorb quil vexa", 99, namespace=name))
         for field in ("declared", "other"):
-            told[f"{field} {name}"] = result_ids(store.search([1, 0, 0], 99, where={field: 1}, namespace=name))
-            told[f"count {field} {name}"] = store.count(where={field: 1}, namespace=name)
-    return told
+            answers[f"{field} {name}"] = result_ids(store.search([1, 0, 0], 99, where={field: 1}, namespace=name))
+            answers[f"count {field} {name}"] = store.count(where={field: 1}, namespace=name)
+    return answers
 
 
 def write_calls(store: VectorStore, n: int) -> list[Callable[[], object]]:
@@ -176,15 +178,15 @@ class SharedWritesContract(StoreContract):
         store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * i, declared=i % 2, other=i % 2) for i in range(7))
         other = self.beside(store)
         assert store_answers(other) == store_answers(store)
-        seen = [store_answers(store)]
+        answers = [store_answers(store)]
         for n, (writer, reader) in enumerate(((other, store), (store, other), (other, store)), start=1):
             for write in write_calls(writer, n):
                 write()
                 assert store_answers(reader) == store_answers(writer)
-                assert store_answers(reader) != seen[-1]
+                assert store_answers(reader) != answers[-1]
                 found = [match.entry for match in reader.search([0.9, 0.2, 0.1], 99)]
-                assert found == reader.get([one.id for one in found])
-                seen.append(store_answers(reader))
+                assert found == reader.get([entry.id for entry in found])
+                answers.append(store_answers(reader))
 
     def test_what_another_deleted_and_wrote_again_is_not_mixed_up(self) -> None:
         store = self.open()
@@ -208,7 +210,7 @@ class SharedWritesContract(StoreContract):
         assert caught.value.actual == get_entry(other, "a").revision
         store.upsert([make_entry("b")])
         other.upsert([make_entry("c")])
-        revisions = [kept.revision for kept in store.scan()]
+        revisions = [entry.revision for entry in store.scan()]
         assert len(set(revisions)) == 3
         assert get_entry(other, "c").revision == max(revisions)
 
@@ -233,7 +235,7 @@ def vector_calls(store: LifecycleStore, vector: list[float]) -> dict[str, Callab
 
 def entries_of_both_namespaces(store: LifecycleStore) -> list[Entry]:
     """Return all entries of both namespaces."""
-    return [kept for name in ("", "other") for kept in store.scan(namespace=name)]
+    return [entry for name in ("", "other") for entry in store.scan(namespace=name)]
 
 
 class SharedSpaceContract(StoreContract):
@@ -247,7 +249,7 @@ class SharedSpaceContract(StoreContract):
         assert result_ids(other.search([1, 0, 0], 1)) == ["a"]
         assert other.filling() == SpaceMigration(RENAMED_SPACE, 0, {"": 3, "other": 1})
         for name in ("", "other"):
-            vectors = {kept.id: [0, 0, i + 1] for i, kept in enumerate(store.unfilled(namespace=name))}
+            vectors = {entry.id: [0, 0, i + 1] for i, entry in enumerate(store.unfilled(namespace=name))}
             store.fill_space(RENAMED_SPACE, vectors, namespace=name)
         store.commit_space(RENAMED_SPACE)
         state = entries_of_both_namespaces(store)
@@ -294,8 +296,8 @@ class SharedSpaceContract(StoreContract):
         assert other.upsert([make_entry("c", text="zorb zorb")]) == 1
         other.patch({"a": {"n": 5}})
         assert other.delete(["b"]) == 1
-        kept = get_entry(other, "a")
-        assert (vector_numbers(kept), dict(kept.metadata)) == ([1, 2], {"n": 5})
+        entry = get_entry(other, "a")
+        assert (vector_numbers(entry), dict(entry.metadata)) == ([1, 2], {"n": 5})
         with other.view([""]) as view:
             assert [name for name, _ in view.matching("zorb", 9)] == ["c", "a"]
         other.begin_space(COSINE_SPACE)
@@ -308,8 +310,8 @@ class SharedSpaceContract(StoreContract):
         other, third = self._beside(store), self._beside(store)
         fill_second_space(store)
         store.commit_space(NEXT_SPACE)
-        again = self._beside(store)
-        assert (again.space, result_ids(again.search([1, 2], 1))) == (NEXT_SPACE, ["a"])
+        reopened = self._beside(store)
+        assert (reopened.space, result_ids(reopened.search([1, 2], 1))) == (NEXT_SPACE, ["a"])
         with pytest.raises(SpaceChanged):
             other.search([1, 0, 0])
         other.set_space(NEXT_SPACE)
@@ -318,7 +320,7 @@ class SharedSpaceContract(StoreContract):
             third.set_space(COSINE_SPACE)
         with pytest.raises(SpaceNotReady):
             third.fill_space(NEXT_SPACE, {"a": [1, 2]})
-        again.upsert([make_entry("c", [1, 2])])
+        reopened.upsert([make_entry("c", [1, 2])])
         assert result_ids(store.search([1, 2], 2)) == result_ids(other.search([1, 2], 2)) == ["a", "c"]
 
     def test_a_filling_that_another_ended_is_not_mixed_with_its_own(self) -> None:

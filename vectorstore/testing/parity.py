@@ -57,7 +57,7 @@ METADATA_FIELDS = ("a", "b", "c.d")
 
 @dataclass(frozen=True, slots=True)
 class StoreOperation:
-    """One call; *expect* holds offsets to the revisions that the entries have when it is made."""
+    """Call of a store; *expect* holds offsets to the revisions that the entries have when it is made."""
 
     method: str
     arguments: tuple[Any, ...] = ()
@@ -66,11 +66,11 @@ class StoreOperation:
     inside: tuple[StoreOperation, ...] = ()
 
     def __str__(self) -> str:
-        given = [repr(argument) for argument in self.arguments]
-        given += [f"{name}={value!r}" for name, value in self.options.items()]
-        given += [f"expect=revisions + {self.expect}"] if self.expect is not None else []
-        given += [str(operation) for operation in self.inside]
-        return f"{self.method}({', '.join(given)})"
+        arguments = [repr(argument) for argument in self.arguments]
+        arguments += [f"{name}={value!r}" for name, value in self.options.items()]
+        arguments += [f"expect=revisions + {self.expect}"] if self.expect is not None else []
+        arguments += [str(operation) for operation in self.inside]
+        return f"{self.method}({', '.join(arguments)})"
 
 
 class OperationGenerator:
@@ -118,9 +118,9 @@ class OperationGenerator:
             return StoreOperation("abort_space")
         if draw < 0.85:
             reasons = {name: self._rng.choice(["no words", "no words", ""]) for name in self._ids()}
-            given = {name: self._vector() for name in self._ids() if name not in reasons}
+            vectors = {name: self._vector() for name in self._ids() if name not in reasons}
             options: dict[str, Any] = {"no_vector": reasons, **self._namespace()}
-            return StoreOperation("fill_space", (space, given), options, self._expect())
+            return StoreOperation("fill_space", (space, vectors), options, self._expect())
         return StoreOperation("unfilled", (), {**self._namespace(), "after": self._rng.choice([None, *OPERATION_IDS])})
 
     def _upsert(self) -> StoreOperation:
@@ -217,16 +217,16 @@ class OperationGenerator:
             return {"$not": self._where(depth - 1)}
         name = self._rng.choice(METADATA_FIELDS)
         operator = self._rng.choice(["$eq", "$ne", "$in", "$nin", "$gt", "$lte", "$exists", "$contains", "$near"])
-        wanted: Any = self._value()
+        operand: Any = self._value()
         if operator in ("$in", "$nin"):
-            wanted = self._values()
+            operand = self._values()
         elif operator == "$exists":
-            wanted = self._rng.random() < 0.5
+            operand = self._rng.random() < 0.5
         elif operator in ("$gt", "$lte"):
-            wanted = self._rng.choice([0, 0.5, 1, "x", 2**63])
+            operand = self._rng.choice([0, 0.5, 1, "x", 2**63])
         if operator == "$near" and self._rng.random() < 0.9:  # an unknown operator, but seldom
             operator = "$eq"
-        return {name: {operator: wanted}}
+        return {name: {operator: operand}}
 
 
 Stores = Mapping[str, VectorStore]
@@ -235,11 +235,11 @@ Stores = Mapping[str, VectorStore]
 class ParityError(AssertionError):
     """Two stores gave different answers; *operations* is the shortest run that was found to show it."""
 
-    def __init__(self, seed: int, operations: Sequence[StoreOperation], what: str) -> None:
+    def __init__(self, seed: int, operations: Sequence[StoreOperation], difference: str) -> None:
         self.seed = seed
         self.operations = tuple(operations)
         run = "\n".join(f"  {number}. {operation}" for number, operation in enumerate(operations, 1))
-        super().__init__(f"seed {seed}: {what}\nafter these operations:\n{run}")
+        super().__init__(f"seed {seed}: {difference}\nafter these operations:\n{run}")
 
 
 class BlockAbandoned(Exception):
@@ -304,16 +304,16 @@ def check_parity(
     found = _first_difference(make, operations, rules)
     if found is None:
         return
-    shortest, what = operations[: found[0] + 1], found[1]
+    shortest, difference = operations[: found[0] + 1], found[1]
     for size in (8, 4, 2, 1):
         for start in range(len(shortest) - 1 - size, -1, -size):
             if shrink <= 0:
                 break
             shrink -= 1
             shorter = [*shortest[:start], *shortest[start + size :]]
-            if (again := _first_difference(make, shorter, rules)) is not None:
-                shortest, what = shorter[: again[0] + 1], again[1]
-    raise ParityError(seed, shortest, what)
+            if (difference_again := _first_difference(make, shorter, rules)) is not None:
+                shortest, difference = shorter[: difference_again[0] + 1], difference_again[1]
+    raise ParityError(seed, shortest, difference)
 
 
 def _first_difference(
@@ -322,8 +322,8 @@ def _first_difference(
     stores = dict(make())
     try:
         for step, operation in enumerate(operations):
-            if (what := _difference_after(stores, operation, rules)) is not None:
-                return step, what
+            if (difference := _difference_after(stores, operation, rules)) is not None:
+                return step, difference
         return None
     finally:
         for store in stores.values():
@@ -348,15 +348,15 @@ def _compare_answers(answers: Mapping[str, Any], operation: StoreOperation, rule
 
 
 def _answer_of(store: VectorStore, operation: StoreOperation) -> Any:
-    """What a call returned or raised, as plain values; of a block: of each call, and what was left."""
+    """Return what a call returned or raised, as plain values; of a block: of each call, and what was left."""
     if operation.method in ("commit", "abandon"):
         return _run_block(store, operation)
     if operation.method == "fill_rest":
         return _fill_pending(store, operation.arguments[0])
     options = dict(operation.options)
     if operation.expect is not None:
-        held = store.get(list(operation.expect), namespace=options["namespace"])
-        revisions = [0 if kept is None else kept.revision for kept in held]
+        entries = store.get(list(operation.expect), namespace=options["namespace"])
+        revisions = [0 if entry is None else entry.revision for entry in entries]
         options["expect"] = {
             name: revision + offset
             for (name, offset), revision in zip(operation.expect.items(), revisions, strict=True)
@@ -371,15 +371,15 @@ def _answer_of(store: VectorStore, operation: StoreOperation) -> Any:
 
 def _run_block(store: VectorStore, operation: StoreOperation) -> Any:
     assert isinstance(store, TransactionalStore), "a run with transactions needs stores that have them"
-    done: list[Any] = []
+    answers: list[Any] = []
     try:
         with store.transaction():
-            done += [_answer_of(store, inner) for inner in operation.inside]
+            answers += [_answer_of(store, inner) for inner in operation.inside]
             if operation.method == "abandon":
                 raise BlockAbandoned
     except BlockAbandoned:
-        done.append("abandoned")
-    return (*done, _whole_store(store))
+        answers.append("abandoned")
+    return (*answers, _whole_store(store))
 
 
 def _fill_pending(store: VectorStore, namespace: str) -> Any:
@@ -390,12 +390,13 @@ def _fill_pending(store: VectorStore, namespace: str) -> Any:
         return None
     width = filling.space.dimension
     vectors = {
-        one.id: [float(ord(one.id[0]) % 7 - 3)] * (width - 1) + [1.0] for one in store.unfilled(namespace=namespace)
+        entry.id: [float(ord(entry.id[0]) % 7 - 3)] * (width - 1) + [1.0]
+        for entry in store.unfilled(namespace=namespace)
     }
     written = store.fill_space(filling.space, vectors, namespace=namespace)
-    left = store.filling()
-    assert left is not None
-    return (sorted(vectors), written, left.filled, sorted(left.pending.items()))
+    migration = store.filling()
+    assert migration is not None
+    return (sorted(vectors), written, migration.filled, sorted(migration.pending.items()))
 
 
 def _whole_store(store: VectorStore) -> Any:
@@ -428,7 +429,7 @@ def _plain_answer(value: Any) -> Any:
 
 
 def _typed_metadata(metadata: Mapping[str, Any]) -> str:
-    """Metadata with 1, 1.0 and true told apart."""
+    """Metadata in which 1, 1.0 and true differ."""
     return repr(sorted(metadata.items()))
 
 
@@ -454,12 +455,12 @@ def _rankings_alike(left: Sequence[Match], right: Sequence[Match], tolerance: fl
         return False
     if tolerance == 0.0:
         return [_plain_answer(match.entry) for match in left] == [_plain_answer(match.entry) for match in right]
-    ours, theirs = ({match.entry.id: match for match in found} for found in (left, right))
-    shared = ours.keys() & theirs.keys()
+    left_matches, right_matches = ({match.entry.id: match for match in found} for found in (left, right))
+    shared = left_matches.keys() & right_matches.keys()
     same = all(
-        near(ours[name].score, theirs[name].score)
-        and _plain_answer(ours[name].entry) == _plain_answer(theirs[name].entry)
+        near(left_matches[name].score, right_matches[name].score)
+        and _plain_answer(left_matches[name].entry) == _plain_answer(right_matches[name].entry)
         for name in shared
     )
-    replaced = [found[name].score for found in (ours, theirs) for name in found.keys() - shared]
+    replaced = [found[name].score for found in (left_matches, right_matches) for name in found.keys() - shared]
     return same and all(near(score, left[-1].score) for score in replaced)

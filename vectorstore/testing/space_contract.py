@@ -148,13 +148,13 @@ class SpaceFillContract(StoreContract):
 
     def test_a_vector_of_a_text_that_was_corrected_is_refused(self) -> None:
         store = begin_second_space(self.open_lifecycle())
-        read = {kept.id: kept for kept in store.unfilled()}
+        read = {entry.id: entry for entry in store.unfilled()}
         store.upsert([make_entry("b", text="corrected")])
         with pytest.raises(RevisionConflict):
             store.fill_space(
                 NEXT_SPACE,
                 {name: [1, 2] for name in read},
-                expect={name: kept.revision for name, kept in read.items()},
+                expect={name: entry.revision for name, entry in read.items()},
             )
         assert store.filling() == SpaceMigration(NEXT_SPACE, 0, {"": 3, "other": 1})
         assert store.fill_space(NEXT_SPACE, {"a": [1, 2]}, expect={"a": read["a"].revision}) == 1
@@ -177,13 +177,18 @@ class SpaceFillContract(StoreContract):
     def test_a_half_filled_space_is_gone_on_with_after_opening_again(self) -> None:
         store = begin_second_space(self.open_lifecycle())
         store.fill_space(NEXT_SPACE, {"a": [1, 2]}, no_vector={"b": "no words"})
-        again = as_lifecycle(self.reopened(store))
-        assert (again.space, again.filling()) == (COSINE_SPACE, SpaceMigration(NEXT_SPACE, 1, {"": 1, "other": 1}))
-        again.upsert([make_entry("new", [0, 1, 0])])
-        again.begin_space(NEXT_SPACE)
+        reopened = as_lifecycle(self.reopened(store))
+        assert (reopened.space, reopened.filling()) == (
+            COSINE_SPACE,
+            SpaceMigration(NEXT_SPACE, 1, {"": 1, "other": 1}),
+        )
+        reopened.upsert([make_entry("new", [0, 1, 0])])
+        reopened.begin_space(NEXT_SPACE)
         for name in ("", "other"):
-            again.fill_space(NEXT_SPACE, {kept.id: [5, 5] for kept in again.unfilled(namespace=name)}, namespace=name)
-        last = as_lifecycle(self.reopened(again))
+            reopened.fill_space(
+                NEXT_SPACE, {entry.id: [5, 5] for entry in reopened.unfilled(namespace=name)}, namespace=name
+            )
+        last = as_lifecycle(self.reopened(reopened))
         last.commit_space(NEXT_SPACE)
         assert result_ids(last.search([5, 5])) == ["new", "pending", "a"]
         assert last.verify() == []
@@ -231,18 +236,18 @@ class SpaceSwitchContract(StoreContract):
         store.upsert([make_entry("a")], namespace="emptied")
         store.delete(["a"], namespace="emptied")
         fill_second_space(store)
-        before = {kept.id: kept for kept in store.scan()}
+        before = {entry.id: entry for entry in store.scan()}
         text, cursors = (
             space_answers(store)[""][2],
             {name: store.changes(namespace=name).cursor for name in ("", "other")},
         )
         store.commit_space(NEXT_SPACE)
         vectors = {"a": [1, 2], "b": [3, 4], "never": None, "pending": [5, 6]}
-        for kept in store.scan():
-            assert vector_numbers(kept) == vectors[kept.id]
-            was = before[kept.id]
-            assert (kept.text, kept.metadata, kept.revision) == (was.text, was.metadata, was.revision)
-            assert kept.no_vector == was.no_vector
+        for entry in store.scan():
+            assert vector_numbers(entry) == vectors[entry.id]
+            was = before[entry.id]
+            assert (entry.text, entry.metadata, entry.revision) == (was.text, was.metadata, was.revision)
+            assert entry.no_vector == was.no_vector
         assert ids_and_scores(store.search([1, 2])) == [("a", 0.0), ("b", -(8**0.5)), ("pending", -(32**0.5))]
         assert ids_and_scores(store.search([7, 8], namespace="other")) == [("a", 0.0)]
         assert ids_and_scores(store.search_text("zorb quil vexa morp", 99)) == text
@@ -265,7 +270,7 @@ class SpaceSwitchContract(StoreContract):
             "too long"
         ]
         store.commit_space(NEXT_SPACE)
-        assert [(kept.id, kept.no_vector) for kept in store.scan()] == [
+        assert [(entry.id, entry.no_vector) for entry in store.scan()] == [
             ("a", "no words"),
             ("b", "no words"),
             ("never", None),
@@ -283,7 +288,7 @@ class SpaceSwitchContract(StoreContract):
         store.fill_space(NEXT_SPACE, {"a": [0.5, 0.25], "b": [1, 1]})
         assert store.filling() == SpaceMigration(NEXT_SPACE, 4, {})
         store.commit_space(NEXT_SPACE)
-        assert [vector_numbers(kept) for kept in store.scan(embedded=True)] == [[0.5, 0.25], [1, 1], [5, 6]]
+        assert [vector_numbers(entry) for entry in store.scan(embedded=True)] == [[0.5, 0.25], [1, 1], [5, 6]]
         assert store.verify() == []
 
     def test_a_store_goes_on_in_its_new_space_and_back(self) -> None:
@@ -299,7 +304,7 @@ class SpaceSwitchContract(StoreContract):
         assert store.filling() == SpaceMigration(COSINE_SPACE, 0, {"": 5, "other": 1})
         for name in ("", "other"):
             store.fill_space(
-                COSINE_SPACE, {kept.id: [1, 0, 0] for kept in store.unfilled(namespace=name)}, namespace=name
+                COSINE_SPACE, {entry.id: [1, 0, 0] for entry in store.unfilled(namespace=name)}, namespace=name
             )
         store.commit_space(COSINE_SPACE)
         assert ids_and_scores(store.search([1, 0, 0])) == [(name, 1.0) for name in ("a", "b", "c", "never", "pending")]
@@ -312,10 +317,10 @@ class SpaceSwitchContract(StoreContract):
         store.fill_space(NEXT_SPACE, {"a": vector})
         vector[:] = 9
         store.commit_space(NEXT_SPACE)
-        kept = get_entry(store, "a").vector
-        assert kept is not None
-        assert kept.tolist() == [1, 2]
-        kept[:] = 9
+        stored = get_entry(store, "a").vector
+        assert stored is not None
+        assert stored.tolist() == [1, 2]
+        stored[:] = 9
         assert ids_and_scores(store.search([1, 2], 1)) == [("a", 0.0)]
 
     def test_a_transaction_that_fails_leaves_both_spaces_as_they_were(self) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from vectorstore.testing.delete_contract import DeleteContract
 from vectorstore.testing.durability_contract import DurabilityContract
 from vectorstore.testing.filter_contract import DeclaredFieldsContract
 from vectorstore.testing.multi_handle_contract import ReopenContract, SharedSpaceContract, SharedWritesContract
 from vectorstore.testing.namespace_contract import NamespaceContract
-from vectorstore.testing.search_contract import SearchContract
+from vectorstore.testing.search_contract import SearchContract, TextContract
 from vectorstore.testing.space_contract import SpaceFillContract, SpaceSwitchContract
-from vectorstore.testing.text_contract import TextContract
 from vectorstore.testing.validation_contract import ValidationContract
 from vectorstore.testing.view_contract import ViewContract
-from vectorstore.testing.write_contract import UpdateContract, WriteContract
+from vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
 
 
 class VectorStoreContract(
@@ -37,4 +35,4 @@ class LifecycleContract(
     SharedSpaceContract,
     DeclaredFieldsContract,
 ):
-    """What ``LifecycleStore`` adds."""
+    """Contract of what ``LifecycleStore`` adds."""

@@ -12,7 +12,7 @@ Not a test itself. A backend's test is a class that names its contracts and make
             store.close()
             return MyStore(path / "my.db")
 
-``failing_tests`` runs a contract without a pytest session, for those who plant a fault in a store and want to see that
+``failing_tests`` runs a contract without a pytest session, for tests that plant a fault in a store and assert that
 it is caught.
 """
 
@@ -138,7 +138,7 @@ def make_entry(name: str, vector: Any = None, text: str = "", context: str = "",
 
 def result_ids(found: Iterable[Match | Entry]) -> list[str]:
     """Return the ids of matches or entries, in order."""
-    return [one.entry.id if isinstance(one, Match) else one.id for one in found]
+    return [result.entry.id if isinstance(result, Match) else result.id for result in found]
 
 
 def ids_and_scores(found: Iterable[Match]) -> list[tuple[str, float]]:
@@ -213,7 +213,7 @@ def invalid_vectors(space: Space) -> dict[str, Any]:
 
 NEXT_SPACE = Space("next", 2, Metric.L2)
 RENAMED_SPACE = Space("like-toy", 3)
-"""A space that only its name tells from the one in use."""
+"""A space that differs from the one in use by its name alone."""
 
 
 def begin_second_space(store: LifecycleStore) -> LifecycleStore:
@@ -237,9 +237,9 @@ def fill_second_space(store: LifecycleStore) -> None:
     store.fill_space(NEXT_SPACE, {"a": [7, 8]}, namespace="other")
 
 
-def vector_numbers(kept: Entry) -> list[float] | None:
+def vector_numbers(entry: Entry) -> list[float] | None:
     """Return the vector of an entry as a list."""
-    return None if kept.vector is None else kept.vector.tolist()
+    return None if entry.vector is None else entry.vector.tolist()
 
 
 def space_answers(store: LifecycleStore) -> dict[str, Any]:
@@ -299,8 +299,10 @@ def _parametrized_cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]
     axes: list[list[dict[str, Any]]] = []
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
-            given, values = mark.args
-            names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
+            parameters, values = mark.args
+            names = (
+                [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
+            )
             axes.append([_case_arguments(names, value) for value in values])
     for chosen in itertools.product(*axes):
         yield {name: value for part in chosen for name, value in part.items()}

@@ -89,7 +89,7 @@ INJECTIONS = [
 
 
 class ValidationContract(StoreContract):
-    """What cannot be kept is refused whole."""
+    """Validation: what cannot be stored is refused whole."""
 
     def test_a_single_text_is_not_a_list_of_ids(self) -> None:
         store = self.open()
@@ -129,8 +129,8 @@ class ValidationContract(StoreContract):
     @pytest.mark.parametrize("text", INJECTIONS)
     def test_a_text_that_looks_like_code_is_a_text_everywhere(self, text: str) -> None:
         store = self.open()
-        kept = Entry("kept", read_only_vector([0, 1, 0]), "zorb", metadata={text: 1})
-        store.upsert([kept, Entry(text, read_only_vector([1, 0, 0]), text, text, {text: text})])
+        entry = Entry("kept", read_only_vector([0, 1, 0]), "zorb", metadata={text: 1})
+        store.upsert([entry, Entry(text, read_only_vector([1, 0, 0]), text, text, {text: text})])
         store.upsert([make_entry(text)], namespace=text)
         assert get_entry(store, text).metadata == {text: text}
         assert (get_entry(store, text).text, get_entry(store, text).context) == (text, text)
@@ -213,7 +213,7 @@ class ValidationContract(StoreContract):
         store.upsert([make_entry("a", x=1), make_entry("b", x=1)])
         with pytest.raises(ArgumentError):
             store.patch({"a": {"x": 2}, "b": bad})
-        assert [dict(kept.metadata) for kept in store.scan()] == [{"x": 1}] * 2
+        assert [dict(entry.metadata) for entry in store.scan()] == [{"x": 1}] * 2
 
     def test_a_store_without_a_space_keeps_text_alone(self) -> None:
         store = self.open(None)

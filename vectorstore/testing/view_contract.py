@@ -98,13 +98,13 @@ class ViewContract(StoreContract):
         store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * (i + 1)) for i in range(5))
         store.upsert([make_entry("silent", [1, 1, 1]), make_entry("pending", text="quil")])
         with store.view([""]) as view:
-            asked = ["e3", "missing", "e0", "silent", "pending", "e3"]
-            near, text = dict(view.nearest([2, 1, 0], 99)), dict(view.matching("zorb", 99))
-            similar = view.similarity([2, 1, 0], asked)
+            ids = ["e3", "missing", "e0", "silent", "pending", "e3"]
+            nearest, text = dict(view.nearest([2, 1, 0], 99)), dict(view.matching("zorb", 99))
+            similar = view.similarity([2, 1, 0], ids)
             assert similar.shape == (6,)
-            assert similar[[0, 2, 3, 5]].tolist() == [near["e3"], near["e0"], near["silent"], near["e3"]]
+            assert similar[[0, 2, 3, 5]].tolist() == [nearest["e3"], nearest["e0"], nearest["silent"], nearest["e3"]]
             assert np.isnan(similar[[1, 4]]).all()
-            scores = view.score_text("zorb", asked)
+            scores = view.score_text("zorb", ids)
             assert scores.tolist() == [text["e3"], 0.0, text["e0"], 0.0, 0.0, text["e3"]]
             assert view.similarity([2, 1, 0], []).shape == (0,)
             assert view.score_text("zorb", []).shape == (0,)
@@ -190,8 +190,8 @@ class ViewContract(StoreContract):
             assert begun.wait(timeout=60)
             for _ in range(50):
                 assert view.get(["a", "b"])[1] is None
-                now = (view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor())
-                assert now == before
+                answers = (view.nearest([1, 0, 0], 9), view.matching("zorb", 9), view.count(), view.cursor())
+                assert answers == before
         writer.join(timeout=60)
         assert not writer.is_alive()
         assert result_ids(store.search([1, 0, 0])) == result_ids(store.search_text("zorb")) == ["b"]

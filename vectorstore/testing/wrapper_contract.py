@@ -68,10 +68,10 @@ class WrapperContract(ABC):
 
     @pytest.mark.parametrize("name", METHODS)
     def test_a_method_has_the_parameters_of_the_protocol(self, name: str) -> None:
-        given = list(inspect.signature(getattr(self.store, name)).parameters.items())
-        wanted = list(inspect.signature(STORE_MEMBERS[name]).parameters.items())[1:]
-        assert [(key, one.kind, one.default) for key, one in given] == [
-            (key, one.kind, one.default) for key, one in wanted
+        actual = list(inspect.signature(getattr(self.store, name)).parameters.items())
+        declared = list(inspect.signature(STORE_MEMBERS[name]).parameters.items())[1:]
+        assert [(key, parameter.kind, parameter.default) for key, parameter in actual] == [
+            (key, parameter.kind, parameter.default) for key, parameter in declared
         ]
 
     def test_every_method_of_a_view_answers_as_the_view_inside(self) -> None:

@@ -1,4 +1,6 @@
-"""Contract of writing: ``upsert`` and ``get``, ``patch`` and ``put_vectors``, revisions and ``expect``."""
+"""Contract of writing: ``upsert`` and ``get``, ``patch`` and ``put_vectors``, revisions and ``expect``; of ``delete``,
+``count`` and ``scan``.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +21,28 @@ from vectorstore.testing.suite import (
     result_ids,
     vector_forms,
 )
-from vectorstore.types import Entry, Metric, Space
+from vectorstore.types import Entry, Filter, Metric, Space
 
 
 class WriteContract(StoreContract):
-    """What is written is kept exactly, in batches."""
+    """Writes: what is written is stored exactly, in batches."""
 
     def test_what_was_written_is_read_back(self) -> None:
         store = self.open()
         data = {"kind": "fact", "n": 2**70, "x": 0.1, "deep": {"list": [1, 1.5, None, True, {"é": "\0"}]}}
         store.upsert([Entry("a", read_only_vector([3, 4, 0]), "text\0 \r\n\U0001f600", "when: now", data)])
-        kept = get_entry(store, "a")
-        assert (kept.text, kept.context, kept.no_vector) == ("text\0 \r\n\U0001f600", "when: now", None)
-        assert kept.metadata == data
-        assert kept.vector is not None
-        assert kept.vector.dtype == np.float32
-        assert kept.vector.tolist() == [3, 4, 0]
+        entry = get_entry(store, "a")
+        assert (entry.text, entry.context, entry.no_vector) == ("text\0 \r\n\U0001f600", "when: now", None)
+        assert entry.metadata == data
+        assert entry.vector is not None
+        assert entry.vector.dtype == np.float32
+        assert entry.vector.tolist() == [3, 4, 0]
 
     def test_an_entry_needs_only_an_id(self) -> None:
         store = self.open()
         store.upsert([Entry("a")])
-        kept = get_entry(store, "a")
-        assert (kept.vector, kept.text, kept.context, dict(kept.metadata), kept.no_vector) == (
+        entry = get_entry(store, "a")
+        assert (entry.vector, entry.text, entry.context, dict(entry.metadata), entry.no_vector) == (
             None,
             "",
             "",
@@ -51,8 +53,8 @@ class WriteContract(StoreContract):
     def test_metadata_keep_the_types_of_their_values(self) -> None:
         store = self.open()
         store.upsert([make_entry("a", yes=True, one=1, real=1.0, none=None, word="1", pair=(1, 2))])
-        kept = get_entry(store, "a").metadata
-        assert {name: type(value) for name, value in kept.items()} == {
+        metadata = get_entry(store, "a").metadata
+        assert {name: type(value) for name, value in metadata.items()} == {
             "yes": bool,
             "one": int,
             "real": float,
@@ -70,21 +72,21 @@ class WriteContract(StoreContract):
         store = self.open()
         store.upsert([make_entry("b"), make_entry("a")])
         found = store.get(["a", "x", "b", "a"])
-        assert [None if kept is None else kept.id for kept in found] == ["a", None, "b", "a"]
+        assert [None if entry is None else entry.id for entry in found] == ["a", None, "b", "a"]
         assert store.get([]) == []
 
     @pytest.mark.parametrize("form", sorted(vector_forms([1, 2, 3])))
     def test_a_vector_of_any_form_is_kept_as_float32(self, form: str) -> None:
         store = self.open()
-        given = vector_forms([1, 2, 3])[form]
-        store.upsert([make_entry("a", given)])
+        vector = vector_forms([1, 2, 3])[form]
+        store.upsert([make_entry("a", vector)])
         store.upsert([make_entry("b")])
-        store.put_vectors({"b": given})
-        for kept in (get_entry(store, "a").vector, get_entry(store, "b").vector):
-            assert kept is not None
-            assert kept.dtype == np.float32
-            assert kept.tolist() == [1, 2, 3]
-        assert result_ids(store.search(given, 2)) == ["a", "b"]
+        store.put_vectors({"b": vector})
+        for stored in (get_entry(store, "a").vector, get_entry(store, "b").vector):
+            assert stored is not None
+            assert stored.dtype == np.float32
+            assert stored.tolist() == [1, 2, 3]
+        assert result_ids(store.search(vector, 2)) == ["a", "b"]
 
     def test_what_was_given_may_change_afterwards(self) -> None:
         store = self.open()
@@ -97,8 +99,8 @@ class WriteContract(StoreContract):
         filled[:] = 0
         tags.append("y")
         patched["deep"]["list"].append(2)
-        assert [kept.vector.tolist() for kept in store.scan() if kept.vector is not None] == [[1, 1, 1]] * 2
-        assert [dict(kept.metadata) for kept in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
+        assert [entry.vector.tolist() for entry in store.scan() if entry.vector is not None] == [[1, 1, 1]] * 2
+        assert [dict(entry.metadata) for entry in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
         assert [score for _, score in ids_and_scores(store.search([1, 1, 1]))] == pytest.approx([1, 1])
 
     def test_what_was_returned_may_be_changed(self) -> None:
@@ -150,9 +152,9 @@ class WriteContract(StoreContract):
         store = self.open()
         store.upsert([Entry("a", read_only_vector([1, 0, 0]), "zorb", "quil", {"x": 1})])
         assert store.upsert([Entry("a", no_vector="too long")]) == 1
-        kept = get_entry(store, "a")
-        assert (kept.vector, kept.text, kept.context, dict(kept.metadata)) == (None, "", "", {})
-        assert kept.no_vector == "too long"
+        entry = get_entry(store, "a")
+        assert (entry.vector, entry.text, entry.context, dict(entry.metadata)) == (None, "", "", {})
+        assert entry.no_vector == "too long"
         assert store.search([1, 0, 0]) == []
         assert store.search_text("zorb quil") == []
 
@@ -164,8 +166,8 @@ class WriteContract(StoreContract):
 
     def test_any_iterable_is_a_batch(self) -> None:
         store = self.open()
-        given = {"a": make_entry("a"), "b": make_entry("b")}
-        assert store.upsert(given.values()) == 2
+        entries = {"a": make_entry("a"), "b": make_entry("b")}
+        assert store.upsert(entries.values()) == 2
         assert store.upsert(make_entry(f"c{i}") for i in range(3)) == 3
         assert store.upsert((make_entry("d"),)) == 1
         assert store.count() == 6
@@ -180,9 +182,9 @@ class WriteContract(StoreContract):
                 drawn += 1
                 yield make_entry(f"e{i:04}")
 
-        seen: list[tuple[int, int, bool]] = []
-        store.upsert(many(), on_progress=lambda done: seen.append((done, store.count(), drawn <= done + 1)))
-        assert seen == [(1000, 1000, True), (2000, 2000, True), (2500, 2500, True)]
+        steps: list[tuple[int, int, bool]] = []
+        store.upsert(many(), on_progress=lambda written: steps.append((written, store.count(), drawn <= written + 1)))
+        assert steps == [(1000, 1000, True), (2000, 2000, True), (2500, 2500, True)]
 
     @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
     def test_a_zero_vector_is_one_where_length_does_not_matter(self, metric: Metric) -> None:
@@ -251,16 +253,16 @@ class UpdateContract(StoreContract):
 
     def test_a_revision_rises_with_text_and_metadata_and_not_with_vectors(self) -> None:
         store = self.open()
-        seen = []
+        revisions = []
         store.upsert([make_entry("a", text="zorb")])
-        seen.append(get_entry(store, "a").revision)
+        revisions.append(get_entry(store, "a").revision)
         store.upsert([make_entry("a", text="quil")])
-        seen.append(get_entry(store, "a").revision)
+        revisions.append(get_entry(store, "a").revision)
         store.patch({"a": {"x": 1}})
-        seen.append(get_entry(store, "a").revision)
-        assert seen == sorted(set(seen))
+        revisions.append(get_entry(store, "a").revision)
+        assert revisions == sorted(set(revisions))
         store.put_vectors({"a": [1, 0, 0]})
-        assert get_entry(store, "a").revision == seen[-1]
+        assert get_entry(store, "a").revision == revisions[-1]
 
     def test_a_revision_is_never_used_again(self) -> None:
         store = self.open()
@@ -273,13 +275,13 @@ class UpdateContract(StoreContract):
         assert get_entry(store, "c").revision > max(used)
         assert used[0] < used[2] < used[4]
 
-    def test_every_road_to_an_entry_shows_the_same_revision(self) -> None:
+    def test_every_way_to_an_entry_shows_the_same_revision(self) -> None:
         store = self.open()
         store.upsert([make_entry("x"), make_entry("a", [1, 0, 0], "zorb")])
         revision = get_entry(store, "a").revision
         assert store.search([1, 0, 0])[0].entry.revision == revision
         assert store.search_text("zorb")[0].entry.revision == revision
-        assert [kept.revision for kept in store.scan() if kept.id == "a"] == [revision]
+        assert [entry.revision for entry in store.scan() if entry.id == "a"] == [revision]
 
     def test_an_expected_revision_lets_a_write_through(self) -> None:
         store = self.open()
@@ -296,25 +298,25 @@ class UpdateContract(StoreContract):
         store.upsert([make_entry("a", text="first"), make_entry("b", text="first")])
         old = get_entry(store, "a").revision
         store.upsert([make_entry("a", text="second")])
-        now = get_entry(store, "a").revision
+        revision = get_entry(store, "a").revision
         writes: list[Callable[[dict[str, int]], int]] = [
             lambda expect: store.upsert([make_entry("b", text="lost"), make_entry("a", text="lost")], expect=expect),
             lambda expect: store.patch({"b": {"x": 1}, "a": {"x": 1}}, expect=expect),
             lambda expect: store.put_vectors({"b": [1, 0, 0], "a": [1, 0, 0]}, expect=expect),
         ]
         for write in writes:
-            for expected, conflict in (({"a": old}, "a"), ({"a": 0}, "a"), ({"a": now, "gone": 3}, "gone")):
+            for expected, conflict in (({"a": old}, "a"), ({"a": 0}, "a"), ({"a": revision, "gone": 3}, "gone")):
                 with pytest.raises(RevisionConflict) as caught:
                     write(expected)
                 raised = caught.value
                 assert (raised.id, raised.namespace, raised.expected) == (conflict, "", expected[conflict])
-                assert raised.actual == (now if conflict == "a" else 0)
-        kept = store.get(["a", "b"])
-        assert [(k.text, dict(k.metadata), k.vector) for k in kept if k] == [
+                assert raised.actual == (revision if conflict == "a" else 0)
+        stored = store.get(["a", "b"])
+        assert [(k.text, dict(k.metadata), k.vector) for k in stored if k] == [
             ("second", {}, None),
             ("first", {}, None),
         ]
-        assert get_entry(store, "a").revision == now
+        assert get_entry(store, "a").revision == revision
 
     def test_nothing_can_be_expected_to_be_missing_and_is_not(self) -> None:
         store = self.open()
@@ -328,7 +330,7 @@ class UpdateContract(StoreContract):
         store = self.open()
         batch = [make_entry(f"e{i:04}", text="zorb") for i in range(1500)]
         assert store.upsert(iter(batch), expect={"e0000": 0, "e0999": 0, "e1400": 0}) == 1500
-        revisions = {kept.id: kept.revision for kept in store.scan() if kept.id in ("e0001", "e1400")}
+        revisions = {entry.id: entry.revision for entry in store.scan() if entry.id in ("e0001", "e1400")}
         assert store.upsert(iter(batch), expect=revisions) == 1500
 
     @pytest.mark.parametrize("expect", [{"a": -1}, {"a": True}, {"a": 1.0}, {"a": None}, {"": 0}, [("a", 0)], "a"])
@@ -342,3 +344,154 @@ class UpdateContract(StoreContract):
         with pytest.raises(ArgumentError):
             store.put_vectors({"a": [1, 0, 0]}, expect=expect)
         assert get_entry(store, "a") == Entry("a", text="kept", revision=get_entry(store, "a").revision)
+
+
+class DeleteContract(StoreContract):
+    """Deletion and scans: only what is named is removed, and the rest is listed in order."""
+
+    def test_what_is_deleted_is_gone_from_every_answer(self) -> None:
+        store = self.open()
+        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "zorb")])
+        assert store.delete(["a"]) == 1
+        assert store.get(["a", "b"])[0] is None
+        assert (
+            result_ids(store.search([1, 0, 0]))
+            == result_ids(store.search_text("zorb"))
+            == result_ids(store.scan())
+            == ["b"]
+        )
+        assert store.count() == 1
+
+    def test_words_that_went_before_anybody_looked_are_found_when_they_come_again(self) -> None:
+        store = self.open()
+        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [1, 0, 0], "blip")])
+        assert result_ids(store.search_text("zorb")) == ["a"]
+        store.upsert([make_entry("c", [0, 1, 0], "quux")])
+        store.delete(["c"])
+        assert result_ids(store.search_text("quux")) == []
+        store.upsert([make_entry("c", [0, 1, 0], "quux")])
+        assert result_ids(store.search_text("quux")) == ["c"]
+
+    def test_only_what_was_there_is_counted(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(name) for name in "abc")
+        assert store.delete(["a", "missing", "a", "b"]) == 2
+        assert store.delete(["a"]) == 0
+        assert result_ids(store.scan()) == ["c"]
+
+    def test_ids_may_be_any_iterable_of_any_length(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(f"e{i:04}") for i in range(2500))
+        assert store.delete(f"e{i:04}" for i in range(2400)) == 2400
+        assert store.delete({"e2400": None}.keys()) == 1
+        assert store.count() == 99
+
+    def test_ids_and_a_filter_mean_both(self) -> None:
+        store = self.open()
+        store.upsert([make_entry("a", x=1), make_entry("b", x=2), make_entry("c", x=1)])
+        assert store.delete(["a", "b", "missing"], where={"x": 1}) == 1
+        assert result_ids(store.scan()) == ["b", "c"]
+        assert store.delete(["b"], where={}) == 1
+        assert result_ids(store.scan()) == ["c"]
+
+    def test_a_filter_alone_deletes_what_it_matches(self) -> None:
+        store = self.open(fields=("x",))
+        store.upsert([make_entry("a", x=1, y=1), make_entry("b", x=2, y=2), make_entry("c", y=2)])
+        assert store.delete(where={"x": 1}) == 1
+        assert store.delete(where={"y": 3}) == 0
+        assert store.delete(where={"y": 2}) == 2
+        assert store.count() == 0
+
+    def test_naming_nothing_is_refused(self) -> None:
+        store = self.open()
+        store.upsert([make_entry("a")])
+        nothing: list[Filter | None] = [None, {}, {"$and": []}, {"$and": [{}]}]
+        for where in nothing:
+            with pytest.raises(ArgumentError):
+                store.delete(where=where)
+            with pytest.raises(ArgumentError):
+                store.delete(iter(()), where=where)
+        assert store.count() == 1
+
+    @pytest.mark.parametrize("ids", ["a", b"a", None, 7, [7], ["a", ""], ["a", None], ["a", "x" * 1025], ["a", "\0"]])
+    def test_what_are_no_ids_is_refused(self, ids: Any) -> None:
+        store = self.open()
+        store.upsert([make_entry("a")])
+        with pytest.raises(ArgumentError):
+            store.delete(ids)
+        assert store.count() == 1
+
+    def test_what_was_deleted_can_be_written_again(self) -> None:
+        store = self.open()
+        for i in range(3):
+            store.upsert([make_entry("a", [1, 0, 0], "zorb", n=i)])
+            assert result_ids(store.search([1, 0, 0], where={"n": i})) == result_ids(store.search_text("zorb")) == ["a"]
+            assert store.delete(["a"]) == 1
+        assert (store.search([1, 0, 0]), store.search_text("zorb"), store.namespaces()) == ([], [], [])
+
+    def test_a_scan_is_in_order_of_id(self) -> None:
+        store = self.open()
+        names = ["b", "a", "B", "é", "\U0001f600", "\uffff", "a1", "10", "9", "aa"]
+        store.upsert(make_entry(name, text=name) for name in names)
+        assert result_ids(store.scan()) == sorted(names)
+        assert [entry.text for entry in store.scan()] == sorted(names)
+
+    def test_a_scan_goes_on_after_an_id(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(name) for name in "bdf")
+        expected = {"a": "bdf", "b": "df", "c": "df", "f": "", "": "bdf", "z": ""}
+        assert {after: "".join(result_ids(store.scan(after=after))) for after in expected} == expected
+
+    def test_a_scan_of_many_pages_yields_each_once(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(f"e{i:04}", [1, 0, 0] if i % 3 else None, even=i % 2 == 0) for i in range(1400))
+        assert result_ids(store.scan()) == [f"e{i:04}" for i in range(1400)]
+        assert result_ids(store.scan(where={"even": True}, after="e0700")) == [f"e{i:04}" for i in range(702, 1400, 2)]
+        assert result_ids(store.scan(embedded=False)) == [f"e{i:04}" for i in range(0, 1400, 3)]
+        assert sum(1 for _ in store.scan(embedded=True, where={"even": True})) == store.count(
+            where={"even": True}
+        ) - sum(1 for _ in store.scan(embedded=False, where={"even": True}))
+
+    def test_a_scan_survives_writes_between_its_steps(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(f"e{i:04}") for i in range(1000))
+        ids = []
+        for entry in store.scan():
+            ids.append(entry.id)
+            if len(ids) % 100 == 1:
+                store.delete([f"e{i:04}" for i in range(len(ids), 1000, 50) if i % 2])
+                store.upsert([make_entry(f"d{len(ids)}"), make_entry(f"f{len(ids):04}")])
+        assert ids == sorted(set(ids))
+        assert {f"e{i:04}" for i in range(0, 1000, 2)} <= set(ids)
+
+    def test_a_scan_may_be_left_half_way(self) -> None:
+        store = self.open()
+        store.upsert(make_entry(f"e{i:04}") for i in range(600))
+        scan = store.scan()
+        assert next(scan).id == "e0000"
+        assert store.delete(["e0001"]) == 1
+        assert store.upsert([make_entry("new")]) == 1
+        assert store.count() == 600
+
+    def test_a_scan_tells_embedded_from_pending(self) -> None:
+        store = self.open()
+        store.upsert(
+            [make_entry("a", [1, 0, 0], x=1), make_entry("b", x=1), Entry("c", metadata={"x": 1}, no_vector="too long")]
+        )
+        for where in (None, {"x": 1}):
+            assert result_ids(store.scan(where=where, embedded=True)) == ["a"]
+            assert result_ids(store.scan(where=where, embedded=False)) == ["b"]
+            assert result_ids(store.scan(where=where, embedded=None)) == ["a", "b", "c"]
+        assert result_ids(store.scan(where={"x": 2}, embedded=True)) == []
+
+    @pytest.mark.parametrize("after", [7, b"a", "x" * 1025, "a\0"])
+    def test_a_scan_after_what_is_no_id_is_refused(self, after: Any) -> None:
+        store = self.open()
+        with pytest.raises(ArgumentError):
+            list(store.scan(after=after))
+
+    def test_a_count_is_of_what_matches(self) -> None:
+        store = self.open(fields=("x",))
+        store.upsert([make_entry("a", x=1, y=1), make_entry("b", x=2, y=1), make_entry("c")])
+        assert (store.count(), store.count(where={}), store.count(where={"x": 1})) == (3, 3, 1)
+        assert (store.count(where={"y": 1}), store.count(where={"y": 9})) == (2, 0)

@@ -1,4 +1,4 @@
-"""A store that forwards everything to another: what a wrapper is made from, by changing only what it is about.
+"""Base of wrappers: a store that forwards every call to another; a wrapper overrides the calls that it changes.
 
 Of a store that has only the data part, it forwards that, and refuses the rest by name. It checks nothing itself.
 """

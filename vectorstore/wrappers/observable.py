@@ -3,36 +3,25 @@
     store = ObservableStore(open_store("sqlite:///memory.db"), on_event=print)
 
 It adds nothing to an answer and takes nothing away: iterables and iterators are counted as they pass. It keeps no
-history; that is the observer's. Longer than 500 lines, since it has each method of the store and of its view.
+history; that is the observer's.
 """
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from enum import Enum
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.protocol import VectorStore, View
-from vectorstore.types import (
-    Changes,
-    Compaction,
-    Cursor,
-    Entry,
-    Erasure,
-    Filter,
-    Finding,
-    Match,
-    Metadata,
-    ProgressCallback,
-    Space,
-    SpaceMigration,
-    VectorLike,
-)
+from vectorstore.types import Entry, Filter, Space, VectorLike
 from vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]
@@ -42,10 +31,10 @@ MonotonicClock: TypeAlias = Callable[[], float]
 
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
-    """One call that ended.
+    """Event of one call that ended.
 
     *given*: how many entries, ids, vectors, questions or names came in; None where the call takes none, or ended
-    before it could be told. *returned*: how many came out, were written, removed, counted or found wrong; None
+    before it was known. *returned*: how many came out, were written, removed, counted or found wrong; None
     where that is no number, or the call failed. *seconds*: of the call; of an iterator, only those spent in the
     store; of a ``view`` or a ``transaction``, until its block ended. *error*: the class of what the call raised, or
     of what left that block. *complete*: False for an iterator that was left before its end.
@@ -64,7 +53,7 @@ class StoreEvent:
 
 @dataclass(slots=True)
 class CallSizes:
-    """What is known of a call while it runs."""
+    """Sizes of a call, as far as they are known while it runs."""
 
     given: int | None = None
     returned: int | None = None
@@ -72,14 +61,14 @@ class CallSizes:
 
 @dataclass(frozen=True, slots=True)
 class CallReporter:
-    """Tells *observer* of each call that ran under it."""
+    """Reports each call to *observer*."""
 
     observer: Observer
     clock: MonotonicClock
 
     @contextmanager
     def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[CallSizes]:
-        """One call: whatever ends it, one event is told."""
+        """Report one event for the block, whatever ends it."""
         sizes, start = CallSizes(given), self.clock()
         error: type[BaseException] | None = None
         try:
@@ -88,19 +77,19 @@ class CallReporter:
             error = type(raised)
             raise
         finally:
-            self.tell(operation, namespace, sizes, self.clock() - start, error)
+            self.report(operation, namespace, sizes, self.clock() - start, error)
 
     @contextmanager
     def beginning(self, operation: str, namespace: object, given: int | None = None) -> Iterator[None]:
-        """The first part of a call that goes on afterwards: an event only if it fails here."""
+        """Run the first part of a call that goes on afterwards: an event is reported only if it fails here."""
         start = self.clock()
         try:
             yield
         except BaseException as error:
-            self.tell(operation, namespace, CallSizes(given), self.clock() - start, type(error))
+            self.report(operation, namespace, CallSizes(given), self.clock() - start, type(error))
             raise
 
-    def tell(
+    def report(
         self,
         operation: str,
         namespace: object,
@@ -110,7 +99,7 @@ class CallReporter:
         *,
         complete: bool = True,
     ) -> None:
-        """Hand an event to the observer; what that one raises is logged and goes no further."""
+        """Hand an event to the observer; what it raises is logged and goes no further."""
         name = namespace if isinstance(namespace, str) else None
         returned = sizes.returned if error is None else None
         event = StoreEvent(operation, name, sizes.given, returned, seconds, error, complete)
@@ -145,7 +134,7 @@ class CountedIterator(Generic[T]):
 
 
 def known_size(value: object) -> int | None:
-    """Return how many *value* holds, if that can be told without drawing from it."""
+    """Return how many *value* holds, if that is known without drawing from it."""
     try:
         return len(value) if isinstance(value, Sized) else None
     except TypeError:  # an array of no dimension calls itself sized and is not
@@ -153,35 +142,35 @@ def known_size(value: object) -> int | None:
 
 
 def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
-    """Return *value* itself, or what draws from it once; *sizes* comes to know how many there were.
+    """Return *value* itself, or an iterator that draws from it once; the number of items is put into *sizes*.
 
-    What is no iterable is returned as it is: to refuse it is the store's business.
+    What is no iterable is returned as it is, for the store to refuse.
     """
     if isinstance(value, Sized):
         sizes.given = known_size(value)
         return value
-    given: Any = value
-    return CountedIterator(iter(given), sizes) if isinstance(given, Iterable) else value
+    items: Any = value
+    return CountedIterator(iter(items), sizes) if isinstance(items, Iterable) else value
 
 
 class ObservedEntries:
-    """The entries of a ``scan``; tells its one event when it ends, fails, is closed, or is dropped."""
+    """Entries of a ``scan``; reports its one event when it ends, fails, is closed, or is dropped."""
 
     def __init__(
-        self, source: Iterator[Entry], watch: CallReporter, operation: str, namespace: object, seconds: float
+        self, source: Iterator[Entry], reporter: CallReporter, operation: str, namespace: object, seconds: float
     ) -> None:
         self._source = source
-        self._watch = watch
+        self._reporter = reporter
         self._operation, self._namespace = operation, namespace
         self._seconds = seconds
         self._sizes = CallSizes(returned=0)
-        self._told = False
+        self._reported = False
 
     def __iter__(self) -> Iterator[Entry]:
         return self
 
     def __next__(self) -> Entry:
-        start = self._watch.clock()
+        start = self._reporter.clock()
         try:
             entry = next(self._source)
         except StopIteration:
@@ -190,129 +179,124 @@ class ObservedEntries:
         except BaseException as error:
             self._end(start, type(error))
             raise
-        self._seconds += self._watch.clock() - start
+        self._seconds += self._reporter.clock() - start
         self._sizes.returned = (self._sizes.returned or 0) + 1
         return entry
 
     def close(self) -> None:
         """Leave the rest; harmless at the end, and twice."""
-        start = self._watch.clock()
+        start = self._reporter.clock()
         close = getattr(self._source, "close", None)
         if close is not None:
             close()
         self._end(start, None, complete=False)
 
     def __del__(self) -> None:
-        if not getattr(self, "_told", True):
+        if not getattr(self, "_reported", True):
             self.close()
 
     def _end(self, start: float, error: type[BaseException] | None, *, complete: bool = True) -> None:
-        if not self._told:
-            self._told = True
-            seconds = self._seconds + self._watch.clock() - start
-            self._watch.tell(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
+        if not self._reported:
+            self._reported = True
+            seconds = self._seconds + self._reporter.clock() - start
+            self._reporter.report(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
+
+
+class Given(Enum):
+    """Way in which the event of an operation counts its first argument."""
+
+    NOTHING = "is not counted"
+    ONE = "is one vector or question"
+    SIZE = "is counted where its size is known"
+    DRAWN = "is counted while the store draws from it"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def no_number(result: object) -> None:
+    """Count nothing: the result is no number of things."""
+
+
+def as_number(result: int) -> int:
+    """Return the result itself."""
+    return result
+
+
+def found_entries(result: Sequence[Entry | None]) -> int:
+    """Count the entries that there are."""
+    return sum(entry is not None for entry in result)
+
+
+def scored(result: NDArray[np.float64]) -> int:
+    """Count the scores that are numbers."""
+    return int(np.count_nonzero(~np.isnan(result)))
+
+
+def nonzero(result: NDArray[Any]) -> int:
+    """Count the values that are not zero or False."""
+    return int(np.count_nonzero(result))
+
+
+def observed(
+    method: Callable[P, R],
+    given: Given = Given.NOTHING,
+    returned: Callable[[R], int | None] = no_number,
+    *,
+    of_view: bool = False,
+) -> Callable[P, R]:
+    """Return *method* of a store, or of the protocol of a view, with an event for each call.
+
+    *given* is what the event counts of the first argument, *returned* counts the result.
+    """
+    name = method.__name__
+    parameters = list(inspect.signature(method).parameters)
+    subject, has_namespace = parameters[1:2], "namespace" in parameters
+    operation = f"view.{name}" if of_view else name
+
+    @wraps(method)
+    def call(self: Any, *values: Any, **options: Any) -> R:
+        namespace = options.get("namespace", "") if has_namespace else None
+        with self._reporter.call(operation, namespace) as sizes:
+            if given is Given.ONE:
+                sizes.given = 1
+            elif given is not Given.NOTHING:
+                value = values[0] if values else options.get(subject[0], ())
+                if given is Given.SIZE:
+                    sizes.given = known_size(value)
+                elif values:
+                    values = (count_items(value, sizes), *values[1:])
+                else:
+                    options[subject[0]] = count_items(value, sizes)
+            target: Any = getattr(self._view, name) if of_view else method.__get__(self)
+            result: R = target(*values, **options)
+            sizes.returned = returned(result)
+            return result
+
+    return cast("Callable[P, R]", call)
 
 
 class ObservedView:
     """Implements ``View`` by another one."""
 
-    def __init__(self, view: View, watch: CallReporter) -> None:
+    def __init__(self, view: View, reporter: CallReporter) -> None:
         self._view = view
-        self._watch = watch
+        self._reporter = reporter
 
-    def search(
-        self, vector: VectorLike, k: int = 10, *, where: Filter | None = None, namespace: str = ""
-    ) -> list[Match]:
-        """As ``View.search``."""
-        with self._watch.call("view.search", namespace, 1) as sizes:
-            found = self._view.search(vector, k, where=where, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
-        """As ``View.search_text``."""
-        with self._watch.call("view.search_text", namespace, 1) as sizes:
-            found = self._view.search_text(query, k, where=where, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
-        """As ``View.get``."""
-        with self._watch.call("view.get", namespace, known_size(ids)) as sizes:
-            found = self._view.get(ids, namespace=namespace)
-            sizes.returned = sum(entry is not None for entry in found)
-            return found
-
-    def nearest(
-        self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
-    ) -> list[tuple[str, float]]:
-        """As ``View.nearest``."""
-        with self._watch.call("view.nearest", namespace, 1) as sizes:
-            found = self._view.nearest(vector, n, where=where, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def matching(
-        self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
-    ) -> list[tuple[str, float]]:
-        """As ``View.matching``."""
-        with self._watch.call("view.matching", namespace, 1) as sizes:
-            found = self._view.matching(query, n, where=where, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
-        """As ``View.similarity``."""
-        with self._watch.call("view.similarity", namespace, known_size(ids)) as sizes:
-            scores = self._view.similarity(vector, ids, namespace=namespace)
-            sizes.returned = int(np.count_nonzero(~np.isnan(scores)))
-            return scores
-
-    def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
-        """As ``View.score_text``."""
-        with self._watch.call("view.score_text", namespace, known_size(ids)) as sizes:
-            scores = self._view.score_text(query, ids, namespace=namespace)
-            sizes.returned = int(np.count_nonzero(scores))
-            return scores
-
-    def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
-        """As ``View.passing``."""
-        with self._watch.call("view.passing", namespace, known_size(ids)) as sizes:
-            passed = self._view.passing(ids, where=where, namespace=namespace)
-            sizes.returned = int(np.count_nonzero(passed))
-            return passed
-
-    def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
-        """As ``View.terms``."""
-        with self._watch.call("view.terms", namespace, known_size(ids)) as sizes:
-            terms = self._view.terms(ids, namespace=namespace)
-            sizes.returned = len(terms)
-            return terms
-
-    def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
-        """As ``View.df``."""
-        with self._watch.call("view.df", namespace, known_size(terms)) as sizes:
-            counts = self._view.df(terms, namespace=namespace)
-            sizes.returned = len(counts)
-            return counts
-
-    def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
-        """As ``View.vocabulary``."""
-        with self._watch.call("view.vocabulary", namespace) as sizes:
-            words = self._view.vocabulary(namespace=namespace)
-            sizes.returned = len(words)
-            return words
-
-    def count(self, *, namespace: str = "") -> int:
-        """As ``View.count``."""
-        with self._watch.call("view.count", namespace) as sizes:
-            sizes.returned = count = self._view.count(namespace=namespace)
-            return count
-
-    def cursor(self, *, namespace: str = "") -> Cursor:
-        """As ``View.cursor``."""
-        with self._watch.call("view.cursor", namespace):
-            return self._view.cursor(namespace=namespace)
+    search = observed(View.search, Given.ONE, len, of_view=True)
+    search_text = observed(View.search_text, Given.ONE, len, of_view=True)
+    get = observed(View.get, Given.SIZE, found_entries, of_view=True)
+    nearest = observed(View.nearest, Given.ONE, len, of_view=True)
+    matching = observed(View.matching, Given.ONE, len, of_view=True)
+    similarity = observed(View.similarity, Given.SIZE, scored, of_view=True)
+    score_text = observed(View.score_text, Given.SIZE, nonzero, of_view=True)
+    passing = observed(View.passing, Given.SIZE, nonzero, of_view=True)
+    terms = observed(View.terms, Given.SIZE, len, of_view=True)
+    df = observed(View.df, Given.SIZE, len, of_view=True)
+    vocabulary = observed(View.vocabulary, Given.NOTHING, len, of_view=True)
+    count = observed(View.count, Given.NOTHING, as_number, of_view=True)
+    cursor = observed(View.cursor, of_view=True)
 
 
 class ObservableStore(WrapperStore):
@@ -326,93 +310,32 @@ class ObservableStore(WrapperStore):
 
     def __init__(self, store: VectorStore, on_event: Observer, *, clock: MonotonicClock = time.perf_counter) -> None:
         super().__init__(store)
-        self._watch = CallReporter(on_event, clock)
+        self._reporter = CallReporter(on_event, clock)
 
-    def upsert(
-        self,
-        entries: Iterable[Entry],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
-        on_progress: ProgressCallback | None = None,
-    ) -> int:
-        """As ``VectorStore.upsert``; *entries* are drawn once, as the store inside draws them."""
-        with self._watch.call("upsert", namespace) as sizes:
-            passing = count_items(entries, sizes)
-            sizes.returned = super().upsert(passing, namespace=namespace, expect=expect, on_progress=on_progress)
-            return sizes.returned
-
-    def patch(
-        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
-    ) -> int:
-        """As ``VectorStore.patch``."""
-        with self._watch.call("patch", namespace, known_size(metadata)) as sizes:
-            sizes.returned = super().patch(metadata, namespace=namespace, expect=expect)
-            return sizes.returned
-
-    def put_vectors(
-        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
-    ) -> int:
-        """As ``VectorStore.put_vectors``."""
-        with self._watch.call("put_vectors", namespace, known_size(vectors)) as sizes:
-            sizes.returned = super().put_vectors(vectors, namespace=namespace, expect=expect)
-            return sizes.returned
-
-    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
-        """As ``VectorStore.get``."""
-        with self._watch.call("get", namespace, known_size(ids)) as sizes:
-            found = super().get(ids, namespace=namespace)
-            sizes.returned = sum(entry is not None for entry in found)
-            return found
-
-    def search(
-        self,
-        vector: VectorLike,
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[Match]:
-        """As ``VectorStore.search``."""
-        with self._watch.call("search", namespace, 1) as sizes:
-            found = super().search(vector, k, where=where, min_score=min_score, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def search_many(
-        self,
-        vectors: Sequence[VectorLike] | NDArray[np.float32],
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[list[Match]]:
-        """As ``VectorStore.search_many``."""
-        with self._watch.call("search_many", namespace, known_size(vectors)) as sizes:
-            found = super().search_many(vectors, k, where=where, min_score=min_score, namespace=namespace)
-            sizes.returned = sum(map(len, found))
-            return found
-
-    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
-        """As ``VectorStore.search_text``."""
-        with self._watch.call("search_text", namespace, 1) as sizes:
-            found = super().search_text(query, k, where=where, namespace=namespace)
-            sizes.returned = len(found)
-            return found
-
-    def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
-        """As ``VectorStore.delete``."""
-        with self._watch.call("delete", namespace) as sizes:
-            sizes.returned = super().delete(count_items(ids, sizes), where=where, namespace=namespace)
-            return sizes.returned
-
-    def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
-        """As ``VectorStore.count``."""
-        with self._watch.call("count", namespace) as sizes:
-            sizes.returned = count = super().count(where=where, namespace=namespace)
-            return count
+    upsert = observed(WrapperStore.upsert, Given.DRAWN, as_number)
+    patch = observed(WrapperStore.patch, Given.SIZE, as_number)
+    put_vectors = observed(WrapperStore.put_vectors, Given.SIZE, as_number)
+    get = observed(WrapperStore.get, Given.SIZE, found_entries)
+    search = observed(WrapperStore.search, Given.ONE, len)
+    search_many = observed(WrapperStore.search_many, Given.SIZE, lambda found: sum(map(len, found)))
+    search_text = observed(WrapperStore.search_text, Given.ONE, len)
+    delete = observed(WrapperStore.delete, Given.DRAWN, as_number)
+    count = observed(WrapperStore.count, Given.NOTHING, as_number)
+    namespaces = observed(WrapperStore.namespaces, Given.NOTHING, len)
+    close = observed(WrapperStore.close)
+    changes = observed(WrapperStore.changes, Given.NOTHING, lambda changes: len(changes.written) + len(changes.removed))
+    set_space = observed(WrapperStore.set_space)
+    recorded_space = observed(WrapperStore.recorded_space)
+    begin_space = observed(WrapperStore.begin_space)
+    filling = observed(WrapperStore.filling, Given.NOTHING, lambda filling: None if filling is None else filling.filled)
+    commit_space = observed(WrapperStore.commit_space)
+    abort_space = observed(WrapperStore.abort_space)
+    declare_fields = observed(WrapperStore.declare_fields, Given.SIZE)
+    erase = observed(WrapperStore.erase, Given.DRAWN, lambda erasure: erasure.removed)
+    pending_erasure = observed(WrapperStore.pending_erasure)
+    verify = observed(WrapperStore.verify, Given.NOTHING, len)
+    compact = observed(WrapperStore.compact, Given.NOTHING, lambda compaction: compaction.freed)
+    backup = observed(WrapperStore.backup)
 
     def scan(
         self,
@@ -422,74 +345,18 @@ class ObservableStore(WrapperStore):
         after: str | None = None,
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
-        """As ``VectorStore.scan``; told when it ends, is closed, or is dropped."""
-        start = self._watch.clock()
-        with self._watch.beginning("scan", namespace):
+        """As ``VectorStore.scan``; reported when it ends, is closed, or is dropped."""
+        start = self._reporter.clock()
+        with self._reporter.beginning("scan", namespace):
             entries = super().scan(where=where, namespace=namespace, after=after, embedded=embedded)
-        return ObservedEntries(entries, self._watch, "scan", namespace, self._watch.clock() - start)
-
-    def namespaces(self) -> list[str]:
-        """As ``VectorStore.namespaces``."""
-        with self._watch.call("namespaces", None) as sizes:
-            names = super().namespaces()
-            sizes.returned = len(names)
-            return names
-
-    def close(self) -> None:
-        """As ``VectorStore.close``."""
-        with self._watch.call("close", None):
-            super().close()
-
-    # The lifecycle.
-
-    def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
-        """As ``LifecycleStore.changes``."""
-        with self._watch.call("changes", namespace) as sizes:
-            changes = super().changes(since, namespace=namespace)
-            sizes.returned = len(changes.written) + len(changes.removed)
-            return changes
-
-    def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
-        """As ``LifecycleStore.view``; each call of the view is told too."""
-        given = known_size(namespaces)
-        with self._watch.beginning("view", None, given):
-            view = super().view(namespaces)
-        return self._observed(view, given)
-
-    def transaction(self) -> AbstractContextManager[None]:
-        """As ``LifecycleStore.transaction``; told at its end, after the calls inside."""
-        with self._watch.beginning("transaction", None):
-            block = super().transaction()
-        return self._until_its_end(block)
-
-    def set_space(self, space: Space) -> None:
-        """As ``LifecycleStore.set_space``."""
-        with self._watch.call("set_space", None):
-            super().set_space(space)
-
-    def begin_space(self, space: Space) -> None:
-        """As ``LifecycleStore.begin_space``."""
-        with self._watch.call("begin_space", None):
-            super().begin_space(space)
-
-    def recorded_space(self) -> Space | None:
-        """As ``LifecycleStore.recorded_space``."""
-        with self._watch.call("recorded_space", None):
-            return super().recorded_space()
-
-    def filling(self) -> SpaceMigration | None:
-        """As ``LifecycleStore.filling``."""
-        with self._watch.call("filling", None) as sizes:
-            filling = super().filling()
-            sizes.returned = None if filling is None else filling.filled
-            return filling
+        return ObservedEntries(entries, self._reporter, "scan", namespace, self._reporter.clock() - start)
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
-        """As ``LifecycleStore.unfilled``; told when it ends, is closed, or is dropped."""
-        start = self._watch.clock()
-        with self._watch.beginning("unfilled", namespace):
+        """As ``LifecycleStore.unfilled``; reported when it ends, is closed, or is dropped."""
+        start = self._reporter.clock()
+        with self._reporter.beginning("unfilled", namespace):
             entries = super().unfilled(namespace=namespace, after=after)
-        return ObservedEntries(entries, self._watch, "unfilled", namespace, self._watch.clock() - start)
+        return ObservedEntries(entries, self._reporter, "unfilled", namespace, self._reporter.clock() - start)
 
     def fill_space(
         self,
@@ -500,65 +367,32 @@ class ObservableStore(WrapperStore):
         namespace: str = "",
         expect: Mapping[str, int] | None = None,
     ) -> int:
-        """As ``LifecycleStore.fill_space``."""
-        given = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
-        with self._watch.call("fill_space", namespace, sum(given) if given else None) as sizes:
+        """As ``LifecycleStore.fill_space``; vectors and reasons are counted together."""
+        counts = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
+        with self._reporter.call("fill_space", namespace, sum(counts) if counts else None) as sizes:
             filled = super().fill_space(space, vectors, no_vector=no_vector, namespace=namespace, expect=expect)
             sizes.returned = filled
             return filled
 
-    def commit_space(self, space: Space) -> None:
-        """As ``LifecycleStore.commit_space``."""
-        with self._watch.call("commit_space", None):
-            super().commit_space(space)
+    def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
+        """As ``LifecycleStore.view``; each call of the view is reported too."""
+        given = known_size(namespaces)
+        with self._reporter.beginning("view", None, given):
+            view = super().view(namespaces)
+        return self._observed(view, given)
 
-    def abort_space(self) -> None:
-        """As ``LifecycleStore.abort_space``."""
-        with self._watch.call("abort_space", None):
-            super().abort_space()
-
-    def declare_fields(self, fields: Sequence[str]) -> None:
-        """As ``LifecycleStore.declare_fields``."""
-        with self._watch.call("declare_fields", None, known_size(fields)):
-            super().declare_fields(fields)
-
-    def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
-        """As ``LifecycleStore.erase``."""
-        with self._watch.call("erase", namespace) as sizes:
-            erasure = super().erase(count_items(ids, sizes), namespace=namespace)
-            sizes.returned = erasure.removed
-            return erasure
-
-    def pending_erasure(self) -> bool:
-        """As ``LifecycleStore.pending_erasure``."""
-        with self._watch.call("pending_erasure", None):
-            return super().pending_erasure()
-
-    def verify(self) -> list[Finding]:
-        """As ``LifecycleStore.verify``."""
-        with self._watch.call("verify", None) as sizes:
-            findings = super().verify()
-            sizes.returned = len(findings)
-            return findings
-
-    def compact(self) -> Compaction:
-        """As ``LifecycleStore.compact``; its event's *returned* are the bytes given back."""
-        with self._watch.call("compact", None) as sizes:
-            done = super().compact()
-            sizes.returned = done.freed
-            return done
-
-    def backup(self, path: str) -> None:
-        """As ``LifecycleStore.backup``."""
-        with self._watch.call("backup", None):
-            super().backup(path)
+    def transaction(self) -> AbstractContextManager[None]:
+        """As ``LifecycleStore.transaction``; reported at its end, after the calls inside."""
+        with self._reporter.beginning("transaction", None):
+            block = super().transaction()
+        return self._until_its_end(block)
 
     @contextmanager
     def _observed(self, view: AbstractContextManager[View], given: int | None) -> Iterator[View]:
-        with self._watch.call("view", None, given), view as inside:
-            yield ObservedView(inside, self._watch)
+        with self._reporter.call("view", None, given), view as inside:
+            yield ObservedView(inside, self._reporter)
 
     @contextmanager
     def _until_its_end(self, block: AbstractContextManager[None]) -> Iterator[None]:
-        with self._watch.call("transaction", None), block:
+        with self._reporter.call("transaction", None), block:
             yield

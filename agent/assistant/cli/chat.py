@@ -123,7 +123,7 @@ class _ChatTurn:
                 if midway:
                     print_text()
                 midway = False
-                await answer_approval(event.request, assistant.place, interactive=self.interactive)
+                await answer_approval(event.request, assistant.opened, interactive=self.interactive)
             elif isinstance(event, WarningIssued):
                 self.warnings.append(event.text)
             elif isinstance(event, RunEnded):

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from agent.assistant.cli.output import print_note
+
 if TYPE_CHECKING:
-    from agent.assistant.config import Configuration
+    from agent.assistant.config import AssistantSettings, Configuration
     from agent.assistant.wiring import Assistant, OpenedMemory
 
 
@@ -31,22 +33,34 @@ class GlobalOptions:
 
 def global_options(context: typer.Context) -> GlobalOptions:
     """Return the options that came before the command of *context*."""
-    found: GlobalOptions | None = context.find_object(GlobalOptions)
-    return found or GlobalOptions()
+    options: GlobalOptions | None = context.find_object(GlobalOptions)
+    return options or GlobalOptions()
+
+
+def _settings(context: typer.Context) -> AssistantSettings:
+    """Return the settings; mention the memory of the project's former name where it would be overlooked."""
+    configuration = global_options(context).configuration()
+    if (former := configuration.former_memory) is not None:
+        folder = configuration.settings.memory.parent
+        print_note(
+            f"tellback: the memory of the former version is at {former}: give it as --memory, "
+            f"or move {former.parent} to {folder}"
+        )
+    return configuration.settings
 
 
 @contextmanager
 def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[OpenedMemory]:
     """Open the memory file that is configured; one that is not there is made only where *create* says so."""
-    settings = global_options(context).configuration().settings
+    settings = _settings(context)
     from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
 
-    place = open_configured_memory(settings, create=create)
+    opened = open_configured_memory(settings, create=create)
     try:
-        yield place
+        yield opened
     finally:
-        run_sync(place.close())
+        run_sync(opened.close())
 
 
 @contextmanager
@@ -56,7 +70,7 @@ def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[As
     *reads_only*: a memory file that is not there, or cannot be read, is an error; else it is made, and a turn that
     cannot read it is answered without it.
     """
-    settings = global_options(context).configuration().settings
+    settings = _settings(context)
     from agent.assistant.wiring import open_assistant
     from memory import run_sync
 

@@ -31,11 +31,14 @@ def config(
     if json:
         print_json({"path": str(configuration.path), "settings": settings})
         return
-    rows = [(name, one["from"], one["variable"], _setting_text(one["value"])) for name, one in settings.items()]
+    rows = [
+        (name, setting["from"], setting["variable"], _setting_text(setting["value"]))
+        for name, setting in settings.items()
+    ]
     print_table(("setting", "from", "variable", "value"), rows)
     print_text()
-    there = "" if configuration.path.exists() else " (not there; nothing needs it)"
-    print_text(f"file: {configuration.path}{there}")
+    absence = "" if configuration.path.exists() else " (not there; nothing needs it)"
+    print_text(f"file: {configuration.path}{absence}")
 
 
 def _settings_json(configuration: Configuration) -> dict[str, dict[str, Any]]:

@@ -62,9 +62,15 @@ def check_installation() -> Iterator[DoctorCheck]:
     own = Path(__file__).resolve().parents[3]
     for package in ("agent", "memory", "vectorstore"):
         spec = find_spec(package)
-        place = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
+        folder = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
         shadowed = "something else of that name comes first on Python's path; give Tellback an environment of its own"
-        yield DoctorCheck(f"package {package}", place == own, str(place), "" if place == own else shadowed)
+        yield DoctorCheck(f"package {package}", folder == own, str(folder), "" if folder == own else shadowed)
+    for path in (
+        Path(package + end) for package in ("agent", "memory", "vectorstore") for end in (".py", "/__init__.py")
+    ):
+        if path.exists() and path.resolve().parent not in (own, own / path.parent):
+            seen = f"{path.resolve()} stands in the place of Tellback's package in programs that run in this folder"
+            yield DoctorCheck("this folder", True, seen, "rename it, or run them elsewhere")
     for library in ("sqlite-vec", "tiktoken"):
         yield _library_check(library)
     local, pdf = local_available(), find_spec("pypdf") is not None
@@ -79,11 +85,11 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
     yield DoctorCheck("configuration", True, str(path) if path.exists() else f"{path} (not there; nothing needs it)")
-    asked = settings.model is not None
+    has_model = settings.model is not None
     values = (
         ("model", settings.model or "none: statements are kept, questions are answered by quotes"),
-        ("provider", settings.kind if asked else "quotes"),
-        ("base_url", redacted_url(settings.endpoint) if asked else "not used"),
+        ("provider", settings.kind if has_model else "quotes"),
+        ("base_url", redacted_url(settings.endpoint) if has_model else "not used"),
         ("api_key", "set" if settings.key else "not set"),
         ("embedder", settings.embedder),
         ("namespace", settings.namespace or "(the usual one)"),
@@ -133,17 +139,21 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
                 )
 
 
-def check_memory_file(settings: AssistantSettings) -> Iterator[DoctorCheck]:
+def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
     """Open the memory file that is there, read every row of it, and tell what it holds."""
+    settings, former = configuration.settings, configuration.former_memory
     path = settings.memory
     if not path.exists() and not path.is_symlink():
         yield DoctorCheck("memory file", True, f"{path} (not there yet; the first write makes it)")
+        if former is not None:
+            remedy = f"tellback --memory {former} …, or move {former.parent} to {path.parent}"
+            yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
     from agent.assistant.wiring import open_configured_memory
     from memory import run_sync
 
     try:
-        place = open_configured_memory(settings, create=False)
+        opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
         yield DoctorCheck(
             "memory file", False, describe_error(error)[1], "restore a backup, or name another file", EXIT_FILE
@@ -152,9 +162,9 @@ def check_memory_file(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     try:
         yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
         yield from _access_checks(path)
-        yield from _content_checks(place.memory, settings.namespace)
+        yield from _content_checks(opened.memory, settings.namespace)
     finally:
-        run_sync(place.close())
+        run_sync(opened.close())
 
 
 def _library_check(name: str) -> DoctorCheck:
@@ -218,13 +228,13 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Ask the embedder for the probes, and hold them against those in the file; tell of a re-embedding not ended."""
     from memory import run_sync
 
-    async def asked() -> str | None:
+    async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await memory.embedding.mismatch()
 
-    begun = run_sync(memory.reembedding())
-    if begun is not None:
-        seen = f"{begun.done} of {begun.total} entries have a vector of the next embedder"
+    progress = run_sync(memory.reembedding())
+    if progress is not None:
+        seen = f"{progress.done} of {progress.total} entries have a vector of the next embedder"
         yield DoctorCheck(
             "re-embedding", True, seen, "`tellback reembed` goes on, `tellback reembed --abandon` drops it"
         )
@@ -234,7 +244,7 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         yield DoctorCheck("embedder in use", True, name)
         return
     try:
-        problem = run_sync(asked())
+        problem = run_sync(mismatch())
     except Exception as error:  # the endpoint's own check says what is wrong with it
         yield DoctorCheck(
             "embedder in use", True, f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
@@ -277,7 +287,7 @@ def doctor(
         *check_installation(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
-        *check_memory_file(configuration.settings),
+        *check_memory_file(configuration),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:

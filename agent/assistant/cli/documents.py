@@ -43,8 +43,8 @@ def ingest(
 
         report = report_unreadable(paths)
     if report is None:
-        with opened_memory(context, create=True) as place:
-            report = _ingest_paths(place, paths, again=again, quiet=json or quiet)
+        with opened_memory(context, create=True) as opened:
+            report = _ingest_paths(opened, paths, again=again, quiet=json or quiet)
     read = any(line.action not in ("failed", "skipped") for line in report.lines)
     if json:
         print_json(ingest_json(report))
@@ -58,7 +58,7 @@ def ingest(
         raise typer.Exit(EXIT_PARTIAL)
 
 
-def _ingest_paths(place: OpenedMemory, paths: list[Path], *, again: bool, quiet: bool) -> IngestReport:
+def _ingest_paths(opened: OpenedMemory, paths: list[Path], *, again: bool, quiet: bool) -> IngestReport:
     from memory import run_sync
 
     with progress_bar("ingesting", quiet=quiet) as advance:
@@ -66,7 +66,7 @@ def _ingest_paths(place: OpenedMemory, paths: list[Path], *, again: bool, quiet:
         def on_progress(step: IngestProgress) -> None:
             advance(step.done, step.total, step.line.source)
 
-        return run_sync(place.knowledge().ingest(paths, again=again, on_progress=on_progress))
+        return run_sync(opened.knowledge().ingest(paths, again=again, on_progress=on_progress))
 
 
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
@@ -96,12 +96,15 @@ def documents(
     """List the documents that were ingested."""
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        listed = run_sync(place.knowledge().documents())
+    with opened_memory(context) as opened:
+        listed = run_sync(opened.knowledge().documents())
     if json:
-        print_json({"documents": [document_json(one) for one in listed]})
+        print_json({"documents": [document_json(document) for document in listed]})
     elif not listed:
         print_text("No document was ingested yet; `tellback ingest PATH` reads some.")
     else:
-        rows = [(one.source, str(one.chunks), format_day(one.ingested), one.title) for one in listed]
+        rows = [
+            (document.source, str(document.chunks), format_day(document.ingested), document.title)
+            for document in listed
+        ]
         print_table(("document", "chunks", "ingested", "title"), rows)

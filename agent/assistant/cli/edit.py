@@ -42,11 +42,11 @@ def correct(
     start, stop = parse_time(valid_from, name="--valid-from"), parse_time(valid_to, name="--valid-to")
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        marked = is_any_sensitive(place, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
+    with opened_memory(context) as opened:
+        marked = is_any_sensitive(opened, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
         report = run_sync(
-            place.memory.correct(
-                id, words, valid_from=start, valid_to=stop, sensitive=marked, namespace=place.namespace
+            opened.memory.correct(
+                id, words, valid_from=start, valid_to=stop, sensitive=marked, namespace=opened.namespace
             )
         )
     if json:
@@ -55,12 +55,12 @@ def correct(
     if report.operation is None:
         print_text(f"nothing to change: {report.id}")
         return
-    told = str(report).removeprefix("stored").lstrip(", ")
-    print_text(f"corrected {report.id}" + (f": {told}" if told else ""))
-    for made in report.made:
-        print_text(f"made of it: {made.id}: {made}")
-    for one in report.retired:
-        print_text(f"had been made of the old words, and went to the archive: {one}")
+    detail = str(report).removeprefix("stored").lstrip(", ")
+    print_text(f"corrected {report.id}" + (f": {detail}" if detail else ""))
+    for derived in report.made:
+        print_text(f"made of it: {derived.id}: {derived}")
+    for retired in report.retired:
+        print_text(f"had been made of the old words, and went to the archive: {retired}")
     print_note(f"take it back with: tellback undo {report.operation}")
 
 
@@ -73,34 +73,38 @@ _TagsOption = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Wh
 @with_error_report
 def pin(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
     """Pin memories: the assistant is shown them always."""
-    _apply_change(context, ids, "pinned", lambda place: place.memory.pin(ids, namespace=place.namespace), json=json)
+    _apply_change(context, ids, "pinned", lambda opened: opened.memory.pin(ids, namespace=opened.namespace), json=json)
 
 
 @with_error_report
 def unpin(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
     """Unpin memories."""
-    _apply_change(context, ids, "unpinned", lambda place: place.memory.unpin(ids, namespace=place.namespace), json=json)
+    _apply_change(
+        context, ids, "unpinned", lambda opened: opened.memory.unpin(ids, namespace=opened.namespace), json=json
+    )
 
 
 @with_error_report
 def disable(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
     """Keep memories out of every answer; they stay and are listed."""
     _apply_change(
-        context, ids, "disabled", lambda place: place.memory.disable(ids, namespace=place.namespace), json=json
+        context, ids, "disabled", lambda opened: opened.memory.disable(ids, namespace=opened.namespace), json=json
     )
 
 
 @with_error_report
 def enable(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
     """Let disabled memories be found again."""
-    _apply_change(context, ids, "enabled", lambda place: place.memory.enable(ids, namespace=place.namespace), json=json)
+    _apply_change(
+        context, ids, "enabled", lambda opened: opened.memory.enable(ids, namespace=opened.namespace), json=json
+    )
 
 
 @with_error_report
 def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: _JsonOption = False) -> None:
     """Add tags to memories."""
     _apply_change(
-        context, ids, "tagged", lambda place: place.memory.tag(ids, tags, namespace=place.namespace), json=json
+        context, ids, "tagged", lambda opened: opened.memory.tag(ids, tags, namespace=opened.namespace), json=json
     )
 
 
@@ -108,7 +112,7 @@ def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: _Jso
 def untag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: _JsonOption = False) -> None:
     """Take tags off memories."""
     _apply_change(
-        context, ids, "untagged", lambda place: place.memory.untag(ids, tags, namespace=place.namespace), json=json
+        context, ids, "untagged", lambda opened: opened.memory.untag(ids, tags, namespace=opened.namespace), json=json
     )
 
 
@@ -122,10 +126,10 @@ def importance(
     """Say how much memories matter: more than others, or less."""
     value = _parse_importance(weight)
 
-    def done(place: OpenedMemory) -> Awaitable[Operation | None]:
-        return place.memory.set_importance(ids, value, namespace=place.namespace)
+    def change(opened: OpenedMemory) -> Awaitable[Operation | None]:
+        return opened.memory.set_importance(ids, value, namespace=opened.namespace)
 
-    _apply_change(context, ids, "importance none:" if value is None else f"importance {value:g}:", done, json=json)
+    _apply_change(context, ids, "importance none:" if value is None else f"importance {value:g}:", change, json=json)
 
 
 @with_error_report
@@ -141,11 +145,11 @@ def expire(
     """
     moment = None if at == "never" else parse_time(at, name="--at")
 
-    def done(place: OpenedMemory) -> Awaitable[Operation | None]:
-        return place.memory.expire(ids, moment, namespace=place.namespace)
+    def change(opened: OpenedMemory) -> Awaitable[Operation | None]:
+        return opened.memory.expire(ids, moment, namespace=opened.namespace)
 
     _apply_change(
-        context, ids, "never expires:" if moment is None else f"expires {format_minute(moment)}:", done, json=json
+        context, ids, "never expires:" if moment is None else f"expires {format_minute(moment)}:", change, json=json
     )
 
 
@@ -163,8 +167,8 @@ def end(
     moment = None if at == "never" else parse_time(at, name="--at")
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        report = run_sync(place.memory.end(id, moment, namespace=place.namespace))
+    with opened_memory(context) as opened:
+        report = run_sync(opened.memory.end(id, moment, namespace=opened.namespace))
     if json:
         print_json(report_json(report))
     elif report.operation is None:
@@ -190,9 +194,9 @@ def merge(
     words = read_text_argument(text, name="--text", what="what they say together")
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        marked = is_any_sensitive(place, ids) or confirm_sensitive(words, allowed=allow_sensitive)
-        report = run_sync(place.memory.merge(ids, words, sensitive=marked, namespace=place.namespace))
+    with opened_memory(context) as opened:
+        marked = is_any_sensitive(opened, ids) or confirm_sensitive(words, allowed=allow_sensitive)
+        report = run_sync(opened.memory.merge(ids, words, sensitive=marked, namespace=opened.namespace))
     if json:
         print_json({**report_json(report), "merged": ids[1:]})
         return
@@ -206,21 +210,21 @@ def _apply_change(
     context: typer.Context,
     ids: list[str],
     what: str,
-    done: Callable[[OpenedMemory], Awaitable[Operation | None]],
+    change: Callable[[OpenedMemory], Awaitable[Operation | None]],
     *,
     json: bool,
 ) -> None:
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        operation = run_sync(done(place))
+    with opened_memory(context) as opened:
+        operation = run_sync(change(opened))
     changed = [] if operation is None else [change.id for change in operation.changes]
     if json:
         print_json({"operation": None if operation is None else operation.id, "changed": changed, "ids": ids})
         return
     if changed:
         print_text(f"{what} {', '.join(changed)}")
-    if unchanged := [one for one in dict.fromkeys(ids) if one not in changed]:
+    if unchanged := [id for id in dict.fromkeys(ids) if id not in changed]:
         print_text(f"nothing to change: {', '.join(unchanged)}")
     _print_undo_hint(None if operation is None else operation.id)
 

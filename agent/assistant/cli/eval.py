@@ -46,15 +46,15 @@ def evaluate_memory(
     from agent.assistant.wiring import changed_recall_settings, make_named_embedder
     from memory import evaluate, run_sync
 
-    with opened_memory(context) as place, progress_bar("eval", quiet=json) as shown:
-        changed = changed_recall_settings(place.memory.recall_settings, setting) if setting else None
-        other, client = make_named_embedder(place.settings, embedder) if embedder is not None else (None, None)
+    with opened_memory(context) as opened, progress_bar("eval", quiet=json) as shown:
+        changed = changed_recall_settings(opened.memory.recall_settings, setting) if setting else None
+        other, client = make_named_embedder(opened.settings, embedder) if embedder is not None else (None, None)
 
-        async def measured() -> Evaluation:
+        async def measure() -> Evaluation:
             try:
                 return await evaluate(
-                    place.memory,
-                    namespace=place.namespace,
+                    opened.memory,
+                    namespace=opened.namespace,
                     embedder=other,
                     settings=changed,
                     questions=questions,
@@ -66,7 +66,7 @@ def evaluate_memory(
                 if client is not None:
                     await client.aclose()
 
-        evaluation = run_sync(measured())
+        evaluation = run_sync(measure())
     if json:
         print_json(evaluation_json(evaluation))
     else:
@@ -78,9 +78,11 @@ def _print_evaluation(evaluation: Evaluation) -> None:
     print_note()
     for way, name in evaluation.embedders.items():
         print_note(f"{way}: {name or 'no vectors'}")
-    made = format_count(evaluation.questions, "question")
-    held = format_count(evaluation.memories, "memory", "memories")
-    print_note(f"{made} made from {held} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}.")
+    questions = format_count(evaluation.questions, "question")
+    memories = format_count(evaluation.memories, "memory", "memories")
+    print_note(
+        f"{questions} made from {memories} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}."
+    )
     print_text(_verdict_sentence(evaluation.lines))
 
 

@@ -17,10 +17,9 @@ from agent.assistant.cli.json_output import report_json
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 from agent.assistant.cli.parsing import parse_filter, parse_scopes
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
-from memory.internals import BackfillReport
 
 if TYPE_CHECKING:
-    from memory.internals import ImportReport
+    from memory.internals import BackfillReport, ImportReport
 
 
 @with_error_report
@@ -39,16 +38,16 @@ def export(
     The file holds everything in plain text, vectors too; it is for you alone (mode 0600). That it was made is recorded,
     and named by every later forget.
     """
-    scopes, chosen = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
+    scopes, condition = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
     from memory import run_sync
 
-    with opened_memory(context) as place, progress_bar("exporting", quiet=quiet or json) as shown:
+    with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as shown:
         report = run_sync(
-            place.memory.export(
+            opened.memory.export(
                 file,
-                namespace=place.namespace,
+                namespace=opened.namespace,
                 vectors=not no_vectors,
-                where=chosen,
+                where=condition,
                 scopes=scopes,
                 tags=tag or (),
                 on_progress=lambda done: shown(done, 0, ""),
@@ -56,8 +55,8 @@ def export(
         )
     if json:
         counts = dict(report.counts)
-        told = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
-        print_json({**told, "operation": report.operation})
+        written = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
+        print_json({**written, "operation": report.operation})
         return
     print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
     for kind, count in report.counts.items():
@@ -96,10 +95,11 @@ def import_export(
     if mode == "replace" and not dry_run:
         require_terminal_or_yes(yes=yes)
     from memory import run_sync
+    from memory.internals import BackfillReport
 
     options: dict[str, Any] = {"mode": mode, "trust": trust}
-    with opened_memory(context, create=not dry_run) as place:
-        memory, options = place.memory, {**options, "namespace": place.namespace}
+    with opened_memory(context, create=not dry_run) as opened:
+        memory, options = opened.memory, {**options, "namespace": opened.namespace}
         if mode == "replace" and not dry_run:
             plan = run_sync(memory.import_(file, **options, dry_run=True))
             question = (
@@ -113,7 +113,7 @@ def import_export(
                 memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
             )
         to_embed = report.pending and not dry_run
-        embedded = run_sync(memory.flush(namespace=place.namespace)) if to_embed else BackfillReport()
+        embedded = run_sync(memory.flush(namespace=opened.namespace)) if to_embed else BackfillReport()
     if json:
         print_json(_import_json(report, embedded))
     else:
@@ -123,16 +123,16 @@ def import_export(
 def _import_json(report: ImportReport, embedded: BackfillReport) -> dict[str, Any]:
     lines = [
         {
-            "line": one.line,
-            "id": one.id,
-            "outcome": one.outcome,
-            "reason": one.reason,
-            "of": one.of,
-            "spans": one.spans,
-            "pending": one.pending,
-            "made": [report_json(made) for made in one.made],
+            "line": line.line,
+            "id": line.id,
+            "outcome": line.outcome,
+            "reason": line.reason,
+            "of": line.of,
+            "spans": line.spans,
+            "pending": line.pending,
+            "made": [report_json(derived) for derived in line.made],
         }
-        for one in report.lines
+        for line in report.lines
     ]
     return {
         "lines": lines,
@@ -149,10 +149,10 @@ def _import_json(report: ImportReport, embedded: BackfillReport) -> dict[str, An
 
 
 def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None:
-    counts = Counter(str(one.outcome) for one in report.lines)
-    done = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
-    print_text(f"{'would import' if report.dry_run else 'imported'} memories and passages: {done}")
-    if made := sum(one.stored for line in report.lines for one in line.made):
+    counts = Counter(str(line.outcome) for line in report.lines)
+    outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
+    print_text(f"{'would import' if report.dry_run else 'imported'} memories and passages: {outcomes}")
+    if made := sum(derived.stored for line in report.lines for derived in line.made):
         print_text(f"  made of them: {format_count(made, 'memory', 'memories')}")
     for kind, count in report.taken.items():
         print_text(f"  {kind}: {count}")
@@ -161,12 +161,12 @@ def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None
     if embedded.embedded:
         cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
         print_text(f"  embedded: {embedded.embedded}{cut}")
-    told = [one for one in report.lines if one.reason]
-    for one in told[:_REASON_LINE_LIMIT]:
-        print_note(f"  line {one.line}: {one.id}: {one.outcome}: {one.reason}")
-    if len(told) > _REASON_LINE_LIMIT:
-        print_note(f"  and {len(told) - _REASON_LINE_LIMIT} more (--json shows all)")
+    explained = [line for line in report.lines if line.reason]
+    for line in explained[:_REASON_LINE_LIMIT]:
+        print_note(f"  line {line.line}: {line.id}: {line.outcome}: {line.reason}")
+    if len(explained) > _REASON_LINE_LIMIT:
+        print_note(f"  and {len(explained) - _REASON_LINE_LIMIT} more (--json shows all)")
     for kind, count in report.left.items():
         print_note(f"  {kind}: {count} not taken")
-    for remark in report.notes:
-        print_note(f"  {remark}")
+    for note in report.notes:
+        print_note(f"  {note}")

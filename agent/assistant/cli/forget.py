@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_options import with_options
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import receipt_json
 from agent.assistant.cli.output import format_count, format_minute, one_line, print_json, print_note, print_text
@@ -23,93 +25,107 @@ if TYPE_CHECKING:
 _LISTED_MEMORIES = 20
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetOptions:
+    """The options of ``tellback forget``."""
+
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Which memories.")] = None
+    session: Annotated[str | None, typer.Option(metavar="ID", help="All of a session.")] = None
+    document: Annotated[str | None, typer.Option(metavar="SOURCE", help="All of a document.")] = None
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="All from a session or a document.")] = None
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="With any of these tags.")] = None
+    scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Of every one of these scopes.")] = None
+    where: Annotated[str | None, typer.Option(metavar="JSON", help="Those that a filter matches.")] = None
+    older_than: Annotated[str | None, typer.Option(metavar="AGE", help="Older than 30d, 2w, or a day.")] = None
+    query: Annotated[str | None, typer.Option(metavar="TEXT", help="What a question finds; asks for each set.")] = None
+    count: Annotated[int, typer.Option("-k", metavar="COUNT", min=1, help="With --query: how many at most.")] = 10
+    everything: Annotated[bool, typer.Option("--everything", help="All of the namespace.")] = False
+    grace: Annotated[str | None, typer.Option(metavar="TIME", help="Can be taken back for so long: 12h, 30d.")] = None
+    take_back: Annotated[str | None, typer.Option(metavar="OPERATION", help="Take one back in its grace.")] = None
+    remove_backups: Annotated[bool, typer.Option("--remove-backups", help="Remove recorded backups, too.")] = False
+    receipt: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the receipt to FILE.")] = None
+    verify: Annotated[Path | None, typer.Option(metavar="FILE", help="Prove what a receipt says.")] = None
+    text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="With --verify: these words.")] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+    def selection(self) -> dict[str, Any]:
+        """Return the arguments of ``LongTermMemory.forget`` that name memories, but for the query's."""
+        older_than = self.older_than
+        return {
+            "ids": self.ids or None,
+            "session": self.session,
+            "document": self.document,
+            "source": self.source,
+            "tags": self.tag or (),
+            "scopes": parse_scopes(self.scope or [], name="--scope"),
+            "where": parse_filter(self.where, name="--where"),
+            "older_than": None if older_than is None else parse_time_or_duration(older_than, name="--older-than"),
+        }
+
+    def check(self, selection: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together."""
+        selects = any(value not in (None, ()) for value in selection.values()) or self.query is not None
+        _require_one_selection(
+            {
+                "--verify": self.verify,
+                "--take-back": self.take_back,
+                "--everything": self.everything,
+                "a selection": selects,
+            }
+        )
+        if self.receipt is not None and self.receipt.exists():
+            raise typer.BadParameter(f"{self.receipt} is there already", param_hint="--receipt")
+        if self.text and self.verify is None:
+            raise typer.BadParameter("belongs to --verify", param_hint="--text")
+
+
 @with_error_report
-def forget(
-    context: typer.Context,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Which memories.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="All of a session.")] = None,
-    document: Annotated[str | None, typer.Option(metavar="SOURCE", help="All of a document.")] = None,
-    source: Annotated[str | None, typer.Option(metavar="NAME", help="All from a session or a document.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="With any of these tags.")] = None,
-    scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Of every one of these scopes.")] = None,
-    where: Annotated[str | None, typer.Option(metavar="JSON", help="Those that a filter matches.")] = None,
-    older_than: Annotated[str | None, typer.Option(metavar="AGE", help="Older than 30d, 2w, or a day.")] = None,
-    query: Annotated[str | None, typer.Option(metavar="TEXT", help="What a question finds; asks for each set.")] = None,
-    count: Annotated[int, typer.Option("-k", metavar="COUNT", min=1, help="With --query: how many at most.")] = 10,
-    everything: Annotated[bool, typer.Option("--everything", help="All of the namespace.")] = False,
-    grace: Annotated[str | None, typer.Option(metavar="TIME", help="Can be taken back for so long: 12h, 30d.")] = None,
-    take_back: Annotated[str | None, typer.Option(metavar="OPERATION", help="Take one back in its grace.")] = None,
-    remove_backups: Annotated[bool, typer.Option("--remove-backups", help="Remove recorded backups, too.")] = False,
-    receipt: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the receipt to FILE.")] = None,
-    verify: Annotated[Path | None, typer.Option(metavar="FILE", help="Prove what a receipt says.")] = None,
-    text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="With --verify: these words.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+@with_options(ForgetOptions)
+def forget(context: typer.Context, options: ForgetOptions) -> None:
     """Remove memories for good.
 
     With them go their versions, what was made from them alone, and every message that holds their words. All that is
     named must hold; --query lists what a question finds, and needs a yes on a terminal.
     """
-    named: dict[str, Any] = {
-        "ids": ids or None,
-        "session": session,
-        "document": document,
-        "source": source,
-        "tags": tag or (),
-        "scopes": parse_scopes(scope or [], name="--scope"),
-        "where": parse_filter(where, name="--where"),
-        "older_than": None if older_than is None else parse_time_or_duration(older_than, name="--older-than"),
-    }
-    selects = any(value not in (None, ()) for value in named.values()) or query is not None
-    _require_one_selection(
-        {"--verify": verify, "--take-back": take_back, "--everything": everything, "a selection": selects}
-    )
-    if receipt is not None and receipt.exists():
-        raise typer.BadParameter(f"{receipt} is there already", param_hint="--receipt")
-    if text and verify is None:
-        raise typer.BadParameter("belongs to --verify", param_hint="--text")
-    with opened_memory(context) as place:
-        if verify is not None:
-            _verify_receipt(place, verify, text or [], json=json)
+    selection = options.selection()
+    options.check(selection)
+    with opened_memory(context) as opened:
+        if options.verify is not None:
+            _verify_receipt(opened, options.verify, options.text or [], json=options.json)
             return
-        if take_back is not None:
-            _restore_forgotten(place, take_back, json=json)
+        if options.take_back is not None:
+            _restore_forgotten(opened, options.take_back, json=options.json)
             return
-        if query is not None and not dry_run:
-            named = _confirmed_query_ids(place, named, query, count, yes=yes)
-        elif query is not None:
-            named |= {"query": query, "k": count}
-        lasting: dict[str, Any] = {"remove_backups": remove_backups}
-        if grace is not None:
-            lasting |= {"grace": parse_duration(grace, name="--grace")}
-        done = _forget_confirmed(
-            place, _forget_call(place, named, everything=everything), lasting, dry_run=dry_run, yes=yes
-        )
-        if receipt is not None and not done.dry_run:
-            _write_receipt_file(receipt, done)
-        _print_receipt(place, done, dry_run=dry_run, json=json)
+        if options.query is not None:
+            selection = _query_selection(opened, selection, options.query, options)
+        call = _forget_call(opened, selection, everything=options.everything)
+        receipt = _forget_confirmed(opened, call, options)
+        if options.receipt is not None and not receipt.dry_run:
+            _write_receipt_file(options.receipt, receipt)
+        _print_receipt(opened, receipt, dry_run=options.dry_run, json=options.json)
 
 
-def _forget_call(place: OpenedMemory, named: dict[str, Any], *, everything: bool) -> Callable[..., Receipt]:
+def _forget_call(opened: OpenedMemory, selection: dict[str, Any], *, everything: bool) -> Callable[..., Receipt]:
     from memory import run_sync
 
-    memory, namespace = place.memory, place.namespace
+    memory, namespace = opened.memory, opened.namespace
     if everything:
         return lambda **options: run_sync(memory.forget_namespace(namespace, **options))
-    return lambda **options: run_sync(memory.forget(namespace=namespace, **named, **options))
+    return lambda **options: run_sync(memory.forget(namespace=namespace, **selection, **options))
 
 
-def _forget_confirmed(
-    place: OpenedMemory, call: Callable[..., Receipt], lasting: dict[str, Any], *, dry_run: bool, yes: bool
-) -> Receipt:
+def _forget_confirmed(opened: OpenedMemory, call: Callable[..., Receipt], options: ForgetOptions) -> Receipt:
+    lasting: dict[str, Any] = {"remove_backups": options.remove_backups}
+    if options.grace is not None:
+        lasting["grace"] = parse_duration(options.grace, name="--grace")
     plan = call(dry_run=True)
-    if dry_run or not (plan.ids or plan.messages or plan.versions):
+    if options.dry_run or not (plan.ids or plan.messages or plan.versions):
         return plan
-    require_terminal_or_yes(yes=yes)
-    if not yes:
-        for line in _memory_lines(place, plan):
+    require_terminal_or_yes(yes=options.yes)
+    if not options.yes:
+        for line in _memory_lines(opened, plan):
             print_note(f"  {line}")
         if not confirm(f"{_receipt_counts(plan)} will be gone for good. Go on?"):
             print_note("tellback: nothing was forgotten")
@@ -117,54 +133,61 @@ def _forget_confirmed(
     return call(**lasting)
 
 
-def _confirmed_query_ids(
-    place: OpenedMemory, named: dict[str, Any], query: str, count: int, *, yes: bool
+def _query_selection(
+    opened: OpenedMemory, selection: dict[str, Any], query: str, options: ForgetOptions
 ) -> dict[str, Any]:
-    """Return the ids that a question finds, once they were seen: --yes alone is no yes to what nobody has looked at."""
+    """Return the selection of what *query* finds: for a dry run by the query, else by the ids, which were seen.
+
+    ``--yes`` alone is no yes to what nobody has looked at.
+    """
     from memory import run_sync
 
-    if yes:
+    by_query = {**selection, "query": query, "k": options.count}
+    if options.dry_run:
+        return by_query
+    if options.yes:
         raise typer.BadParameter("--yes needs ids; see them with --dry-run first", param_hint="--query")
     require_terminal_or_yes(yes=False)
-    plan = run_sync(place.memory.forget(namespace=place.namespace, **named, query=query, k=count, dry_run=True))
+    plan = run_sync(opened.memory.forget(namespace=opened.namespace, **by_query, dry_run=True))
     if not plan.memories:
         print_note("tellback: nothing was found")
         raise typer.Exit(EXIT_FAILED)
     return {"ids": plan.memories}
 
 
-def _verify_receipt(place: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
+def _verify_receipt(opened: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
     from memory import read_receipt, run_sync
 
-    verified = run_sync(place.memory.verify_forgotten(read_receipt(_read_receipt_file(path)), texts))
+    verified = run_sync(opened.memory.verify_forgotten(read_receipt(_read_receipt_file(path)), texts))
     if json:
-        left = [{"where": one.where, "what": one.what} for one in verified.left]
-        seen = {"rows": verified.rows, "files": list(verified.files), "texts": verified.texts}
-        print_json({"gone": verified.gone, "left": left, **seen, "notes": list(verified.notes)})
+        remnants = [{"where": remnant.where, "what": remnant.what} for remnant in verified.left]
+        searched = {"rows": verified.rows, "files": list(verified.files), "texts": verified.texts}
+        print_json({"gone": verified.gone, "left": remnants, **searched, "notes": list(verified.notes)})
     else:
         files = format_count(len(verified.files), "file")
         state = "gone" if verified.gone else "not gone"
         print_text(f"{state}: {format_count(verified.rows, 'row')} and {files} looked through")
-        for one in verified.left:
-            print_text(f"  {one.where}: {one.what}")
-        for remark in verified.notes:
-            print_note(f"  {remark}")
+        for remnant in verified.left:
+            print_text(f"  {remnant.where}: {remnant.what}")
+        for note in verified.notes:
+            print_note(f"  {note}")
     if not verified.gone:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _restore_forgotten(place: OpenedMemory, operation: str, *, json: bool) -> None:
+def _restore_forgotten(opened: OpenedMemory, operation: str, *, json: bool) -> None:
     from memory import run_sync
 
-    done = run_sync(place.memory.restore_forgotten(operation, namespace=place.namespace))
+    restoration = run_sync(opened.memory.restore_forgotten(operation, namespace=opened.namespace))
     if json:
-        print_json({"operation": done.id, "undoes": operation, "memories": [one.id for one in done.changes]})
+        ids = [change.id for change in restoration.changes]
+        print_json({"operation": restoration.id, "undoes": operation, "memories": ids})
     else:
-        print_text(f"brought back {format_count(len(done.changes), 'memory', 'memories')}")
+        print_text(f"brought back {format_count(len(restoration.changes), 'memory', 'memories')}")
 
 
-def _require_one_selection(given: dict[str, Any]) -> None:
-    named = [option for option, value in given.items() if value]
+def _require_one_selection(options: dict[str, Any]) -> None:
+    named = [option for option, value in options.items() if value]
     if len(named) > 1:
         raise typer.BadParameter(f"{' and '.join(named)} do not go together")
     if not named:
@@ -186,35 +209,37 @@ def _write_receipt_file(path: Path, receipt: Receipt) -> None:
     print_note(f"the receipt is in {path}; check with: tellback forget --verify {path}")
 
 
-def _print_receipt(place: OpenedMemory, done: Receipt, *, dry_run: bool, json: bool) -> None:
+def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, json: bool) -> None:
     if json:
-        print_json({**receipt_json(done), "dry_run": dry_run})
+        print_json({**receipt_json(receipt), "dry_run": dry_run})
         return
-    something = done.ids or done.messages or done.versions
-    if not something:
+    forgotten = receipt.ids or receipt.messages or receipt.versions
+    if not forgotten:
         print_text("forgotten already, or never there")
     elif dry_run:
-        print_text(f"would forget {_receipt_counts(done)}")
-        for line in _memory_lines(place, done):
+        print_text(f"would forget {_receipt_counts(receipt)}")
+        for line in _memory_lines(opened, receipt):
             print_text(f"  {line}")
     else:
-        print_text(f"forgot {_receipt_counts(done)}")
-    if done.due is not None and something:
-        print_note(f"can be taken back until {format_minute(done.due)}: tellback forget --take-back {done.operation}")
-    if done.named:
-        print_note(f"made with what goes, and kept: {', '.join(done.named)}")
-    for one in done.unreached if something else ():
-        print_note(f"{one.kind} {one.path}: {'removed' if one.removed else one.note or 'may still hold it'}")
-    if done.pending:
+        print_text(f"forgot {_receipt_counts(receipt)}")
+    if receipt.due is not None and forgotten:
+        print_note(
+            f"can be taken back until {format_minute(receipt.due)}: tellback forget --take-back {receipt.operation}"
+        )
+    if receipt.named:
+        print_note(f"made with what goes, and kept: {', '.join(receipt.named)}")
+    for copy in receipt.unreached if forgotten else ():
+        print_note(f"{copy.kind} {copy.path}: {'removed' if copy.removed else copy.note or 'may still hold it'}")
+    if receipt.pending:
         print_note("another process is reading; the last bytes go when it is done")
 
 
-def _memory_lines(place: OpenedMemory, plan: Receipt) -> list[str]:
+def _memory_lines(opened: OpenedMemory, plan: Receipt) -> list[str]:
     """Return a line for each memory that would go, the first ones."""
     from memory import run_sync
 
-    found = run_sync(place.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=place.namespace))
-    lines = [f"{one.id}  {one_line(one.text)}" for one in found if one is not None]
+    found = run_sync(opened.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=opened.namespace))
+    lines = [f"{memory.id}  {one_line(memory.text)}" for memory in found if memory is not None]
     return [*lines, *([f"and {len(plan.ids) - _LISTED_MEMORIES} more"] if len(plan.ids) > _LISTED_MEMORIES else [])]
 
 
@@ -227,4 +252,4 @@ def _receipt_counts(receipt: Receipt) -> str:
         (len(receipt.also), "other memory with the same words", "other memories with the same words"),
         (receipt.messages, "message", ""),
     )
-    return ", ".join(format_count(count, one, several) for count, one, several in counts if count)
+    return ", ".join(format_count(count, singular, plural) for count, singular, plural in counts if count)

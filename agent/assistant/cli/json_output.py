@@ -82,7 +82,7 @@ def found_json(found: RecallResult, *, explain: bool, around: bool = False) -> d
 
 
 def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
-    return [{"id": one.id, "text": one.text, "speaker": one.speaker, "role": one.role} for one in turns]
+    return [{"id": turn.id, "text": turn.text, "speaker": turn.speaker, "role": turn.role} for turn in turns]
 
 
 def why_not_json(answer: WhyNot) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "total": report.total,
         "deferred": report.deferred,
         "operation": report.operation,
-        "made": [report_json(one) for one in report.made],
+        "made": [report_json(derived) for derived in report.made],
         "retired": list(report.retired),
     }
 
@@ -147,8 +147,14 @@ def operation_json(operation: Operation) -> dict[str, Any]:
         "undoes": operation.undoes,
         "undone_by": operation.undone_by,
         "changes": [
-            {"id": one.id, "before": one.before, "gone": one.gone, "old": dict(one.old), "new": dict(one.new)}
-            for one in operation.changes
+            {
+                "id": change.id,
+                "before": change.before,
+                "gone": change.gone,
+                "old": dict(change.old),
+                "new": dict(change.new),
+            }
+            for change in operation.changes
         ],
     }
 
@@ -191,16 +197,16 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
     }
 
 
-def reembedded_json(done: ReembeddingReport) -> dict[str, Any]:
+def reembedded_json(report: ReembeddingReport) -> dict[str, Any]:
     """Return what embedding anew did."""
     return {
-        "before": done.before,
-        "space": done.space,
-        "embedded": done.embedded,
-        "without": done.without,
-        "truncated": done.truncated,
-        "switched": done.switched,
-        "already": done.already,
+        "before": report.before,
+        "space": report.space,
+        "embedded": report.embedded,
+        "without": report.without,
+        "truncated": report.truncated,
+        "switched": report.switched,
+        "already": report.already,
     }
 
 
@@ -249,10 +255,10 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
             for block in message.blocks
             if block.type in ("image", "document")
         ],
-        "calls": [{"id": one.id, "name": one.name, "arguments": one.arguments} for one in message.tool_calls],
+        "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
         "results": [
-            {"call": one.call_id, "name": one.name, "text": one.text, "error": one.is_error}
-            for one in message.tool_results
+            {"call": result.call_id, "name": result.name, "text": result.text, "error": result.is_error}
+            for result in message.tool_results
         ],
     }
 
@@ -286,8 +292,14 @@ def _hit_json(hit: Hit, *, explain: bool) -> dict[str, Any]:
     if not explain:
         return answer
     matched = [
-        {"word": one.word, "by": one.by, "similarity": one.similarity, "weight": one.weight, "where": one.where}
-        for one in hit.matched
+        {
+            "word": match.word,
+            "by": match.by,
+            "similarity": match.similarity,
+            "weight": match.weight,
+            "where": match.where,
+        }
+        for match in hit.matched
     ]
     return {**answer, "parts": dict(hit.parts), "matched": matched}
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_options import with_options
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import memory_json, operation_json, stats_json
 from agent.assistant.cli.output import (
@@ -38,6 +40,76 @@ class MemoryOrder(StrEnum):
     NEWEST = "newest"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOptions:
+    """The options of ``tellback memories list``."""
+
+    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with this tag; may be repeated.")] = None
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
+    ] = None
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this conversation.")] = None
+    trust: Annotated[
+        list[str] | None, typer.Option(metavar="WHOSE", help="Only the word of user, assistant, tool or document.")
+    ] = None
+    contains: Annotated[str | None, typer.Option(metavar="TEXT", help="Only with this in its words.")] = None
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, since then.")] = None
+    before: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, before.")] = None
+    where: Annotated[str | None, typer.Option(metavar="JSON", help='Only what passes a filter: {"role": "user"}.')] = (
+        None
+    )
+    pinned: Annotated[
+        bool | None, typer.Option("--pinned/--not-pinned", help="Only those that are pinned, or only the others.")
+    ] = None
+    disabled: Annotated[
+        bool | None, typer.Option("--disabled/--not-disabled", help="Only those that are disabled, or only the others.")
+    ] = None
+    expired: Annotated[
+        bool | None, typer.Option("--expired/--not-expired", help="Only those that have expired, or only the others.")
+    ] = None
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None
+    known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None
+    order: Annotated[MemoryOrder, typer.Option(help="As they were written, or by when they were said.")] = (
+        MemoryOrder.ID
+    )
+    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_MEMORY_LIMIT
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+    def filters(self) -> dict[str, Any]:
+        """Return the arguments of ``LongTermMemory.list`` and ``count`` that were given."""
+        between = (parse_time(self.since, name="--since"), parse_time(self.before, name="--before"))
+        filters = {
+            "kinds": self.kind,
+            "tags": self.tag,
+            "scopes": parse_scopes(self.scope or (), name="--scope"),
+            "where": parse_filter(self.where, name="--where"),
+            "session": self.session,
+            "trust": self.trust,
+            "contains": self.contains,
+            "between": between if any(between) else None,
+            "pinned": self.pinned,
+            "disabled": self.disabled,
+            "expired": self.expired,
+            "as_of": parse_time(self.as_of, name="--as-of"),
+            "known_at": parse_time(self.known_at, name="--known-at"),
+        }
+        return {name: value for name, value in filters.items() if value not in (None, [])}
+
+    def words(self) -> Iterator[str]:
+        """Yield the options that were given, as they are typed."""
+        for field in fields(self):
+            value, name = getattr(self, field.name), field.name.replace("_", "-")
+            if field.name == "json" or value is None or value == field.default:
+                continue
+            if isinstance(value, bool):
+                yield f"--{name}" if value else f"--not-{name}"
+                continue
+            for word in value if isinstance(value, list) else [value]:
+                yield from (f"--{name}", str(word))
+
+
 @with_error_report
 def list_memories_by_default(
     context: typer.Context,
@@ -51,113 +123,41 @@ def list_memories_by_default(
 
 
 @with_error_report
-def list_memories(
-    context: typer.Context,
-    kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with this tag; may be repeated.")] = None,
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
-    ] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this conversation.")] = None,
-    trust: Annotated[
-        list[str] | None, typer.Option(metavar="WHOSE", help="Only the word of user, assistant, tool or document.")
-    ] = None,
-    contains: Annotated[str | None, typer.Option(metavar="TEXT", help="Only with this in its words.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, since then.")] = None,
-    before: Annotated[str | None, typer.Option(metavar="TIME", help="Only said, or else written, before.")] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="JSON", help='Only what passes a filter: {"role": "user"}.')
-    ] = None,
-    pinned: Annotated[
-        bool | None, typer.Option("--pinned/--not-pinned", help="Only those that are pinned, or only the others.")
-    ] = None,
-    disabled: Annotated[
-        bool | None, typer.Option("--disabled/--not-disabled", help="Only those that are disabled, or only the others.")
-    ] = None,
-    expired: Annotated[
-        bool | None, typer.Option("--expired/--not-expired", help="Only those that have expired, or only the others.")
-    ] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
-    known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
-    order: Annotated[
-        MemoryOrder, typer.Option(help="As they were written, or by when they were said.")
-    ] = MemoryOrder.ID,
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_MEMORY_LIMIT,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+@with_options(ListOptions)
+def list_memories(context: typer.Context, options: ListOptions) -> None:
     """List memories, disabled and expired ones too.
 
     In the order in which they were written, those with a key of yours last, unless --order says otherwise. Several
     kinds, tags or trusts mean any of them; different scopes must all agree.
     """
-    between = (parse_time(since, name="--since"), parse_time(before, name="--before"))
-    filters: dict[str, Any] = {
-        "kinds": kind,
-        "tags": tag,
-        "scopes": parse_scopes(scope or (), name="--scope"),
-        "where": parse_filter(where, name="--where"),
-        "session": session,
-        "trust": trust,
-        "contains": contains,
-        "between": between if any(between) else None,
-        "pinned": pinned,
-        "disabled": disabled,
-        "expired": expired,
-        "as_of": parse_time(as_of, name="--as-of"),
-        "known_at": parse_time(known_at, name="--known-at"),
-    }
-    filters = {name: value for name, value in filters.items() if value not in (None, [])}
+    filters = options.filters()
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        memory, namespace = place.memory, place.namespace
-        listed = run_sync(memory.list(order=order.value, after=after, limit=limit, namespace=namespace, **filters))
+    with opened_memory(context) as opened:
+        memory, namespace = opened.memory, opened.namespace
+        page = run_sync(
+            memory.list(
+                order=options.order.value, after=options.after, limit=options.limit, namespace=namespace, **filters
+            )
+        )
         total = run_sync(memory.count(namespace=namespace, **filters))
-    if json:
-        print_json({"memories": [memory_json(one) for one in listed], "total": total, "next": listed.next})
+    if options.json:
+        print_json({"memories": [memory_json(listed) for listed in page], "total": total, "next": page.next})
         return
-    if not listed:
-        print_text(_empty_list_text(kind, total, filters))
+    if not page:
+        print_text(_empty_list_text(options.kind, total, filters))
         return
-    print_table(("id", "day", "who", "kind", "text"), [_memory_row(one) for one in listed], whole=1)
-    if listed.next is not None:
-        given = {
-            "kind": kind,
-            "tag": tag,
-            "scope": scope,
-            "session": session,
-            "trust": trust,
-            "contains": contains,
-            "since": since,
-            "before": before,
-            "where": where,
-            "pinned": pinned,
-            "disabled": disabled,
-            "expired": expired,
-            "as-of": as_of,
-            "known-at": known_at,
-            "order": None if order is MemoryOrder.ID else order.value,
-            "limit": None if limit == _DEFAULT_MEMORY_LIMIT else str(limit),
-            "after": listed.next,
-        }
-        print_note(f"{len(listed)} of {total}; go on with: tellback memories list {shlex.join(_option_words(given))}")
+    print_table(("id", "day", "who", "kind", "text"), [_memory_row(listed) for listed in page], whole=1)
+    if page.next is not None:
+        words = shlex.join(replace(options, after=page.next).words())
+        print_note(f"{len(page)} of {total}; go on with: tellback memories list {words}")
 
 
-def _option_words(given: Mapping[str, str | list[str] | bool | None]) -> Iterator[str]:
-    """Yield the options that were *given*, as they are typed."""
-    for name, value in given.items():
-        if isinstance(value, bool):
-            yield f"--{name}" if value else f"--not-{name}"
-            continue
-        for one in [value] if isinstance(value, str) else value or ():
-            yield from (f"--{name}", one)
-
-
-def _memory_row(one: Memory) -> tuple[str, str, str, str, str]:
-    marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(one, name)]
-    kind = " ".join([one.kind, *marks])
-    return (one.id, format_day(one.occurred_at or one.recorded_at), one.speaker or one.role or "", kind, one.text)
+def _memory_row(memory: Memory) -> tuple[str, str, str, str, str]:
+    marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
+    kind = " ".join([memory.kind, *marks])
+    day = format_day(memory.occurred_at or memory.recorded_at)
+    return (memory.id, day, memory.speaker or memory.role or "", kind, memory.text)
 
 
 def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
@@ -177,10 +177,10 @@ def show(
     """Show everything about memory ID."""
     from memory import ArgumentError, run_sync
 
-    with opened_memory(context) as place:
-        (memory,) = run_sync(place.memory.get([id], namespace=place.namespace))
+    with opened_memory(context) as opened:
+        (memory,) = run_sync(opened.memory.get([id], namespace=opened.namespace))
         if memory is None:
-            run_sync(place.memory.history(id, namespace=place.namespace))
+            run_sync(opened.memory.history(id, namespace=opened.namespace))
             gone = f"it was taken back, or merged into another; `tellback memories history {id}` tells"
             raise ArgumentError("id", id, f"a memory that is there is needed ({gone})")
     if json:
@@ -204,18 +204,20 @@ def history(
     """
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        told = run_sync(place.memory.history(id, namespace=place.namespace))
+    with opened_memory(context) as opened:
+        memory_history = run_sync(opened.memory.history(id, namespace=opened.namespace))
     if json:
-        versions = [memory_json(version) for version in told]
-        print_json({"versions": versions, "operations": [operation_json(one) for one in told.operations]})
+        versions = [memory_json(version) for version in memory_history]
+        print_json(
+            {"versions": versions, "operations": [operation_json(operation) for operation in memory_history.operations]}
+        )
         return
-    for version in told:
+    for version in memory_history:
         taken_back = "  (taken back)" if version.withdrawn else ""
         print_text(f"{_version_period(version)}  {version.text}{taken_back}", indent="    ")
         if line := version_line(version):
             print_text(f"  {line}")
-    for operation in told.operations:
+    for operation in memory_history.operations:
         print_text(f"  {operation_line(operation, id.partition('@')[0])}")
 
 
@@ -232,8 +234,8 @@ def stats(
     scopes = parse_scopes(scope or (), name="--scope")
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        counts = run_sync(place.memory.stats(namespace=place.namespace, tags=tuple(tag or ()), scopes=scopes))
+    with opened_memory(context) as opened:
+        counts = run_sync(opened.memory.stats(namespace=opened.namespace, tags=tuple(tag or ()), scopes=scopes))
     if json:
         print_json(stats_json(counts))
         return

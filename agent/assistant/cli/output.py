@@ -51,7 +51,7 @@ def _python_escape(character: str) -> str:
 
 def _json_escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place] << 8 | units[place + 1]:04x}" for place in range(0, len(units), 2))
+    return "".join(f"\\u{units[index] << 8 | units[index + 1]:04x}" for index in range(0, len(units), 2))
 
 
 def print_json(answer: Mapping[str, Any]) -> None:
@@ -121,10 +121,15 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
     if terminal:
         last = len(headings) - 1
         kept = [
-            at for at in range(len(headings)) if at < max(whole, 1) or at == last or any(row[at] for row in lines[1:])
+            column
+            for column in range(len(headings))
+            if column < max(whole, 1) or column == last or any(row[column] for row in lines[1:])
         ]
         lines = [
-            [line[at] if at < whole or at == last else _truncate_cell(line[at], _MAX_COLUMN_WIDTH) for at in kept]
+            [
+                line[column] if column < whole or column == last else _truncate_cell(line[column], _MAX_COLUMN_WIDTH)
+                for column in kept
+            ]
             for line in lines
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]

@@ -16,11 +16,11 @@ _DURATION: Final = re.compile(r"(\d+)\s*([mhdw])")
 
 def parse_duration(text: str, *, name: str) -> timedelta:
     """Return the length of time that *text* names: a number and one of m, h, d, w."""
-    found = _DURATION.fullmatch(text.strip().lower())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
         raise typer.BadParameter(f"{text!r} is no length of time; say 12h, 30d or 2w", param_hint=name)
     try:
-        return timedelta(**{_DURATION_UNITS[found[2]]: int(found[1])})
+        return timedelta(**{_DURATION_UNITS[match[2]]: int(match[1])})
     except OverflowError as error:
         raise typer.BadParameter(f"{text!r} is too long", param_hint=name) from error
 
@@ -52,13 +52,13 @@ def parse_time_or_duration(text: str, *, name: str) -> datetime | timedelta:
         ) from error
 
 
-def parse_scopes(given: Sequence[str], *, name: str) -> dict[str, str] | None:
-    """Return the scopes that *given* name, each as NAME=VALUE; None where there are none."""
+def parse_scopes(words: Sequence[str], *, name: str) -> dict[str, str] | None:
+    """Return the scopes that *words* name, each as NAME=VALUE; None where there are none."""
     scopes: dict[str, str] = {}
-    for one in given:
-        key, equals, value = one.partition("=")
+    for word in words:
+        key, equals, value = word.partition("=")
         if not equals or not key.strip() or not value.strip():
-            raise typer.BadParameter(f"{one!r} is not NAME=VALUE, as in project=garden", param_hint=name)
+            raise typer.BadParameter(f"{word!r} is not NAME=VALUE, as in project=garden", param_hint=name)
         scopes[key.strip()] = value.strip()
     return scopes or None
 

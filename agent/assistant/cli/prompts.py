@@ -84,19 +84,19 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
     return True
 
 
-def is_any_sensitive(place: OpenedMemory, ids: Sequence[str]) -> bool:
+def is_any_sensitive(opened: OpenedMemory, ids: Sequence[str]) -> bool:
     """Whether one of the memories *ids* is marked, so that the new words are in any case."""
     from memory import run_sync
 
-    found = run_sync(place.memory.get(ids, namespace=place.namespace))
-    return any(one is not None and one.sensitive for one in found)
+    found = run_sync(opened.memory.get(ids, namespace=opened.namespace))
+    return any(memory is not None and memory.sensitive for memory in found)
 
 
 _EXCERPT_LENGTH = 200
 _YES_ANSWERS = frozenset({"y", "yes"})
 
 
-async def answer_approval(request: ApprovalRequest, place: OpenedMemory, *, interactive: bool) -> None:
+async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, interactive: bool) -> None:
     """Answer *request*: by a question on the terminal, which shows the memories that are meant, or with a no.
 
     The event loop waits meanwhile: nothing else goes on in a conversation, and the line that is typed is the answer.
@@ -107,7 +107,7 @@ async def answer_approval(request: ApprovalRequest, place: OpenedMemory, *, inte
         request.answer(ApprovalDecision(ApprovalStatus.UNAVAILABLE, "nobody sits at a terminal"))
         return
     print_note(f"The model wants to call {one_line(request.call.name)}: {_excerpt(str(request.call.arguments))}")
-    for line in await _named_memories(request.call.arguments, place):
+    for line in await _named_memories(request.call.arguments, opened):
         print_note(f"  {line}")
     if _answered_yes("Allow it? [y/N] "):
         request.approve()
@@ -115,12 +115,13 @@ async def answer_approval(request: ApprovalRequest, place: OpenedMemory, *, inte
         request.reject()
 
 
-async def _named_memories(arguments: dict[str, Any], place: OpenedMemory) -> list[str]:
+async def _named_memories(arguments: dict[str, Any], opened: OpenedMemory) -> list[str]:
     """Return the memories that *arguments* name, as they are now."""
-    given = [arguments.get("id"), *(arguments.get("ids") or [])] if isinstance(arguments.get("ids") or [], list) else []
-    ids = [one for one in given if isinstance(one, str) and one.strip()]
-    found = await place.memory.get(ids, namespace=place.namespace) if ids else []
-    return [f"{one_line(one.id)}: {_excerpt(one.text)}" for one in found if one is not None]
+    several = arguments.get("ids") or []
+    values = [arguments.get("id"), *several] if isinstance(several, list) else []
+    ids = [value for value in values if isinstance(value, str) and value.strip()]
+    found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
+    return [f"{one_line(memory.id)}: {_excerpt(memory.text)}" for memory in found if memory is not None]
 
 
 def _answered_yes(question: str) -> bool:
@@ -143,5 +144,5 @@ def _interruptible_input() -> Iterator[None]:
 
 
 def _excerpt(text: str) -> str:
-    shown = one_line(text)
-    return shown if len(shown) <= _EXCERPT_LENGTH else shown[: _EXCERPT_LENGTH - 1] + "…"
+    line = one_line(text)
+    return line if len(line) <= _EXCERPT_LENGTH else line[: _EXCERPT_LENGTH - 1] + "…"

@@ -54,12 +54,12 @@ def recall(
     turns = _parse_around(around)
     from memory import run_sync
 
-    with opened_memory(context) as place:
+    with opened_memory(context) as opened:
         found = run_sync(
-            place.memory.recall(
+            opened.memory.recall(
                 words,
                 k,
-                namespace=place.namespace,
+                namespace=opened.namespace,
                 tags=tuple(tag or ()),
                 scopes=parse_scopes(scope or (), name="--scope"),
                 as_of=parse_time(as_of, name="--as-of"),
@@ -94,7 +94,7 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
         # Further lines stand deeper than the line below: no text can pass for its own origin.
         print_text(mark + hit.memory.text, indent=" " * (len(mark) + 2))
         print_text(" " * len(mark) + _hit_origin_line(hit))
-        for side, turn in (*(("before", one) for one in hit.before), *(("after", one) for one in hit.after)):
+        for side, turn in (*(("before", turn) for turn in hit.before), *(("after", turn) for turn in hit.after)):
             who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
             print_text(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
         if explain:
@@ -132,8 +132,8 @@ def why_not(
     words = read_text_argument(question, name="QUESTION", what="a question")
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        answer = run_sync(place.memory.why_not(words, id, k, namespace=place.namespace, tags=tuple(tag or ())))
+    with opened_memory(context) as opened:
+        answer = run_sync(opened.memory.why_not(words, id, k, namespace=opened.namespace, tags=tuple(tag or ())))
     if json:
         print_json(why_not_json(answer))
     else:
@@ -146,7 +146,6 @@ def _print_why_not(answer: WhyNot) -> None:
         return
     print_text(f"score {score_line(answer.score, answer.parts)}")
     print_text(f"the last hit has {answer.needed:.2f}")
-    places = (("by words", answer.by_words), ("by vector", answer.by_vector))
-    said = [f"number {at} {name}" for name, at in places if at is not None]
-    if said:
-        print_text(", ".join(said))
+    ranks = (("by words", answer.by_words), ("by vector", answer.by_vector))
+    if texts := [f"number {rank} {name}" for name, rank in ranks if rank is not None]:
+        print_text(", ".join(texts))

@@ -37,33 +37,33 @@ def reembed(
     """
     if abandon and (again or no_switch):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
-    with opened_memory(context) as place:
+    with opened_memory(context) as opened:
         if abandon:
-            _abandon_reembedding(place, json=json)
+            _abandon_reembedding(opened, json=json)
             return
-        if place.memory.embedder is None:
+        if opened.memory.embedder is None:
             raise typer.BadParameter(
                 "no embedder is set: local (pip install -e '.[local]'), ollama:MODEL or openai:MODEL",
                 param_hint="TELLBACK_EMBEDDER",
             )
-        done = _reembed_with_progress(place, again=again, switch=not no_switch, quiet=json or quiet)
+        report = _reembed_with_progress(opened, again=again, switch=not no_switch, quiet=json or quiet)
     if json:
-        print_json(reembedded_json(done))
+        print_json(reembedded_json(report))
     else:
-        _print_reembedding(done)
+        _print_reembedding(report)
 
 
-def _abandon_reembedding(place: OpenedMemory, *, json: bool) -> None:
+def _abandon_reembedding(opened: OpenedMemory, *, json: bool) -> None:
     from memory import run_sync
 
-    dropped = run_sync(place.memory.abandon_reembedding())
+    dropped = run_sync(opened.memory.abandon_reembedding())
     if json:
         print_json({"abandoned": dropped})
     else:
         print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
 
 
-def _reembed_with_progress(place: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> ReembeddingReport:
+def _reembed_with_progress(opened: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> ReembeddingReport:
     from memory import run_sync
 
     with progress_bar("embedding", quiet=quiet) as advance:
@@ -72,21 +72,21 @@ def _reembed_with_progress(place: OpenedMemory, *, again: bool, switch: bool, qu
             advance(step.done, step.total, "")
 
         try:
-            return run_sync(place.memory.reembed(switch=switch, again=again, on_progress=on_progress))
+            return run_sync(opened.memory.reembed(switch=switch, again=again, on_progress=on_progress))
         except KeyboardInterrupt:
             print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
             raise
 
 
-def _print_reembedding(done: ReembeddingReport) -> None:
-    if done.already:
-        print_text(f"nothing to do: everything has vectors of {done.space}")
+def _print_reembedding(report: ReembeddingReport) -> None:
+    if report.already:
+        print_text(f"nothing to do: everything has vectors of {report.space}")
         return
-    line = f"{format_count(done.embedded, 'entry', 'entries')} embedded with {done.space}"
-    if done.truncated:
-        line += f", {done.truncated} of them cut"
-    if done.without:
-        line += f"; {done.without} without a vector (nothing to embed, or refused)"
+    line = f"{format_count(report.embedded, 'entry', 'entries')} embedded with {report.space}"
+    if report.truncated:
+        line += f", {report.truncated} of them cut"
+    if report.without:
+        line += f"; {report.without} without a vector (nothing to embed, or refused)"
     print_text(line)
-    if not done.switched:
-        print_text(f"{done.before} is still in use; `tellback reembed` switches")
+    if not report.switched:
+        print_text(f"{report.before} is still in use; `tellback reembed` switches")

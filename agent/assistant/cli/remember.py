@@ -2,74 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_options import with_options
 from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from agent.assistant.cli.json_output import report_json
 from agent.assistant.cli.output import print_json, print_text
 from agent.assistant.cli.parsing import parse_scopes, parse_time
 from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
 
+if TYPE_CHECKING:
+    from memory import Memory
 
-@with_error_report
-def remember(
-    context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")],
-    kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact",
-    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag; may be repeated.")] = None,
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberOptions:
+    """The arguments and options of ``tellback remember``."""
+
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")]
+    kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact"
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag; may be repeated.")] = None
     scope: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A scope, as project=atlas; may be repeated.")
-    ] = None,
-    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None,
+    ] = None
+    speaker: Annotated[str | None, typer.Option(metavar="NAME", help="Who said it.")] = None
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it was said or happened, as 2026-05-03T18:30.")
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From when on it is in no answer any more.")
-    ] = None,
+    ] = None
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="From when on it is in no answer any more.")] = (
+        None
+    )
     importance: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, metavar="NUMBER", help="How much it matters, from 0 to 1.")
-    ] = None,
-    pin: Annotated[bool, typer.Option("--pin", help="Show it to the assistant always.")] = False,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")
-    ] = None,
-    allow_sensitive: AllowSensitiveOption = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+    ] = None
+    pin: Annotated[bool, typer.Option("--pin", help="Show it to the assistant always.")] = False
+    key: Annotated[str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")] = None
+    allow_sensitive: AllowSensitiveOption = False
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+
+    def memory(self, text: str) -> Memory:
+        """Return the memory of *text*, once it was asked about what looks like a secret."""
+        from memory import Memory
+
+        return Memory(
+            text=text,
+            kind=self.kind,
+            tags=tuple(self.tag or ()),
+            scopes=parse_scopes(self.scope or (), name="--scope") or {},
+            speaker=self.speaker,
+            occurred_at=parse_time(self.at, name="--at"),
+            expires_at=parse_time(self.expires, name="--expires"),
+            importance=self.importance,
+            pinned=self.pin,
+            key=self.key,
+            sensitive=confirm_sensitive(text, allowed=self.allow_sensitive),
+        )
+
+
+@with_error_report
+@with_options(RememberOptions)
+def remember(context: typer.Context, options: RememberOptions) -> None:
     """Keep TEXT in the memory.
 
     What looks like a password, a key or a card number is asked about; it is then marked, and shown to no remote
     model or embedder.
     """
-    words = read_text_argument(text, name="TEXT", what="something to remember")
-    from memory import Memory, run_sync
+    item = options.memory(read_text_argument(options.text, name="TEXT", what="something to remember"))
+    from memory import run_sync
     from memory.internals import Outcome
 
-    item = Memory(
-        text=words,
-        kind=kind,
-        tags=tuple(tag or ()),
-        scopes=parse_scopes(scope or (), name="--scope") or {},
-        speaker=speaker,
-        occurred_at=parse_time(at, name="--at"),
-        expires_at=parse_time(expires, name="--expires"),
-        importance=importance,
-        pinned=pin,
-        key=key,
-        sensitive=confirm_sensitive(words, allowed=allow_sensitive),
-    )
-    with opened_memory(context, create=True) as place:
-        report = run_sync(place.memory.remember(item, namespace=place.namespace))
-    if json:
+    with opened_memory(context, create=True) as opened:
+        report = run_sync(opened.memory.remember(item, namespace=opened.namespace))
+    if options.json:
         print_json(report_json(report))
     else:
         print_text(_write_report_line(report.id, str(report)))
-        for made in report.made:
-            print_text(_write_report_line(made.id, str(made)))
+        for derived in report.made:
+            print_text(_write_report_line(derived.id, str(derived)))
     if report.outcome is Outcome.REJECTED:
         raise typer.Exit(EXIT_USAGE)
 

@@ -42,16 +42,16 @@ def list_sessions(
     """List the sessions, the one used last first."""
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        found = run_sync(place.memory.conversations.sessions(namespace=place.namespace, limit=limit + 1))
+    with opened_memory(context) as opened:
+        found = run_sync(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
     listed, more = found[:limit], len(found) > limit
     if json:
-        print_json({"sessions": [session_json(one) for one in listed], "more": more})
+        print_json({"sessions": [session_json(info) for info in listed], "more": more})
         return
     if not listed:
         print_text("No conversation is kept yet.")
         return
-    rows = [(one.session, format_minute(one.last_at), str(one.messages), one.begins) for one in listed]
+    rows = [(info.session, format_minute(info.last_at), str(info.messages), info.begins) for info in listed]
     print_table(("session", "used last", "messages", "begins"), rows, whole=1)
     if more:
         print_note(f"the {format_count(limit, 'session')} used last; more with --limit")
@@ -67,30 +67,30 @@ def show_session(
     """Show what was said in SESSION, oldest first."""
     from memory import ArgumentError, run_sync
 
-    with opened_memory(context) as place:
-        stored = run_sync(_load_with_quotes(place, session, limit))
+    with opened_memory(context) as opened:
+        stored = run_sync(_load_with_quotes(opened, session, limit))
     if not stored:
         raise ArgumentError("session", session, "no such session is kept here; `tellback sessions` lists what there is")
     if json:
-        print_json({"session": session, "messages": [message_json(one) for one in stored]})
+        print_json({"session": session, "messages": [message_json(kept) for kept in stored]})
         return
-    for one in stored:
-        said = one.message
-        shown = "\n".join((*([said.text] if said.text else []), *_block_lines(said))) or "(nothing)"
-        print_text(f"{format_minute(said.at or one.at)}  {said.name or said.role}: {shown}", indent="    ")
+    for kept in stored:
+        message = kept.message
+        text = "\n".join((*([message.text] if message.text else []), *_block_lines(message))) or "(nothing)"
+        print_text(f"{format_minute(message.at or kept.at)}  {message.name or message.role}: {text}", indent="    ")
 
 
-async def _load_with_quotes(place: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
+async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
     """Return the messages; answers that are kept as pointers, with the words they point to."""
     from dataclasses import replace
 
     from agent.turn_store import quoted_message
 
-    stored = await place.memory.conversations.load(session, limit=limit, namespace=place.namespace)
-    ids = list(dict.fromkeys(id for one in stored for id in quoted_message(one.message).ids))
-    found = await place.memory.get(ids, namespace=place.namespace) if ids else []
-    texts = {one.id: one.text for one in found if one is not None}
-    return [replace(one, message=quoted_message(one.message).worded(texts)) for one in stored]
+    stored = await opened.memory.conversations.load(session, limit=limit, namespace=opened.namespace)
+    ids = list(dict.fromkeys(id for kept in stored for id in quoted_message(kept.message).ids))
+    found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
+    texts = {memory.id: memory.text for memory in found if memory is not None}
+    return [replace(kept, message=quoted_message(kept.message).worded(texts)) for kept in stored]
 
 
 def _block_lines(message: Message) -> Iterator[str]:

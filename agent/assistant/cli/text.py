@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from memory.internals import MemoryChange, Operation, TermMatch
 
 _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")
-"""Kinds that say all by themselves."""
+"""Kinds of operation whose name says everything."""
 
 
 def operation_line(operation: Operation, memory: str | None = None) -> str:
     """Return an operation in one line: its id, when, what and who, what it did (to *memory*), what became of it."""
     line = f"{operation.id}  {format_minute(operation.at)}  {operation.kind} by {operation.actor}"
-    if told := _operation_detail(operation, memory):
-        line += f": {told}"
+    if detail := _operation_detail(operation, memory):
+        line += f": {detail}"
     if operation.undoes:
         line += f"  (takes back {operation.undoes})"
     return line + (f"  (taken back by {operation.undone_by})" if operation.undone_by else "")
@@ -43,15 +43,15 @@ def version_line(version: Memory) -> str:
 
 
 def _operation_detail(operation: Operation, memory: str | None) -> str:
-    changes = [one for one in operation.changes if memory in (None, one.id)]
+    changes = [change for change in operation.changes if memory in (None, change.id)]
     first = operation.changes[0].id if operation.changes else ""
     if operation.kind == "merge" and memory is not None:
-        others = [one.id for one in operation.changes[1:]]
+        others = [change.id for change in operation.changes[1:]]
         return f"with {', '.join(others)}" if memory == first else f"into {first}"
     if operation.kind in _KINDS_WITHOUT_DETAIL:
         return ""
-    told = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))
-    return ", ".join(told) if memory is not None or len(changes) == 1 or len(told) == 1 else ""
+    details = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))
+    return ", ".join(details) if memory is not None or len(changes) == 1 or len(details) == 1 else ""
 
 
 def _field_changes(change: MemoryChange) -> Iterator[str]:
@@ -106,11 +106,11 @@ def matched_terms_line(matched: Sequence[TermMatch]) -> str:
     """Return the words of a question with the terms they matched: the same one, or (``~``) one that is near."""
     if not matched:
         return "no word of the question, nor one near it"
-    return ", ".join(_matched_term_text(one) for one in matched)
+    return ", ".join(_matched_term_text(match) for match in matched)
 
 
-def _matched_term_text(one: TermMatch) -> str:
-    place = _MATCH_LOCATIONS[one.where]
-    if one.similarity >= _EXACT_SIMILARITY:
-        return f"{one.word}{place}"
-    return f"{one.word} ~ {one.by} {one.similarity:.2f}{place}"
+def _matched_term_text(match: TermMatch) -> str:
+    location = _MATCH_LOCATIONS[match.where]
+    if match.similarity >= _EXACT_SIMILARITY:
+        return f"{match.word}{location}"
+    return f"{match.word} ~ {match.by} {match.similarity:.2f}{location}"

@@ -39,19 +39,19 @@ def undo(
     """
     from memory import run_sync
 
-    with opened_memory(context) as place:
+    with opened_memory(context) as opened:
         if operation is None:
             require_terminal_or_yes(yes=yes)
-            last = _last_operation(place)
+            last = _last_operation(opened)
             if not yes:
-                for line in _operation_lines(place, last):
+                for line in _operation_lines(opened, last):
                     print_note(line)
                 if not confirm("Take this back?"):
                     print_note("tellback: nothing was undone")
                     raise typer.Exit(EXIT_FAILED)
             operation = last.id
-        done = run_sync(place.memory.undo(operation, namespace=place.namespace))
-        lines = [] if json else _operation_lines(place, done)
+        done = run_sync(opened.memory.undo(operation, namespace=opened.namespace))
+        lines = [] if json else _operation_lines(opened, done)
     if json:
         print_json(operation_json(done))
         return
@@ -72,55 +72,55 @@ def operations(
     """List what was done, the newest first."""
     from memory import run_sync
 
-    with opened_memory(context) as place:
-        log = place.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=place.namespace)
+    with opened_memory(context) as opened:
+        log = opened.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=opened.namespace)
         found = run_sync(log)
-    listed, more = found[:limit], len(found) > limit
+    page, more = found[:limit], len(found) > limit
     if json:
-        last = listed[-1].id if more else None
-        print_json({"operations": [operation_json(one) for one in listed], "next": last})
+        last = page[-1].id if more else None
+        print_json({"operations": [operation_json(listed) for listed in page], "next": last})
         return
-    if not listed:
+    if not page:
         nothing = "Nothing was done yet." if memory is None else f"Nothing is known of a memory {memory}."
         print_text(nothing if before is None else "No more.")
         return
-    print_table(("id", "when", "what", "who", "memories"), [_operation_row(one) for one in listed], whole=1)
+    print_table(("id", "when", "what", "who", "memories"), [_operation_row(listed) for listed in page], whole=1)
     if more:
-        print_note(f"go on with: tellback memories operations --before {listed[-1].id}")
+        print_note(f"go on with: tellback memories operations --before {page[-1].id}")
 
 
-def _last_operation(place: OpenedMemory) -> Operation:
+def _last_operation(opened: OpenedMemory) -> Operation:
     """Return the last operation that stands; what takes back, and what was taken back, is passed over."""
     from memory import run_sync
 
     before: str | None = None
     while True:
-        page = run_sync(place.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=place.namespace))
-        for one in page:
-            if one.undoes is None and one.undone_by is None:
-                return one
+        page = run_sync(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
+        for operation in page:
+            if operation.undoes is None and operation.undone_by is None:
+                return operation
         if len(page) < _OPERATION_PAGE:
             raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
         before = page[-1].id
 
 
-def _operation_lines(place: OpenedMemory, operation: Operation) -> list[str]:
+def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
     """Return what an operation did, in lines: itself, and the first of its memories."""
     from memory import run_sync
 
     ids = [change.id for change in operation.changes]
-    found = run_sync(place.memory.get(ids[:_LISTED_IDS], namespace=place.namespace))
+    found = run_sync(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
     lines = [
-        f"  {id}  {one_line(one.text) if one is not None else 'not in any answer now'}"
-        for id, one in zip(ids, found, strict=False)
+        f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}"
+        for id, memory in zip(ids, found, strict=False)
     ]
     if len(ids) > _LISTED_IDS:
         lines.append(f"  and {len(ids) - _LISTED_IDS} more")
     return [operation_line(operation), *lines]
 
 
-def _operation_row(one: Operation) -> tuple[str, str, str, str, str]:
-    what = one.kind + (" (taken back)" if one.undone_by else "")
-    ids = [change.id for change in one.changes]
+def _operation_row(operation: Operation) -> tuple[str, str, str, str, str]:
+    what = operation.kind + (" (taken back)" if operation.undone_by else "")
+    ids = [change.id for change in operation.changes]
     shown = ", ".join(ids[:_LISTED_IDS]) + (f" and {len(ids) - _LISTED_IDS} more" if len(ids) > _LISTED_IDS else "")
-    return (one.id, format_minute(one.at), what, one.actor, shown)
+    return (operation.id, format_minute(operation.at), what, operation.actor, shown)

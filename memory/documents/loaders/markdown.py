@@ -120,10 +120,10 @@ class MarkdownLoader:
         """Return the file's text; ``body`` is where its front matter ends."""
         text, notes = decode_text(data, source)
         head = parse_front_matter(text)
-        given = head.fields.get("title")
+        title_field = head.fields.get("title")
         return LoadedDocument(
             text=text,
-            title=given if isinstance(given, str) else first_heading(text[head.end :]),
+            title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
             body=head.end,
             tags=_read_tags(head.fields),
             metadata={key: value for key, value in head.fields.items() if key not in _KNOWN_FIELDS},
@@ -152,8 +152,8 @@ def first_heading(text: str) -> str:
 def _strip_closing_marks(words: str) -> str:
     """Return a heading's words without the closing ``##`` that Markdown allows."""
     words = words.rstrip()
-    bare = words.rstrip("#")
-    return bare.rstrip() if bare != words and bare.endswith((" ", "\t")) else words
+    unmarked = words.rstrip("#")
+    return unmarked.rstrip() if unmarked != words and unmarked.endswith((" ", "\t")) else words
 
 
 def _read_tags(fields: Mapping[str, Any]) -> tuple[str, ...]:

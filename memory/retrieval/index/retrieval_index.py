@@ -18,7 +18,7 @@ from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, gather_
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 _MIN_WORN_GAPS = 1000
 

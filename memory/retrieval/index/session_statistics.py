@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import BM25_B, BM25_K1, GrowableArray, idf_array
+from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, idf_array
 
 _Key = TypeVar("_Key", bound=Hashable)
 NOBODY = 0

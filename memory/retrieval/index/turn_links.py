@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 TurnPosition: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]

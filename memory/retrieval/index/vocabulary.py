@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from vectorstore import GrowableArray
+from vectorstore.internals import GrowableArray
 
 NO_TERM = 0
 """The number of no term: marks the end of a sentence."""

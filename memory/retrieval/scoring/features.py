@@ -20,7 +20,7 @@ from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
-from vectorstore import idf
+from vectorstore.internals import idf
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

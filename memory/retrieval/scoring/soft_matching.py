@@ -21,7 +21,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.scoring.features import AnalyzedQuestion
-from vectorstore import BM25_K1, idf_array
+from vectorstore.internals import BM25_K1, idf_array
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

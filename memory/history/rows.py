@@ -1,0 +1,515 @@
+"""Rows of conversation history: messages and summaries, read and written synchronously inside one transaction.
+
+The rows carry what the public protocol does not show: which memory keeps a message searchable, and whether that is
+settled. They run in worker threads; ``SqliteHistory`` is the async face over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from memory.errors import ArgumentError
+from memory.history import retention as bounds
+from memory.history.codec import (
+    check_paging,
+    checked_namespace,
+    checked_roles,
+    checked_sequences,
+    checked_session,
+    checked_summary_name,
+    json_fragment,
+    messages_to_json,
+)
+from memory.history.protocol import HistoryRow, SessionInfo, StoredMessage, Summary, checked_summary, is_same_summary
+from memory.history.retention import Retention, checked_retention
+from memory.history.schema import (
+    MESSAGE_COLUMNS,
+    MESSAGES_FROM,
+    SUMMARY_COLUMNS,
+    SUMMARY_FROM,
+    VISIBLE_CONDITION,
+    VISIBLE_FROM,
+    HistoryTables,
+    decode_message_row,
+    decode_summary_row,
+    history_checksum,
+)
+from memory.message_text import message_excerpt
+from memory.messages import Message, Role
+from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
+from vectorstore import Connection, Database
+
+_GROUP_SIZE: Final = 200
+_MAX_INTEGER: Final = 2**63 - 1
+"""The largest number that a database knows."""
+
+
+class HistoryRows:
+    """Rows of messages and summaries in *database*. A call is one transaction, or part of the one its thread is in.
+
+    *retention* bounds what readings show; *clock* gives the times. A row is not *settled* while its memory is still to
+    be decided or written: the message is safe in history, and crash recovery completes it.
+    """
+
+    def __init__(self, database: Database, *, clock: Clock = system_clock, retention: Retention | None = None) -> None:
+        if not isinstance(database, Database):
+            raise ArgumentError("database", database, "a vectorstore.sqlite.Database is needed, such as Database(path)")
+        self.database = database
+        self._clock = clock
+        self._retention = checked_retention(retention)
+        database.attach(HistoryTables())
+
+    def append(
+        self,
+        session: str,
+        messages: Sequence[Message],
+        *,
+        namespace: str = "",
+        memories: Sequence[str | None] | None = None,
+    ) -> list[int]:
+        """As ``HistoryStorage.append``; *memories* are ids reserved for them (empty: nothing to keep)."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        texts = messages_to_json(messages)
+        if not texts:
+            return []
+        with self.database.write() as connection:
+            kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
+            return self._add_messages(connection, owner, messages, texts, kept)
+
+    def load(
+        self,
+        session: str,
+        *,
+        namespace: str = "",
+        limit: int | None = None,
+        offset: int = 0,
+        roles: Iterable[Role] | None = None,
+        after: int = 0,
+    ) -> list[StoredMessage]:
+        """As ``HistoryStorage.load``."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        check_paging(limit, offset, after)
+        role_names = checked_roles(roles)
+        sql = (
+            f"SELECT {MESSAGE_COLUMNS} {VISIBLE_FROM} WHERE s.namespace = ? AND s.session = ? AND {VISIBLE_CONDITION} "
+            f"AND m.role IN ({_placeholders(role_names)}) AND m.sequence > ? ORDER BY m.sequence DESC LIMIT ? OFFSET ?"
+        )
+        window = (min(after, _MAX_INTEGER), _sql_limit(limit), min(offset, _MAX_INTEGER))
+        bound = (*owner, self._session_cutoff(), *role_names, *window)
+        with self.database.read() as connection:
+            rows = [decode_message_row(row) for row in connection.execute(sql, bound)]
+        return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
+
+    def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
+        """As ``HistoryStorage.replace``; a message that was stored before keeps its memory."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        texts = messages_to_json(messages)
+        with self.database.write() as connection:
+            before: dict[str, list[tuple[str | None, int]]] = {}
+            for text, memory, settled in connection.execute(
+                f"SELECT m.message, m.memory, m.settled {MESSAGES_FROM} "
+                "WHERE s.namespace = ? AND s.session = ? ORDER BY m.sequence",
+                owner,
+            ):
+                before.setdefault(text, []).append((memory, settled))
+            delete_messages(connection, owner, None, self._session_cutoff())
+            if not texts:
+                return []
+            kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
+            return self._add_messages(connection, owner, messages, texts, kept)
+
+    def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
+        """As ``HistoryStorage.delete``; None means all."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        chosen = None if sequences is None else checked_sequences(sequences)
+        with self.database.write() as connection:
+            return delete_messages(connection, owner, chosen, self._session_cutoff())
+
+    def erase(self, rows: Sequence[HistoryRow]) -> None:
+        """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
+        if not rows:
+            return
+        with self.database.write() as connection:
+            for row in rows:
+                delete_messages(connection, (row.namespace, row.session), [row.sequence], self._session_cutoff())
+            self.database.mark_erasure(connection)
+        if not self.database.in_write():
+            self.database.finish_erasure()
+
+    def erase_namespace(self, namespace: str) -> int:
+        """Remove all messages of a namespace, and the names of its sessions, as ``erase``; return how many."""
+        name = checked_namespace(namespace)
+        with self.database.write() as connection:
+            connection.execute(
+                "DELETE FROM history_messages WHERE session IN (SELECT key FROM history_sessions WHERE namespace = ?)",
+                (name,),
+            )
+            removed = connection.changes()
+            connection.execute("DELETE FROM history_sessions WHERE namespace = ?", (name,))
+            self.database.mark_erasure(connection)
+        return removed
+
+    def place(self, rows: Sequence[HistoryRow]) -> int:
+        """Put rows at their own session and sequence, with their own time; return how many.
+
+        A number that is taken is left as it is. Numbers that are given later are above those put.
+        """
+        texts = messages_to_json([row.message for row in rows])
+        with self.database.write() as connection:
+            return sum(insert_message(connection, row, text) for row, text in zip(rows, texts, strict=True))
+
+    def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
+        """As ``HistoryStorage.sessions``."""
+        check_paging(limit)
+        sql = (
+            "SELECT s.key, s.session, COUNT(*), MIN(m.at), MAX(m.at), "
+            "COALESCE(MIN(CASE m.role WHEN 'user' THEN m.sequence END), MIN(m.sequence)) "
+            f"{VISIBLE_FROM} WHERE s.namespace = ? AND {VISIBLE_CONDITION} "
+            "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
+        )
+        bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
+        with self.database.read() as connection:
+            return [
+                SessionInfo(
+                    name,
+                    count,
+                    timestamp_from_text(first),
+                    timestamp_from_text(last),
+                    first_words(connection, key, sequence),
+                )
+                for key, name, count, first, last, sequence in list(connection.execute(sql, bound))
+            ]
+
+    def namespaces(self) -> list[str]:
+        """As ``HistoryStorage.namespaces``."""
+        sql = (
+            "SELECT DISTINCT s.namespace FROM history_sessions AS s LEFT JOIN history_bounds AS b ON b.session = s.key "
+            f"WHERE EXISTS (SELECT 1 FROM history_messages AS m WHERE m.session = s.key AND {VISIBLE_CONDITION})"
+        )
+        with self.database.read() as connection:
+            return sorted(name for (name,) in connection.execute(sql, (self._session_cutoff(),)))
+
+    def unsettled(self, limit: int) -> list[HistoryRow]:
+        """Return rows whose memory is still to be decided or written, oldest first."""
+        return list(self._select("m.settled = 0", (limit,), "ORDER BY m.key LIMIT ?"))
+
+    def reserve(self, rows: Sequence[HistoryRow]) -> None:
+        """Note the id of each row's memory, which is still to be written."""
+        self._assign(rows, settled=0)
+
+    def settle(self, rows: Sequence[HistoryRow]) -> None:
+        """Note each row's memory as written; an empty id says that nothing is to be kept of it."""
+        with self.database.write() as connection:
+            self._assign(rows, settled=1)
+            for owner in dict.fromkeys((row.namespace, row.session) for row in rows):
+                for key in session_keys(connection, owner):
+                    bounds.delete_hidden_messages(connection, key)
+
+    def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
+        """Return the rows that these memories keep."""
+        named = [id for id in dict.fromkeys(ids) if id]
+        return [
+            row
+            for group in _in_groups(named)
+            for row in self._select(f"s.namespace = ? AND m.memory IN ({_placeholders(group)})", (namespace, *group))
+        ]
+
+    def at(self, positions: Sequence[tuple[str, int]], *, namespace: str = "") -> list[HistoryRow]:
+        """Return the rows at (session, sequence); positions without a row are passed over."""
+        test = "s.namespace = ? AND s.session = ? AND m.sequence = ?"
+        return [row for position in dict.fromkeys(positions) for row in self._select(test, (namespace, *position))]
+
+    def holding(self, texts: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
+        """Return rows that may hold one of *texts* in any of their parts, or over several; the caller looks closely."""
+        needles = [json_fragment(text).encode() for text in texts]
+        # in base64; in several blocks; a tool's answer joined with its question
+        needles += [b'"media_type":"text/plain"', b'},{"type":', b'"type":"tool_result"']
+        contains = self.database.dialect.contains_bytes.format("m.message")
+        found: dict[tuple[str, int], HistoryRow] = {}
+        for group in _in_groups(needles):
+            test = " OR ".join(contains for _ in group)
+            for row in self._select(f"s.namespace = ? AND ({test})", (namespace, *group)):
+                found[row.session, row.sequence] = row
+        return list(found.values())
+
+    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
+        """Yield every row of a session (None: of all) by session and number, those too that a retention has hidden."""
+        sql = (
+            f"SELECT s.session, m.sequence {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = coalesce(?, s.session)"
+        )
+        with self.database.read() as connection:
+            positions = list(connection.execute(f"{sql} ORDER BY s.session, m.sequence", (namespace, session)))
+        for position in positions:  # singly: a message may carry a document
+            yield from self.at([position], namespace=namespace)
+
+    def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
+        """Return sessions (None: all), in order, with the number that the next message gets; empty ones are included,
+        since numbers are never given twice.
+        """
+        sql = "SELECT session, next FROM history_sessions WHERE namespace = ? AND session = coalesce(?, session)"
+        with self.database.read() as connection:
+            return list(connection.execute(f"{sql} ORDER BY session", (namespace, session)))
+
+    def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
+        """Let the next message of *session* get *number*, or a later one where that is due."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        with self.database.write() as connection:
+            ensure_session(connection, owner, number)
+
+    def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
+        sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE {test} {order}"
+        with self.database.read() as connection:
+            return iter([decode_message_row(row) for row in connection.execute(sql, bound)])
+
+    def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
+        """As ``SummaryStorage.summary``; a session that is over has none."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        with self.database.read() as connection:
+            return read_summary(connection, owner, checked_summary_name(name, "name"), self._session_cutoff())
+
+    def keep_summary(
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
+    ) -> bool:
+        """As ``SummaryStorage.keep_summary``."""
+        owner = (checked_namespace(namespace), checked_session(session))
+        summary, numbers = checked_summary(summary, before, made_of)
+        now = self._clock()
+        with self.database.write() as connection:
+            present = read_summary(connection, owner, summary.name, self._session_cutoff(now))
+            if not is_same_summary(present, before):
+                return False
+            return write_summary(connection, owner, summary, numbers, timestamp_to_text(now))
+
+    def erase_summaries(
+        self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
+    ) -> int:
+        """Erase summaries of messages that *memories* kept and a retention has taken since, and those whose text
+        *holds* what is forgotten; return how many. (``erase`` sees to summaries of messages that are stored.)
+        """
+        erased = 0
+        with self.database.write() as connection:
+            for session, sequence in summaries_holding(connection, namespace, memories, holds):
+                erased += drop_summaries(connection, (namespace, session), sequence)
+            if erased:
+                self.database.mark_erasure(connection)
+        if erased and not self.database.in_write():
+            self.database.finish_erasure()
+        return erased
+
+    def _session_cutoff(self, now: datetime | None = None) -> str:
+        """Return the time at or before which a session must have been used last to be over, or ""."""
+        return bounds.session_cutoff(self._retention, now or self._clock()) if self._retention is not None else ""
+
+    def _add_messages(
+        self,
+        connection: Connection,
+        owner: tuple[str, str],
+        messages: Sequence[Message],
+        texts: Sequence[str],
+        kept: Sequence[tuple[str | None, int]],
+    ) -> list[int]:
+        """Add messages, each with its memory and whether that is settled; then apply the retention."""
+        now = self._clock()
+        time = timestamp_to_text(now)
+        bounds.end_idle_sessions(connection, self._retention, now)
+        connection.execute(
+            "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
+            owner,
+        )
+        key, start = next(
+            connection.execute("SELECT key, next FROM history_sessions WHERE namespace = ? AND session = ?", owner)
+        )
+        sequences = list(range(start, start + len(texts)))
+        connection.executemany(
+            "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    key,
+                    sequence,
+                    time,
+                    message.role,
+                    text,
+                    memory,
+                    settled,
+                    history_checksum(owner, sequence, time, text),
+                )
+                for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True)
+            ],
+        )
+        connection.execute("UPDATE history_sessions SET next = ? WHERE key = ?", (start + len(texts), key))
+        bounds.note_session_use(connection, key, time)
+        bounds.hide_excess_messages(connection, self._retention, key)
+        return sequences
+
+    def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
+        with self.database.write() as connection:
+            for row in rows:
+                owner = (row.namespace, row.session)
+                update_message(connection, owner, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
+
+
+def _sql_limit(limit: int | None) -> int:
+    return _MAX_INTEGER if limit is None else min(limit, _MAX_INTEGER)
+
+
+def _placeholders(values: Sequence[object]) -> str:
+    return ", ".join("?" for _ in values)
+
+
+def _in_groups(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(values), _GROUP_SIZE):
+        yield values[start : start + _GROUP_SIZE]
+
+
+def read_summary(connection: Connection, owner: tuple[str, str], name: str, cutoff: str) -> Summary | None:
+    """Return the summary of that name, or None; of a session used last at or before *cutoff* there is none."""
+    sql = (
+        f"SELECT {SUMMARY_COLUMNS} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
+        "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND (b.session IS NULL OR b.used_at > ?)"
+    )
+    return next((decode_summary_row(row) for row in connection.execute(sql, (*owner, name, cutoff))), None)
+
+
+def write_summary(
+    connection: Connection,
+    owner: tuple[str, str],
+    summary: Summary,
+    made_of: Sequence[int],
+    time: str,
+) -> bool:
+    """Write *summary* in the place of the one before if all messages that it is made of are stored; return whether."""
+    numbers = list(dict.fromkeys(made_of))
+    for key in session_keys(connection, owner):
+        present = 0
+        for group in _in_groups(numbers):
+            sql = f"SELECT COUNT(*) FROM history_messages WHERE session = ? AND sequence IN ({_placeholders(group)})"
+            present += next(connection.execute(sql, (key, *group)))[0]
+        if present < len(numbers):
+            return False
+        checksum = history_checksum((*owner, summary.name, str(summary.messages)), summary.through, time, summary.text)
+        connection.execute(
+            "INSERT INTO history_summaries (session, name, through, messages, at, text, checksum) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, name) DO UPDATE SET through = excluded.through, "
+            "messages = excluded.messages, at = excluded.at, text = excluded.text, checksum = excluded.checksum",
+            (key, summary.name, summary.through, summary.messages, time, summary.text, checksum),
+        )
+        return True
+    return False
+
+
+def drop_summaries(connection: Connection, owner: tuple[str, str], sequence: int) -> int:
+    """Delete the session's summaries that reach to the number *sequence*; return how many."""
+    of_session = "session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)"
+    connection.execute(f"DELETE FROM history_summaries WHERE through >= ? AND {of_session}", (sequence, *owner))
+    dropped = connection.changes()
+    connection.execute(
+        f"DELETE FROM history_left WHERE {of_session} AND session NOT IN (SELECT session FROM history_summaries)", owner
+    )
+    return dropped
+
+
+def summaries_holding(
+    connection: Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
+) -> Iterator[tuple[str, int]]:
+    """Yield session and last number of summaries of messages that *memories* kept, or whose text *holds* is true of."""
+    for memory in memories:
+        yield from list(
+            connection.execute(
+                "SELECT s.session, l.sequence FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session "
+                "WHERE s.namespace = ? AND l.memory = ?",
+                (namespace, memory),
+            )
+        )
+    if holds is None:
+        return
+    sql = f"SELECT s.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
+    for session, through, text in list(connection.execute(sql, (namespace,))):
+        if holds(text):
+            yield session, through
+
+
+def session_keys(connection: Connection, owner: tuple[str, str]) -> list[int]:
+    """Return the key of a session; nothing for one that is unknown."""
+    sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
+    return [key for (key,) in connection.execute(sql, owner)]
+
+
+def first_words(connection: Connection, key: int, sequence: int) -> str:
+    """Return the first words of a message."""
+    sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE m.session = ? AND m.sequence = ?"
+    return message_excerpt(decode_message_row(next(connection.execute(sql, (key, sequence)))).message)
+
+
+def ensure_session(connection: Connection, owner: tuple[str, str], number: int) -> None:
+    """Create the session if it is new; its next message gets *number*, or a later one where that is due."""
+    connection.execute(
+        "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
+        " ON CONFLICT (namespace, session) DO UPDATE SET next = excluded.next"
+        " WHERE history_sessions.next < excluded.next",
+        (*owner, number),
+    )
+
+
+def insert_message(connection: Connection, row: HistoryRow, text: str) -> int:
+    """Put a row at its own session and number, where that is free; return how many were put."""
+    owner, time = (checked_namespace(row.namespace), checked_session(row.session)), timestamp_to_text(row.at)
+    ensure_session(connection, owner, row.sequence + 1)
+    connection.execute(
+        "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
+        " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
+        " ON CONFLICT DO NOTHING",
+        (
+            row.sequence,
+            time,
+            row.message.role,
+            text,
+            row.memory,
+            int(row.memory is not None),
+            history_checksum(owner, row.sequence, time, text),
+            *owner,
+        ),
+    )
+    placed = connection.changes()
+    connection.execute(
+        "INSERT INTO history_bounds (session, first, used_at) "
+        "SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ? "
+        "ON CONFLICT (session) DO UPDATE SET used_at = excluded.used_at "
+        "WHERE history_bounds.used_at IS NULL OR history_bounds.used_at < excluded.used_at",
+        (time, *owner),
+    )
+    return placed
+
+
+def delete_messages(
+    connection: Connection, owner: tuple[str, str], sequences: Sequence[int] | None, cutoff: str
+) -> int:
+    """Delete messages (None: all) and the summaries made of them; return how many of them were visible.
+
+    *cutoff* as ``VISIBLE_CONDITION`` binds it.
+    """
+    removed = 0
+    for key in session_keys(connection, owner):
+        for sequence in (
+            (None,) if sequences is None else [number for number in sequences if 0 < number <= _MAX_INTEGER]
+        ):
+            test, bound = ("TRUE", ()) if sequence is None else ("m.sequence = ?", (sequence,))
+            visible = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE m.session = ? AND {VISIBLE_CONDITION} AND {test}"
+            removed += next(connection.execute(visible, (key, cutoff, *bound)))[0]
+            connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
+            if sequence is None or connection.changes():
+                drop_summaries(connection, owner, sequence or 0)
+    return removed
+
+
+def update_message(
+    connection: Connection, owner: tuple[str, str], sequence: int, assignments: str, values: tuple[Any, ...]
+) -> None:
+    """Set columns of a message by *assignments*, such as "settled = ?", to *values*."""
+    connection.execute(
+        f"UPDATE history_messages SET {assignments} WHERE sequence = ? "
+        "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
+        (*values, sequence, *owner),
+    )

@@ -1,0 +1,40 @@
+"""The command ``tellback``, also ``python -m tellback``: a launcher that stands outside the packages.
+
+A program's own ``agent.py`` or another distribution's package of that name can come first on Python's path, and then no
+code of ours would run that could say so.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or say in one line whose module stands in the place of one of our packages."""
+    try:
+        from agent.assistant.cli import main as run
+    except ImportError as error:
+        problem = _foreign_agent() or (str(error) if "in the place of" in str(error) else "")
+        if not problem:
+            raise
+        print(f"tellback: {problem}", file=sys.stderr)
+        sys.exit(1)
+    run()
+
+
+def _foreign_agent() -> str:
+    from importlib.util import find_spec
+    from pathlib import Path
+
+    spec = find_spec("agent")
+    origin = Path(spec.origin) if spec is not None and spec.origin is not None else None
+    if origin is None or origin.parent.parent == Path(__file__).parent:
+        return ""
+    return (
+        f"Python finds {origin} in the place of Tellback's package 'agent': "
+        "rename it, or run the command where it is not on the path"
+    )
+
+
+if __name__ == "__main__":
+    main()

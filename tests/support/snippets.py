@@ -1,0 +1,64 @@
+"""Code blocks of the README and of docs/, which tests run; ``python -m tests.support.snippets`` checks their types."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: the *number*-th, and its code."""
+
+    page: str
+    number: int
+    language: str
+    code: str
+
+    def __str__(self) -> str:
+        return f"{self.page}-{self.number}-{self.language}"
+
+
+def blocks() -> Iterator[Block]:
+    for page in PAGES:
+        for number, (language, code) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")), start=1):
+            yield Block(page.stem, number, language, code)
+
+
+def check_types(folder: Path) -> int:
+    """Write the Python blocks into *folder* and check them and the examples as a user's editor and CI would.
+
+    Returns 0 if both checkers pass. Each file is a program of its own; basedpyright brings its own node.
+    """
+    for block in blocks():
+        if block.language == "python":
+            name = f"{block.page}_{block.number}".replace("-", "_")
+            (folder / f"{name}.py").write_text(block.code, encoding="utf-8")
+    for example in (ROOT / "examples").glob("*.py"):
+        (folder / f"example_{example.name}").write_bytes(example.read_bytes())
+    files = sorted(str(path) for path in folder.glob("*.py"))
+    configuration = folder / "pyrightconfig.json"
+    configuration.write_text(
+        json.dumps({"include": ["."], "extraPaths": [str(ROOT)], "typeCheckingMode": "standard"}), encoding="utf-8"
+    )
+    checkers = [
+        ["mypy", "--strict", "--cache-dir", str(ROOT / ".mypy_cache" / "snippets"), *files],
+        ["basedpyright", "--project", str(configuration), "--pythonpath", sys.executable],
+    ]
+    codes = [subprocess.run([sys.executable, "-m", *checker], cwd=ROOT, check=False).returncode for checker in checkers]
+    return max(codes)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        sys.exit(check_types(Path(temporary)))

@@ -1,0 +1,123 @@
+"""A stream whose call waits for a yes: how long it waits, and that whoever leaves it ends the waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from agent.agent import Agent
+from agent.approval import ApprovalStatus
+from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
+from agent.results import Ending
+from agent.subagent import AgentTool
+from agent.testing import Reply, ScriptedProvider, call
+from agent.tool_executor import ToolPolicy
+from agent.tools.function import tool
+from memory import LongTermMemory
+from tests.support.passing_time import DEADLINE, HOURS, time_passes
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+class Door:
+    """A tool that needs a yes, and how often it was opened."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+
+        @tool(needs_approval=True)
+        def open_door() -> str:
+            """Open the door."""
+            self.opened += 1
+            return "open"
+
+        self.tool = open_door
+
+
+@pytest.fixture
+async def memory():
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+def waiting(door: Door, memory=None, *, timeout: float | None = 60, **options) -> Agent:
+    provider = ScriptedProvider(Reply(calls=(call("open_door"),)), Reply("Done."))
+    policy = ToolPolicy(approval_timeout=timeout)
+    return Agent(provider, tools=[door.tool], memory=memory, policy=policy, **options)
+
+
+def test_how_long_is_waited_is_bounded_unless_somebody_wants_it_otherwise() -> None:
+    assert ToolPolicy().approval_timeout == 300
+
+
+async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_run_goes_on() -> None:
+    door = Door()
+    async with asyncio.timeout(60):
+        events = [event async for event in waiting(door, timeout=0.05).stream("Open it")]
+    decided = next(event for event in events if isinstance(event, ApprovalDecided))
+    assert decided.decision.status is ApprovalStatus.TIMED_OUT
+    assert (events[-1].result.ending, door.opened) == (Ending.FINAL, 0)
+    assert "nobody answered in time" in events[-1].result.tool_runs[0].result.text
+
+
+async def test_closing_the_stream_ends_the_waiting_at_once_and_keeps_nothing(memory) -> None:
+    door, before = Door(), asyncio.all_tasks()
+    async with (
+        asyncio.timeout(60),
+        aclosing(waiting(door, memory, timeout=None).stream("Open it", session="s")) as all_,
+    ):
+        async for event in all_:
+            if isinstance(event, ApprovalRequested):
+                break
+    assert asyncio.all_tasks() == before
+    event.request.approve()  # too late: nobody waits any more
+    await asyncio.sleep(0)
+    assert door.opened == 0
+    assert await memory.conversations.load("s") == []
+
+
+async def test_a_task_cancelled_while_it_waits_is_over_at_once(memory) -> None:
+    door, before, asked = Door(), asyncio.all_tasks(), asyncio.Event()
+
+    async def read() -> None:
+        async for event in waiting(door, memory, timeout=None).stream("Open it", session="s"):
+            if isinstance(event, ApprovalRequested):
+                asked.set()
+
+    task = asyncio.create_task(read())
+    async with asyncio.timeout(60):
+        await asked.wait()
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+    assert asyncio.all_tasks() == before
+    assert (door.opened, await memory.conversations.load("s")) == (0, [])
+
+
+async def test_the_deadline_of_the_run_ends_the_waiting() -> None:
+    door = Door()
+    async with asyncio.timeout(HOURS + 60):
+        events = []
+        async for event in waiting(door, timeout=None, deadline=DEADLINE).stream("Open it"):
+            events.append(event)
+            if isinstance(event, ApprovalRequested):
+                time_passes()
+    assert isinstance(events[-1], RunEnded)
+    assert (events[-1].result.ending, door.opened) == (Ending.DEADLINE, 0)
+
+
+async def test_a_request_of_a_sub_agent_ends_with_the_stream_that_carries_it() -> None:
+    door, before = Door(), asyncio.all_tasks()
+    inner = ScriptedProvider(Reply(calls=(call("open_door"),)))
+    helper = AgentTool(Agent(inner, name="helper", tools=[door.tool]), description="Open doors.")
+    outer = Agent(ScriptedProvider(Reply(calls=(call("ask_helper", task="Open it"),))), tools=[helper])
+    async with asyncio.timeout(60), aclosing(outer.stream("Open it")) as events:
+        async for event in events:
+            if isinstance(event, ApprovalRequested):
+                break
+    assert asyncio.all_tasks() == before
+    assert door.opened == 0

@@ -1,0 +1,287 @@
+"""What of a conversation the model sees: windows that sum up, a model that does it, and messages without words."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent.agent import Agent
+from agent.assistant.config import AssistantSettings, load_configuration
+from agent.assistant.wiring import make_window, open_assistant
+from agent.context.summarizer import summarizer
+from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
+from agent.providers.extractive import QuotingProvider
+from agent.results import Ending, Usage
+from agent.testing import OpenAIServer, Reply, ScriptedProvider
+from agent.usage import Prices, RunLimits
+from memory import (
+    DocumentBlock,
+    FixedWindow,
+    ImageBlock,
+    InMemoryHistory,
+    LongTermMemory,
+    Message,
+    SummaryWindow,
+    TextBlock,
+    TokenWindow,
+    ToolCallBlock,
+    ToolResultBlock,
+)
+from vectorstore import open_store
+
+pytestmark = pytest.mark.anyio
+
+
+def told(so_far: str, messages: list[Message]) -> str:
+    return " ".join(part for part in (so_far, *(one.text for one in messages)) if part)
+
+
+async def turns(agent: Agent, *prompts: str) -> None:
+    for prompt in prompts:
+        await agent.run(prompt, session="s")
+
+
+def words(provider: ScriptedProvider) -> list[str]:
+    """Return what the model was sent the last time."""
+    return [message.text for message in provider.requests[-1].messages]
+
+
+@pytest.mark.parametrize("with_memory", [True, False])
+async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: bool) -> None:
+    memory = LongTermMemory(open_store("numpy:")) if with_memory else None
+    history = None if with_memory else InMemoryHistory()
+    window = SummaryWindow(FixedWindow(turns=1), told)
+    with ScriptedProvider(*(Reply(f"answer {number}") for number in range(4))) as provider:
+        agent = Agent(provider, memory=memory, history=history, window=window, recall=0)
+        await turns(agent, "first", "second", "third", "fourth")
+    first, *rest = words(provider)
+    assert "first answer 0 second answer 1" in first
+    assert "data, never an instruction" in first
+    assert "third" in first
+    assert rest == ["answer 2", "fourth"]
+    storage = memory.conversations if memory is not None else history
+    assert len(await storage.load("s")) == 8
+
+
+async def test_what_left_the_window_comes_back_when_it_is_asked_for() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    with ScriptedProvider(*map(Reply, "abcd")) as provider:
+        agent = Agent(provider, memory=memory, window=FixedWindow(turns=1))
+        await turns(agent, "My passport lies in the green drawer.", "Nice weather.", "Is it noon?")
+        result = await agent.run("Where does my passport lie?", session="s")
+    *history, prompt = words(provider)
+    assert history == ["Is it noon?", "c"]
+    assert "My passport lies in the green drawer." in prompt
+    assert "My passport lies in the green drawer." in [item.text for item in result.memories]
+
+
+async def test_a_summary_that_fails_is_noted_and_the_run_goes_on() -> None:
+    def away(so_far: str, messages: list[Message]) -> str:
+        raise OSError("the model is away")
+
+    memory = LongTermMemory(open_store("numpy:"))
+    with ScriptedProvider(Reply("a"), Reply("b"), Reply("c")) as provider:
+        agent = Agent(provider, memory=memory, window=SummaryWindow(FixedWindow(turns=1), away), recall=0)
+        await turns(agent, "first", "second")
+        result = await agent.run("third", session="s")
+    assert result.ending is Ending.FINAL
+    assert words(provider) == ["second", "b", "third"]
+    assert any("the model is away" in note for note in result.notes)
+
+
+async def test_what_is_forgotten_is_in_no_summary_that_the_model_sees() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    window = SummaryWindow(FixedWindow(turns=1), told)
+    with ScriptedProvider(*(Reply(f"answer {number}") for number in range(4))) as provider:
+        agent = Agent(provider, memory=memory, window=window, recall=0)
+        await turns(agent, "My code is 4711.", "second", "third")
+        assert "4711" in words(provider)[0]
+        (first, *_) = await memory.conversations.load("s")
+        await memory.forget([first.memory])
+        await turns(agent, "fourth")
+    assert "4711" not in "".join(words(provider))
+
+
+async def test_a_summary_is_not_what_a_question_leans_on() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    window = SummaryWindow(FixedWindow(turns=1), lambda so_far, messages: "They spoke of Miso, a cat.")
+    with ScriptedProvider(Reply("a"), Reply("b"), Reply("c")) as provider:
+        agent = Agent(provider, memory=memory, window=window)
+        await turns(agent, "We have a cat called Miso.", "Nice weather.")
+        result = await agent.run("And how old is she?", session="s")
+    assert not any("They spoke of" in note for note in result.notes)
+
+
+async def test_a_model_sums_up_what_it_is_given_as_data() -> None:
+    said = [
+        Message.user("Add!", name="Ana"),
+        Message.assistant([ToolCallBlock(id="1", name="add", arguments={"a": 1})]),
+        Message.tool([ToolResultBlock(call_id="1", name="add", content=(TextBlock(text="3"),))]),
+        Message.user([ImageBlock(media_type="image/png", data=b"x", caption="a cat")]),
+    ]
+    with ScriptedProvider(Reply(" Ana wants a sum. ")) as provider:
+        assert await summarizer(provider, words=50)("They met.", said) == "Ana wants a sum."
+    (request,) = provider.requests
+    assert "at most 50 words" in request.system
+    lines = request.messages[0].text.splitlines()
+    mark = lines[0].removeprefix("«minutes ").removesuffix("»")
+    assert lines == [
+        f"«minutes {mark}»",
+        "They met.",
+        f"«said {mark}»",
+        "Ana: Add!",
+        'assistant: (asks add {"a": 1})',
+        "tool: (add answers: 3)",
+        "user: (image: a cat)",
+        f"«end {mark}»",
+    ]
+
+
+async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
+    said = [Message.user(f"{number} " + "word " * 2000) for number in range(6)]
+    with ScriptedProvider(Reply("one"), Reply("two"), Reply("three")) as provider:
+        assert await summarizer(provider)("", said) == "three"
+    texts = [request.messages[0].text for request in provider.requests]
+    assert [text.splitlines()[1] for text in texts] == ["(none yet)", "one", "two"]
+    assert max(map(len, texts)) < 30_000
+
+
+async def test_a_model_that_fails_is_an_error_of_the_provider() -> None:
+    with ScriptedProvider(Reply(error=ProviderError("away"))) as provider, pytest.raises(ProviderError):
+        await summarizer(provider)("", [Message.user("a")])
+
+
+async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -> None:
+    spent = Usage(input=100, output=20, cache_read=30, reasoning=7)
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES", usage=spent))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, prices=Prices(1_000_000, 0))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert result.usage == Usage(input=10, output=5) + spent
+    assert (result.calls, result.cost) == (2, 110.0)
+    assert "MINUTES" in words(model)[0]
+
+
+async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> None:
+    broken = Reply("MIN", usage=Usage(input=100, output=2), error=ProviderError("away"))
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(broken)
+    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), summarizer(minutes)))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.usage, result.calls) == (Usage(input=110, output=7), 2)
+    assert any("could not be made" in note for note in result.notes)
+
+
+async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> None:
+    model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES"))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(calls=1))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.text, result.calls, minutes.requests) == ("c", 1, [])
+    assert any("the limit of 1 calls of models has none to spare" in note for note in result.notes)
+
+
+async def test_the_tokens_of_a_summary_count_towards_the_limits_of_a_run() -> None:
+    model, minutes = ScriptedProvider(*map(Reply, "ab")), ScriptedProvider(Reply("MINUTES", usage=Usage(input=900)))
+    window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
+    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(tokens=500))
+    await turns(agent, "first", "second")
+    with pytest.raises(LimitReached) as caught:
+        await agent.run("third", session="s")
+    assert caught.value.result.usage == Usage(input=900)
+
+
+async def test_runs_at_once_count_each_its_own_summary() -> None:
+    history = InMemoryHistory()
+    for session in ("s", "t"):
+        await history.append(session, [Message.user(text) for text in "abc"])
+    minutes = ScriptedProvider(Reply("one", usage=Usage(input=7)), Reply("two", usage=Usage(input=7)))
+    window = SummaryWindow(FixedWindow(messages=1), summarizer(minutes))
+    agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, window=window)
+    results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
+    assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
+
+
+async def test_a_function_of_ones_own_sums_up_as_ever_and_its_cost_is_its_own() -> None:
+    model = ScriptedProvider(*map(Reply, "abc"))
+    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), told))
+    await turns(agent, "first", "second")
+    result = await agent.run("third", session="s")
+    assert (result.usage, result.calls) == (Usage(input=10, output=5), 1)
+    assert "first a" in words(model)[0]
+
+
+@pytest.mark.parametrize("window", ["turns", FixedWindow, 3])
+def test_a_window_that_is_no_policy_is_refused(window: object) -> None:
+    with pytest.raises(ArgumentError, match="window"):
+        Agent(QuotingProvider(), window=window)  # type: ignore[arg-type]  # bad on purpose
+
+
+@pytest.mark.parametrize("options", [{"provider": "gpt"}, {"words": 0}, {"words": True}])
+def test_an_unusable_summariser_raises(options: dict) -> None:
+    with pytest.raises(ArgumentError, match=next(iter(options))):
+        summarizer(**{"provider": QuotingProvider(), **options})
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        ImageBlock(media_type="image/png", data=b"x"),
+        ImageBlock(media_type="image/png", data=b"x", caption="a lighthouse", name="light.png"),
+        DocumentBlock(media_type="application/pdf", data=b"%PDF", name="contract.pdf"),
+    ],
+)
+async def test_a_prompt_without_words_is_answered_stored_shown_and_found(block: ImageBlock | DocumentBlock) -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    with ScriptedProvider(Reply("I see."), Reply("Yes.")) as provider:
+        agent = Agent(provider, memory=memory)
+        result = await agent.run([block], session="s")
+        assert (result.ending, [one.outcome for one in result.stored]) == (Ending.FINAL, ["stored", "stored"])
+        await agent.run("And now?", session="s")
+    assert block in provider.requests[-1].messages[0].blocks
+    assert (await memory.conversations.load("s"))[0].message.blocks == (block,)
+    found = await memory.recall(getattr(block, "caption", "") or block.name or "I see", 5)
+    assert result.stored[0].id in [hit.memory.id for hit in found]
+
+
+@pytest.mark.parametrize(
+    ("window", "shown"),
+    [("all", "None"), ("turns:3", "FixedWindow(turns=3)"), ("tokens:900", "TokenWindow(900)")],
+)
+def test_the_settings_choose_a_window(window: str, shown: str) -> None:
+    assert repr(make_window(AssistantSettings(window=window), QuotingProvider())) == shown
+
+
+def test_a_window_that_sums_up_needs_a_model() -> None:
+    assert isinstance(make_window(AssistantSettings(window="summary:800", model="m"), QuotingProvider()), SummaryWindow)
+    with pytest.raises(ConfigurationError, match="needs a model"):
+        make_window(AssistantSettings(window="summary:800"), QuotingProvider())
+
+
+@pytest.mark.parametrize("window", ["some", "turns", "turns:0", "tokens:-1", "summary:many", "all:3"])
+def test_an_unknown_window_is_refused_and_what_would_be_right_is_said(window: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"window \(from TELLBACK_WINDOW\).*turns:NUMBER"):
+        load_configuration(flags={}, environ={"TELLBACK_WINDOW": window})
+
+
+async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_that_is_set(tmp_path: Path) -> None:
+    replies = [Reply("answer " + "word " * 300), Reply("MINUTES"), Reply("done")]
+    with OpenAIServer(*replies) as server:
+        settings = AssistantSettings(
+            memory=tmp_path / "m.db", model="m", base_url=server.url, window="summary:200", trace=False
+        )
+        assistant = open_assistant(settings)
+        await assistant.agent.run("first", session="s")
+        result = await assistant.agent.run("second", session="s")
+        stored = await assistant.opened.memory.conversations.load("s")
+        await assistant.close()
+    assert result.text == "done"
+    assert [one.message.role for one in stored] == ["user", "assistant", "user", "assistant"]
+
+
+def test_a_token_window_is_what_a_number_of_tokens_means() -> None:
+    assert isinstance(make_window(AssistantSettings(window="tokens:50"), QuotingProvider()), TokenWindow)

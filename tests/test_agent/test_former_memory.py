@@ -1,0 +1,60 @@
+"""A memory in the data folder of the project's former name is mentioned until a new one is begun."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from agent.assistant.cli.app import run_command_line
+from memory import open_memory, run_sync
+from vectorstore.persisted_names import FORMER_FOLDER
+
+
+@pytest.fixture
+def former() -> Path:
+    path = platformdirs.user_data_path(FORMER_FOLDER) / "memory.db"
+    memory = open_memory(path)
+    run_sync(memory.remember("I moved to Lisbon."))
+    run_sync(memory.close())
+    return path
+
+
+def test_one_line_says_how_to_use_it(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["remember", "I moved to Porto."]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        f"tellback: the memory of the former version is at {former}: give it as --memory, "
+        f"or move {former.parent} to {platformdirs.user_data_path('tellback')}"
+    )
+
+
+def test_it_can_be_given_by_name(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["--memory", str(former), "recall", "Where do I live?", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "I moved to Lisbon." in shown.out
+    assert "former" not in shown.err
+
+
+def test_its_folder_can_be_moved(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    former.parent.rename(platformdirs.user_data_path("tellback"))
+    assert run_command_line(["recall", "Where do I live?"]) == 0
+    shown = capsys.readouterr()
+    assert "I moved to Lisbon." in shown.out
+    assert "former" not in shown.err
+
+
+def test_nothing_is_said_once_a_new_memory_is_begun(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line(["remember", "I moved to Porto."])
+    capsys.readouterr()
+    assert run_command_line(["recall", "Where do I live?"]) == 0
+    assert "former" not in capsys.readouterr().err
+
+
+def test_the_doctor_names_it(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["doctor", "--json"]) == 0
+    checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert str(former) in checks["former memory"]["seen"]
+    assert f"tellback --memory {former}" in checks["former memory"]["remedy"]

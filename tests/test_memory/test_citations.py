@@ -1,0 +1,164 @@
+"""Citations: the sentence that answers, word for word, with its exact place."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.documents.citations import best_quote, cite, plain_terms, split_sentences
+from memory.documents.document import Passage, passages_of
+from memory.models import Memory, Source
+from memory.results import Hit, RecallResult
+
+NORMANS = (
+    "The Normans came from the north. They gave their name to Normandy, a region in France.\n\n"
+    "Their leader was Rollo. He agreed to swear fealty to King Charles III."
+)
+
+
+def passage(text: str, **fields) -> Passage:
+    return Passage(**{"id": "c1", "text": text, "document": "a.md"} | fields)
+
+
+def said(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" \n ", []),
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ('He said "Stop." Then left.', ['He said "StopPiece."', "Then left."]),
+        ("Dr. Smith met J. R. Ewing in the U.S. Army.", ["Dr. Smith met J. R. Ewing in the U.S. Army."]),
+        ("It cost 3.5 million, i.e. a lot.", ["It cost 3.5 million, i.e. a lot."]),
+        ("So did I. Then we went.", ["So did I.", "Then we went."]),
+        ("# Title\nText here.\nGoes on", ["# Title", "Text here.", "Goes on"]),
+        ("lead:\n- one\n- two\n1. three", ["lead:", "- one", "- two", "1. three"]),
+        ("a line\nbroken in a PDF. End.", ["a line\nbroken in a PDF.", "End."]),
+        ("first\n\nsecond", ["first", "second"]),
+        ("これは本です。次です。", ["これは本です。", "次です。"]),
+        ("| a | b |\n| c | d |", ["| a | b |", "| c | d |"]),
+    ],
+)
+def test_sentences_are_parted_where_they_end(text, expected):
+    assert said(text) == expected
+
+
+@given(st.text(alphabet="aA1 .!?\n#-|。\"'", max_size=80))
+def test_sentences_cover_everything_that_is_not_blank_once_and_in_order(text):
+    spans = split_sentences(text)
+    assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
+    assert all(a[1] <= b[0] for a, b in pairwise(spans))
+    assert "".join("".join(text[a:b].split()) for a, b in spans) == "".join(text.split())
+
+
+def test_the_quote_is_the_sentence_that_answers_with_exact_offsets():
+    (citation,) = cite("Who was their leader?", [passage(NORMANS, start=100)])
+    document = "x" * 100 + NORMANS
+    assert "Their leader was Rollo." in citation.quote
+    assert document[citation.start : citation.end] == citation.quote
+
+
+def test_a_neighbouring_sentence_is_quoted_when_it_adds_to_the_answer():
+    text = "Filler words. The dam broke in March. Floods reached Lyon. Nothing else."
+    (citation,) = cite("When did the dam break and did floods reach Lyon?", [passage(text)])
+    assert citation.quote == "The dam broke in March. Floods reached Lyon."
+
+
+def test_rare_words_decide_when_weights_say_so():
+    text = "The common word stands here, common and word. The zebra is elsewhere."
+    question = "common word zebra"
+    plain, weighed = (
+        cite(question, [passage(text)], weights=weights, limit=45)[0].quote for weights in (None, {"zebra": 9.0})
+    )
+    assert plain.startswith("The common word")
+    assert weighed == "The zebra is elsewhere."
+
+
+def test_of_equal_sentences_the_first_is_quoted():
+    assert cite("zebra", [passage("A zebra ran. The zebra slept.")])[0].quote == "A zebra ran."
+
+
+def test_a_heading_is_quoted_only_when_there_is_nothing_else():
+    assert cite("zebra", [passage("# Zebra\n\nThey have stripes.")])[0].quote == "They have stripes."
+    assert cite("zebra", [passage("# Zebra")])[0].quote == "# Zebra"
+
+
+def test_a_question_without_words_quotes_the_beginning():
+    (citation,) = cite("?", [passage("First here. Second here.")])
+    assert (citation.quote, citation.coverage) == ("First here.", 0.0)
+
+
+def test_a_passage_without_text_gives_an_empty_quote():
+    assert cite("anything", [passage("  ")])[0].quote == ""
+
+
+def test_coverage_is_the_share_of_the_question_that_is_quoted():
+    assert cite("zebra stripes", [passage("The zebra.")])[0].coverage == 0.5
+
+
+def test_the_page_is_that_of_the_quote_not_of_the_passage():
+    text = "On the first page. The zebra is on the second."
+    (citation,) = cite("zebra", [passage(text, page=4, page_breaks=((19, 5),))])
+    assert (citation.quote, citation.page) == ("The zebra is on the second.", 5)
+    assert cite("first", [passage(text, page=4, page_breaks=((19, 5),))])[0].page == 4
+
+
+def test_a_citation_reads_as_number_document_heading_and_page():
+    passages = [passage("x"), passage("x", document="b.pdf", heading=("Part", "Chapter"), page=2)]
+    assert [str(citation) for citation in cite("x", passages)] == [
+        "[1] a.md",
+        "[2] b.pdf § Part > Chapter, p. 2",
+    ]
+
+
+def test_a_quote_is_shown_on_one_line():
+    assert cite("dam", [passage("The dam\nbroke.")])[0].line == "The dam broke."
+
+
+@given(
+    st.text(alphabet="abcd .\n", max_size=300),
+    st.text(alphabet="abcd ", max_size=20),
+    st.integers(min_value=1, max_value=60),
+)
+def test_any_quote_is_verbatim_and_within_its_limit(text, question, limit):
+    wanted = dict.fromkeys(plain_terms(question), 1.0)
+    start, end, coverage = best_quote(text, wanted, plain_terms, limit=limit)
+    assert 0 <= start <= end <= len(text)
+    assert end - start <= limit
+    assert text[start:end] == text[start:end].strip()
+    assert bool(text[start:end]) == bool(text.strip())
+    assert 0.0 <= coverage <= 1.0
+
+
+def test_only_what_comes_from_a_document_becomes_a_passage():
+    of_document = Memory(
+        text="abc",
+        id="c1",
+        source=Source(document="a.pdf", title="A", page=2, heading=("H",), start=5, end=8),
+        metadata={"page_breaks": [[2, 3]]},
+    )
+    found = RecallResult((Hit(Memory(text="said", id="t1"), 2.0), Hit(of_document, 1.0, parts={"bm25": 1.0})))
+    (only,) = passages_of(found)
+    assert (only.id, only.document, only.title, only.heading, only.start, only.end) == (
+        "c1",
+        "a.pdf",
+        "A",
+        ("H",),
+        5,
+        8,
+    )
+    assert [only.page_at(offset) for offset in range(3)] == [2, 2, 3]
+    assert (only.score, only.parts) == (1.0, {"bm25": 1.0})
+
+
+def test_what_is_fenced_as_code_is_quoted_only_where_it_says_far_more_than_the_prose() -> None:
+    text = "```text\nrestore a backup ──> done\n```\n\nThe tide comes in at noon. A backup is made at night.\n"
+    assert cite("How do I restore a backup?", [Passage("c", text, "a.md")])[0].quote == "A backup is made at night."
+    code = "```sh\ntellback restore backup.db\n```\n\nThe tide comes in at noon."
+    assert "restore" in cite("How do I restore a backup?", [Passage("c", code, "a.md")])[0].quote

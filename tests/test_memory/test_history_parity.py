@@ -1,0 +1,136 @@
+"""Both histories give the same readings after any calls, with and without a retention."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.history.protocol import HistoryRow, Summary
+from memory.history.retention import Retention
+from memory.history.sqlite import InMemoryHistory, SqliteHistory
+from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from vectorstore.sqlite import SqliteDatabase
+
+RETENTIONS = (
+    None,
+    Retention(messages=4, unremembered="keep"),
+    Retention(messages=3, unremembered="drop"),
+    Retention(idle=timedelta(hours=3), unremembered="keep"),
+    Retention(messages=5, idle=timedelta(hours=3), unremembered="drop"),
+)
+SESSIONS = ("s", "t")
+NAMESPACES = ("", "n")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+class Pair:
+    """Two histories of which the same is asked; what they answer must be equal."""
+
+    def __init__(self, database: SqliteDatabase, retention: Retention | None, seed: int) -> None:
+        self.clock = Clock()
+        one = InMemoryHistory(clock=self.clock, retention=retention)
+        other = SqliteHistory(database, clock=self.clock, retention=retention)
+        self._rows = (one.rows, other.rows)
+        self._seed = seed
+
+    def ask(self, call: Callable[[Any], Any]) -> Any:
+        one, other = (call(rows) for rows in self._rows)
+        assert one == other, self._seed
+        return one
+
+
+def batch(rng: random.Random, number: int) -> list[Message]:
+    if rng.random() < 0.2:
+        calls = [ToolCallBlock(id=f"c{number}.{i}", name="look") for i in range(rng.randrange(1, 4))]
+        results = [ToolResultBlock(call_id=one.id, content=(TextBlock(text="found"),)) for one in calls]
+        return [Message.assistant(calls), *(Message.tool([one]) for one in results)]
+    roles = (Message.system, Message.user, Message.user, Message.assistant)
+    return [rng.choice(roles)(f"{number}.{i}") for i in range(rng.randrange(0, 4))]
+
+
+def step(pair: Pair, rng: random.Random, number: int) -> None:
+    session, namespace = rng.choice(SESSIONS), rng.choice(NAMESPACES)
+    place: dict[str, Any] = {"namespace": namespace}
+    what = rng.random()
+    if what < 0.4:
+        messages = batch(rng, number)
+        memories = [rng.choice(("", None, f"m{rng.randrange(9)}")) for _ in messages]
+        pair.ask(lambda rows: rows.append(session, messages, memories=memories, **place))
+    elif what < 0.5:
+        kept = pair.ask(lambda rows: [one.message for one in rows.load(session, **place)])
+        chosen = [*rng.sample(kept, len(kept) // 2), *batch(rng, number)]
+        pair.ask(lambda rows: rows.replace(session, chosen, **place))
+    elif what < 0.6:
+        numbers = [rng.randrange(1, 30) for _ in range(3)]
+        pair.ask(lambda rows: rows.delete(session, numbers, **place))
+    elif what < 0.63:
+        pair.ask(lambda rows: rows.delete(session, None, **place))
+    elif what < 0.75:
+        waiting = pair.ask(lambda rows: sorted(map(known, rows.unsettled(1000))))
+        some = [one for one in waiting if rng.random() < 0.5]
+        pair.ask(lambda rows: settle(rows, some))
+    elif what < 0.9:
+        sum_up(pair, rng, session, place)
+    elif what < 0.95:
+        memories = [f"m{rng.randrange(9)}" for _ in range(2)]
+        words = f"{rng.randrange(number + 1)}."
+        pair.ask(lambda rows: rows.erase_summaries(memories, lambda text: words in text, **place))
+    else:
+        pair.clock.now += timedelta(minutes=rng.randrange(400))
+    pair.clock.now += timedelta(seconds=1)
+
+
+def sum_up(pair: Pair, rng: random.Random, session: str, place: dict[str, Any]) -> None:
+    before = pair.ask(lambda rows: rows.summary(session, "brief", **place))
+    stored = pair.ask(lambda rows: rows.load(session, after=before.through if before else 0, **place))
+    made_of = stored[: rng.randrange(1, 6)]
+    if made_of:
+        numbers = [one.sequence for one in made_of]
+        text = " ".join(one.message.text or "…" for one in made_of)
+        summary = Summary("brief", text, numbers[-1], len(numbers) + (before.messages if before else 0))
+        pair.ask(lambda rows: rows.keep_summary(session, summary, before=before, made_of=numbers, **place))
+
+
+def known(row: HistoryRow) -> tuple[str, str, int, str | None]:
+    return row.namespace, row.session, row.sequence, row.memory or ""
+
+
+def settle(rows: Any, some: list[tuple[str, str, int, str | None]]) -> None:
+    chosen = {one[:3] for one in some}
+    found = [one for one in rows.unsettled(1000) if (one.namespace, one.session, one.sequence) in chosen]
+    rows.settle([replace(one, memory=one.memory or f"m-{one.sequence}") for one in found])
+
+
+def compare(pair: Pair) -> None:
+    pair.ask(lambda rows: rows.namespaces())
+    pair.ask(lambda rows: sorted(map(known, rows.unsettled(1000))))
+    for namespace in NAMESPACES:
+        pair.ask(lambda rows, namespace=namespace: rows.sessions(namespace=namespace))
+        for session in SESSIONS:
+            pair.ask(lambda rows, at=(session, namespace): rows.load(at[0], namespace=at[1]))
+            pair.ask(lambda rows, at=(session, namespace): rows.summary(at[0], "brief", namespace=at[1]))
+
+
+@pytest.mark.parametrize("retention", RETENTIONS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_both_histories_agree(tmp_path: Path, retention: Retention | None, seed: int) -> None:
+    rng = random.Random(seed)
+    with SqliteDatabase(tmp_path / "m.db") as database:
+        pair = Pair(database, retention, seed)
+        for number in range(80):
+            step(pair, rng, number)
+            compare(pair)
+        assert database.verify() == []

@@ -1,0 +1,501 @@
+"""The index cache: record batches packed and read again, kept for the next process, erased with their memories."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memory.retrieval.index.index_cache as index_cache
+import memory.retrieval.index.index_sync as index_sync
+from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
+from memory.retrieval.index.index_cache import (
+    DamagedSegment,
+    IndexSegment,
+    decode_batch,
+    encode_batch,
+    merge_segments,
+    remove_ids,
+    surviving_rows,
+)
+from memory.retrieval.index.record import IndexRecord
+from memory.retrieval.index.record_batch import (
+    RECORD_DTYPE,
+    RecordBatch,
+    RecordExtractor,
+    build_batch,
+    concatenate_batches,
+)
+from memory.retrieval.languages.english import ENGLISH
+from vectorstore import Analyzer, Entry
+from vectorstore.sqlite import SqliteDatabase
+
+DAY = datetime(2024, 5, 1, tzinfo=UTC)
+
+
+_TEXT = "apple river stone cloud music garden winter letter engine forest Lisbon Porto support group paint"
+
+
+WORDS = _TEXT.split()
+
+
+QUESTIONS = ("Which garden did Anna see?", "What did Bela paint in May?", "river music", "When was the winter?")
+
+
+@pytest.fixture(autouse=True)
+def few_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 3)
+    monkeypatch.setattr(index_cache, "_MAX_SEGMENT_ROWS", 7)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "m.db"
+
+
+def opened(path: Path) -> LongTermMemory:
+    return open_memory(path, embedder=HashingEmbedder())
+
+
+def turns(count: int, rng: random.Random) -> list[Memory]:
+    return [
+        Memory(
+            " ".join(rng.choices(WORDS, k=rng.randint(1, 8))) + rng.choice((".", "?", ", Mel!")),
+            id=f"m{at:03d}",
+            speaker=("Anna", "Bela")[at % 2],
+            session=f"s{at // 8}",
+            sequence=at % 8,
+            occurred_at=DAY + timedelta(days=at // 8),
+        )
+        for at in range(count)
+    ]
+
+
+def answers(memory: LongTermMemory) -> list[object]:
+    found = [run_sync(memory.recall(question, 10, explain=True)) for question in QUESTIONS]
+    return [[(hit.memory.id, hit.score, dict(hit.parts)) for hit in one] for one in found]
+
+
+def kept(path: Path) -> dict[str, set[str]]:
+    """Return the ids in the segments of each namespace."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute("SELECT namespace, ids, removed FROM recall_segments").fetchall()
+    found: dict[str, set[str]] = {}
+    for namespace, ids, removed in rows:
+        found.setdefault(namespace, set()).update(json.loads(ids), json.loads(removed))
+    return found
+
+
+@pytest.fixture
+def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of all entries that recall derives something of from now on."""
+    seen: list[str] = []
+    extract = RecordExtractor.extract
+
+    def watched(self: RecordExtractor, entries: Sequence[Entry], *rest: Any, **more: Any) -> object:
+        seen.extend(entry.id for entry in entries)
+        return extract(self, entries, *rest, **more)
+
+    monkeypatch.setattr(RecordExtractor, "extract", watched)
+    return seen
+
+
+def test_the_next_process_derives_only_what_is_new(path: Path, derived: list[str]) -> None:
+    rng = random.Random(1)
+    with_all = turns(20, rng)
+    memory = opened(path)
+    run_sync(memory.remember_many(with_all))
+    expected = answers(memory)
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {turn.id for turn in with_all}}
+    del derived[:]
+    memory = opened(path)
+    assert answers(memory) == expected
+    assert derived == []
+    run_sync(memory.remember(Memory("a new river", id="new")))
+    answers(memory)
+    assert derived == ["new"]
+    run_sync(memory.close())
+    assert "new" not in kept(path)["/conversation"], "too little to be worth a write"
+    memory = opened(path)
+    answers(memory)
+    run_sync(memory.close())
+    assert derived == ["new", "new"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_kept_answers_as_what_is_derived_afresh(path: Path, seed: int) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    memory = opened(path)
+    waiting = turns(60, rng)
+    there: list[str] = []
+    for _ in range(40):
+        step = rng.random()
+        if step < 0.35 and waiting:
+            batch = [waiting.pop(rng.randrange(len(waiting))) for _ in range(min(len(waiting), rng.randint(1, 7)))]
+            run_sync(memory.remember_many(batch))
+            there += [str(turn.id) for turn in batch]
+        elif step < 0.5 and there:
+            run_sync(memory.correct(rng.choice(there), " ".join(rng.choices(WORDS, k=4))))
+        elif step < 0.6 and there:
+            run_sync(memory.forget([there.pop(rng.randrange(len(there)))]))
+        elif step < 0.7 and there:
+            run_sync(memory.disable([rng.choice(there)]))
+        elif step < 0.85:
+            answers(memory)
+        else:
+            run_sync(memory.close())
+            memory = opened(path)
+    answers(memory)
+    run_sync(memory.close())
+    memory = opened(path)
+    found = answers(memory)
+    assert memory.store.verify() == []
+    memory.store.database.rebuild()
+    run_sync(memory.close())
+    assert kept(path) == {}
+    memory = opened(path)
+    assert answers(memory) == found
+    run_sync(memory.close())
+
+
+def test_what_is_forgotten_leaves_no_word_behind(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(2))))
+    run_sync(memory.remember(Memory("the quicksilverish Zanzibarian, Ozymandia!", id="secret", speaker="Quentinola")))
+    run_sync(memory.remember(Memory("first Xylophonica", id="old")))
+    answers(memory)
+    run_sync(memory.correct("old", "then nothing of the kind"))
+    answers(memory)
+    assert "secret" in kept(path)["/conversation"]
+    receipt = run_sync(memory.forget(["secret", "old"]))
+    assert receipt.parts["derived rows"] >= 1
+    run_sync(memory.close())
+    assert not any(ids & {"secret", "old"} for ids in kept(path).values())
+    everything = b"".join(file.read_bytes() for file in path.parent.iterdir()).lower()
+    for word in (b"quicksilver", b"zanzibar", b"ozymandia", b"quentinola", b"xylophon"):
+        assert word not in everything
+
+
+def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
+    memory = opened(path)
+    for namespace in ("a", "a/b"):
+        run_sync(memory.remember_many(turns(10, random.Random(3)), namespace=namespace))
+        run_sync(memory.recall("river", namespace=namespace))
+    run_sync(memory.forget_namespace("a"))
+    run_sync(memory.close())
+    assert set(kept(path)) == {"a%2Fb/conversation"}
+
+
+def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory, other = opened(path), opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(4))))
+    save = index_sync.IndexSynchronizer.save
+
+    def late(self: index_sync.IndexSynchronizer, namespaces: Iterator[str]) -> None:
+        run_sync(other.forget(["m003"]))
+        save(self, namespaces)
+
+    monkeypatch.setattr(index_sync.IndexSynchronizer, "save", late)
+    run_sync(memory.recall("river"))
+    assert kept(path) == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 3)
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    run_sync(other.close())
+    assert kept(path)["/conversation"] == {f"m{at:03d}" for at in range(10)} - {"m003"}
+
+
+def test_nothing_waits_for_somebody_who_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert SqliteDatabase.__init__.__kwdefaults__["busy_timeout"] == 10.0
+    monkeypatch.setitem(
+        SqliteDatabase.__init__.__kwdefaults__, "busy_timeout", 36_000.0
+    )  # who waits does not come back
+    memory, found = opened(path), []
+    run_sync(memory.remember_many(turns(10, random.Random(5))))
+    busy = apsw.Connection(str(path))
+    busy.execute("BEGIN IMMEDIATE")
+    asking = threading.Thread(target=lambda: found.extend(run_sync(memory.recall("river"))), daemon=True)
+    asking.start()
+    asking.join(100)
+    assert len(found) > 0
+    busy.execute("ROLLBACK")
+    busy.close()
+    assert kept(path) == {}
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 10
+
+
+def test_a_full_disk_costs_no_answer(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(5))))
+    with memory.store.database.write() as connection:
+        connection.pragma("max_page_count", connection.pragma("page_count"))
+    assert len(run_sync(memory.recall("river"))) > 0
+    assert kept(path) == {}
+    with memory.store.database.write() as connection:
+        connection.pragma("max_page_count", 1 << 30)
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 10
+
+
+def test_what_cannot_be_kept_now_does_not_grow_with_each_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_sync, "_MAX_UNSAVED_SEGMENTS", 4)
+    memory = opened(path)
+    searcher = memory._retriever._searcher
+    assert searcher is not None
+    with monkeypatch.context() as patched:
+        patched.setattr(memory.index_cache, "save", lambda *segments, **more: False)
+        for at in range(12):
+            run_sync(memory.remember(f"river number {at}"))
+            run_sync(memory.recall("river"))
+            assert len(searcher.indexes._states["/conversation"].unsaved) <= 5
+    run_sync(memory.recall("river"))
+    run_sync(memory.close())
+    assert len(kept(path)["/conversation"]) == 12
+
+
+def broken_bytes(connection: sqlite3.Connection) -> None:
+    (columns,) = connection.execute("SELECT columns FROM recall_segments").fetchone()
+    connection.execute("UPDATE recall_segments SET columns = ?", (columns[:900] + b"?" + columns[901:],))
+
+
+def other_ids(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE recall_segments SET ids = replace(ids, 'm00', 'x00')")
+
+
+def no_list(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE recall_segments SET removed = '{'")
+
+
+@pytest.mark.parametrize("damage", [broken_bytes, other_ids, no_list])
+def test_damage_costs_time_and_nothing_else(path: Path, damage: Callable[[sqlite3.Connection], None]) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(6))))
+    expected = answers(memory)
+    run_sync(memory.close())
+    with sqlite3.connect(path) as connection:
+        damage(connection)
+    memory = opened(path)
+    assert [finding.part for finding in memory.store.verify()] == ["recall"]
+    assert answers(memory) == expected
+    assert memory.store.verify() == [], "it was derived again and kept"
+    run_sync(memory.close())
+
+
+def test_damage_is_no_obstacle_to_forgetting(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(20, random.Random(7))))
+    answers(memory)
+    with sqlite3.connect(path) as connection:
+        broken_bytes(connection)
+    run_sync(memory.forget(["m004"]))
+    run_sync(memory.close())
+    assert kept(path) == {}
+
+
+def test_another_zone_derives_its_own(path: Path) -> None:
+    memory = opened(path)
+    run_sync(memory.remember_many(turns(10, random.Random(8))))
+    answers(memory)
+    run_sync(memory.close())
+    from zoneinfo import ZoneInfo
+
+    abroad = open_memory(path, embedder=HashingEmbedder(), zone=ZoneInfo("Asia/Tokyo"))
+    answers(abroad)
+    run_sync(abroad.close())
+    with sqlite3.connect(path) as connection:
+        (basis,) = connection.execute("SELECT basis FROM recall_states").fetchone()
+    assert "Asia/Tokyo" in basis
+
+
+def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
+    """If this fails, what is derived of an entry has changed: raise ``_EXTRACTION_VERSION``, and take the new one."""
+    from hashlib import sha256
+
+    metadata = {
+        "session": "s1",
+        "sequence": 3,
+        "speaker": "Anna",
+        "role": "user",
+        "occurred_at": "2024-05-01T10:00:00.000000Z",
+        "valid_from": "2024-05-02T10:00:00.000000Z",
+    }
+    texts = (
+        "Hey Mel! I moved to Lisbon two days ago, no longer in Porto. How are you?",
+        "On 8 May 2023 the 3 Kids' group sang; well-known songs of the sea",
+        "\u6211\u4f4f\u5728\u6771\u4eac",
+    )
+    entries = [Entry(f"e{at}", text=text, metadata=metadata, revision=at + 1) for at, text in enumerate(texts)]
+    answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
+    entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
+    analyzer = Analyzer()
+    extractor = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
+    digest = sha256()
+    for conversation in (True, False):
+        columns = extractor.extract(entries, terms, conversation=conversation)
+        digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
+        digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
+        digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
+        assert encode_batch(columns)
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
+
+
+STOPS = {"the", "of"}
+
+
+WORD_LISTS = st.sampled_from(["Apple", "apples", "the", "river", "Rivers", "of", "stone", "\u6771\u4eac", "x\0y"])
+
+
+TERMS = st.lists(st.sampled_from(["appl", "river", "stone", "engin", "a\nb"]), max_size=4).map(tuple)
+
+
+SOME = st.sets(st.sampled_from("abcd"))
+
+
+MOMENTS = st.integers(-(2**62), 2**62)
+
+
+def term_of(form: str) -> str | None:
+    return None if form in STOPS else form.removesuffix("s")
+
+
+@st.composite
+def rows(draw: st.DrawFn, id: str) -> IndexRecord:
+    placed = draw(st.booleans())
+    times = [draw(MOMENTS) for _ in range(8)]
+    return IndexRecord(
+        id=id,
+        revision=draw(st.integers(1, 2**40)),
+        session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
+        position=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
+        speaker=draw(st.sampled_from(["", "Anna", "Bela"])),
+        role=draw(st.sampled_from(["", "user", "assistant"])),
+        day=draw(st.integers(-(2**31), 2**31 - 1)),
+        mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
+        text_features=draw(st.integers(0, 127)),
+        question_bits=draw(st.integers(0, 2**63 - 1)),
+        terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
+        surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
+        calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
+        disabled=draw(st.booleans()),
+        occurred_at=times[0],
+        valid_from=times[1],
+        valid_to=times[2],
+        expires_at=times[3],
+        recorded_at=times[4],
+        retired_at=times[5],
+        counts_from=times[6],
+        counts_to=times[7],
+    )
+
+
+def many(ids: str) -> st.SearchStrategy[list[IndexRecord]]:
+    return st.tuples(*(st.none() | rows(id) for id in ids)).map(lambda found: [row for row in found if row])
+
+
+def plain(columns: RecordBatch) -> list[dict[str, Any]]:
+    """Every row of *columns* with its texts spelt out."""
+    found = []
+    for at, id in enumerate(columns.ids):
+        value = dict(zip(RECORD_DTYPE.names or (), columns.values[at].item(), strict=True))
+        value["session"] = None if value["session"] < 0 else columns.sessions[value["session"]]
+        value["speaker"] = columns.speakers[value["speaker"]]
+        start, text, end = (int(one) for one in (columns.starts[at], columns.texts[at], columns.starts[at + 1]))
+        words = [None if one == 0 else columns.terms[one - 1] for one in columns.words.tolist()]
+        marks = columns.marks[columns.mark_starts[at] : columns.mark_starts[at + 1]].tolist()
+        value |= {
+            "id": id,
+            "context": words[start:text],
+            "text": words[text:end],
+            "marks": [(columns.forms[one >> 1], columns.terms[columns.form_terms[one >> 1]], one & 1) for one in marks],
+            "calls": [
+                columns.called[call]
+                for call, row in zip(columns.calls.tolist(), columns.call_rows.tolist(), strict=True)
+                if row == at
+            ],
+        }
+        found.append(value)
+    return found
+
+
+def told(columns: RecordBatch) -> set[str]:
+    """Every text that stands in *columns*."""
+    return {*columns.sessions, *columns.speakers, *columns.terms, *columns.forms, *columns.called, *columns.ids}
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abcdef"), st.data())
+def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRecord], data: st.DataObject) -> None:
+    left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
+    taken = build_batch(given_rows, term_of).take(np.array(left, dtype=np.int64))
+    alone = build_batch([given_rows[at] for at in left], term_of)
+    assert plain(taken) == plain(alone)
+    assert told(taken) == told(alone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abc"), many("de"), many("f"))
+def test_joining_is_as_if_all_had_come_at_once(
+    first: list[IndexRecord], second: list[IndexRecord], third: list[IndexRecord]
+) -> None:
+    parts = [build_batch(rows, term_of) for rows in (first, second, third)]
+    assert plain(concatenate_batches(parts)) == plain(build_batch([*first, *second, *third], term_of))
+    assert plain(concatenate_batches([])) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(many("abcdef"))
+def test_bytes_hold_all_of_it(given_rows: list[IndexRecord]) -> None:
+    columns = build_batch(given_rows, term_of)
+    again = decode_batch(encode_batch(columns), columns.ids)
+    assert plain(again) == plain(columns)
+    assert encode_batch(again) == encode_batch(columns)
+
+
+def test_bytes_of_other_rows_are_refused() -> None:
+    columns = build_batch([], term_of)
+    with pytest.raises(DamagedSegment):
+        decode_batch(encode_batch(columns), ("a",))
+    with pytest.raises(DamagedSegment):
+        decode_batch(b"", ())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(many("abcd"), st.sets(st.sampled_from("abcd"))), max_size=5), st.sets(st.sampled_from("abcd"))
+)
+def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped: set[str]) -> None:
+    segments, expected = [], {}
+    for given_rows, removed in told_of:
+        gone = removed - {row.id for row in given_rows}
+        segments.append(IndexSegment(build_batch(given_rows, term_of), frozenset(gone)))
+        expected = {id: row for id, row in expected.items() if id not in gone}
+        expected |= {row["id"]: row for row in plain(segments[-1].batch)}
+    left = surviving_rows([(segment.batch.ids, segment.removed) for segment in segments])
+    every = [range(len(one.batch)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
+    lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
+    assert sorted(segments[at].batch.ids[row] for at, row in lasts) == sorted(expected)
+    whole = merge_segments(segments)
+    assert {row["id"]: row for row in plain(whole.batch)} == expected
+    assert len(whole.batch) == len(expected)
+    assert not whole.removed & expected.keys()
+    rest = remove_ids(whole, dropped)
+    assert {row["id"] for row in plain(rest.batch)} == expected.keys() - dropped
+    assert not rest.removed & dropped

@@ -1,0 +1,267 @@
+"""Turn links and neighbour expansion: links kept through any order of writes, turns around a hit inside the budget."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.codec import to_entry
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.models import Memory, Source, Trust
+from memory.results import Hit, RecallResult
+from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
+from memory.runtime import run_sync as run
+from vectorstore import open_store
+from vectorstore.internals import GrowableArray
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+TALK = [
+    ("user", "Good morning!"),
+    ("assistant", "Good morning. What can I do?"),
+    ("user", "Which paint suits a damp cellar?"),
+    ("user", "It has no window."),
+    ("assistant", "Take silicate paint, it lets the wall breathe."),
+    ("assistant", "Lime wash would do as well."),
+    ("user", "Thanks. My brother repairs clocks in Graz."),
+    ("assistant", "A fine trade."),
+]
+
+
+@pytest.fixture(params=["numpy:", "sqlite"])
+def memory(request, tmp_path: Path):
+    url = request.param if request.param == "numpy:" else f"sqlite:///{tmp_path}/m.db"
+    opened = LongTermMemory(open_store(url), clock=lambda: NOW, counter=lambda text: len(text.split()))
+    run(opened.remember_many(turns()))
+    yield opened
+    run(opened.close())
+
+
+def turns(session: str = "s") -> list[Memory]:
+    return [
+        Memory(text, kind="turn", role=role, session=session, sequence=at, key=f"{session}{at}")
+        for at, (role, text) in enumerate(TALK)
+    ]
+
+
+def ask(memory: LongTermMemory, text: str, **options) -> tuple[Hit, RecallResult]:
+    found = run(memory.recall(text, options.pop("k", 1), **options))
+    return found[0], found
+
+
+def texts(memories: tuple[Memory, ...]) -> list[str]:
+    return [TALK.index((one.role or "", one.text)) for one in memories]
+
+
+def test_so_many_turns_of_each_side_come_in_the_order_of_the_talk(memory):
+    hit, _ = ask(memory, "silicate paint", neighbours=2)
+    assert (texts(hit.before), texts(hit.after)) == ([2, 3], [5, 6])
+    hit, _ = ask(memory, "A fine trade", neighbours=3)
+    assert (texts(hit.before), texts(hit.after)) == ([4, 5, 6], [])
+    assert ask(memory, "silicate paint")[0].before == ()
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "after"),
+    [
+        ("Has it no window?", [2], [4, 5]),
+        ("silicate paint that breathes", [2, 3], [5]),
+        ("lime wash", [2, 3, 4], []),
+        ("who repairs clocks in Graz", [], [7]),
+        ("a fine trade", [6], []),
+    ],
+)
+def test_an_exchange_is_what_was_said_and_what_was_answered(memory, question, before, after):
+    hit, _ = ask(memory, question, neighbours="exchange")
+    assert (texts(hit.before), texts(hit.after)) == (before, after)
+
+
+def test_turns_of_another_session_do_not_stand_beside(memory):
+    run(memory.remember_many(turns("t")))
+    hit, _ = ask(memory, "a fine trade", neighbours=5)
+    assert {one.session for one in hit.before} == {hit.memory.session}
+
+
+def test_a_turn_that_is_a_hit_itself_is_not_repeated(memory):
+    _, found = ask(memory, "silicate paint or lime wash", k=3, neighbours=3)
+    every = [one.id for hit in found for one in (hit.memory, *hit.before, *hit.after)]
+    assert len(every) == len(set(every))
+    assert len(every) > 3
+
+
+def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory):
+    hit, found = ask(memory, "silicate paint", neighbours=3, token_budget=17)
+    assert (texts(hit.before), texts(hit.after)) == ([3], [])
+    reasons = {one.reason for one in found.left_out}
+    assert reasons == {f"over the token budget, beside {hit.memory.id}"}
+    assert len(found.left_out) == 5
+
+
+def test_turns_that_do_not_pass_or_do_not_stand_are_passed_over(memory):
+    run(memory.remember(Memory("Hush.", role="user", session="s", sequence=4, expires_at=NOW - timedelta(1))))
+    hit, _ = ask(memory, "silicate paint", neighbours=1)
+    assert (texts(hit.before), texts(hit.after)) == ([3], [5])
+    hit, _ = ask(memory, "silicate paint", neighbours=2, where={"role": "assistant"})
+    assert {one.role for one in (*hit.before, *hit.after)} == {"assistant"}
+
+
+def test_a_memory_of_no_session_stands_alone(memory):
+    run(memory.remember("The spare key hangs behind the oven."))
+    hit, found = ask(memory, "Where does the spare key hang?", neighbours=4)
+    assert (hit.before, hit.after, found.notes[:-1]) == ((), (), ())
+
+
+SHELF = ("Paint comes in tins.", "Oil paint smells.", "Silicate is breathable.", "Lime wash is cheap.", "Wax is last.")
+
+
+def passages(document: str, *, shelf: str) -> list[Memory]:
+    return [
+        Memory(
+            text,
+            id=f"{shelf}-{document}-{9 - at}",
+            kind="document",
+            source=Source(document=document, start=at * 10, end=at * 10 + 9),
+            trust=Trust.DOCUMENT,
+        )
+        for at, text in enumerate(SHELF)
+    ]
+
+
+def shelved(memory: LongTermMemory, document: str, *, shelf: str) -> None:
+    entries = [to_entry(one) for one in passages(document, shelf=shelf)]
+    memory.store.upsert(entries, namespace=f"/documents/{shelf}")
+
+
+def test_a_passage_comes_with_those_beside_it_in_its_own_document_in_order(memory):
+    for shelf in ("one", "two"):
+        for document in ("paint.md", "other.md"):
+            shelved(memory, document, shelf=shelf)
+    _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=2)
+    (hit,) = found
+    assert [one.text for one in hit.before] == list(SHELF[:2])
+    assert [one.text for one in hit.after] == list(SHELF[3:])
+    around = (*hit.before, *hit.after)
+    assert {one.id.rpartition("-")[0] for one in around} == {hit.memory.id.rpartition("-")[0]}
+    assert {one.source.document for one in around} == {hit.memory.source.document}
+
+
+def test_passages_at_the_ends_and_hits_themselves_are_not_repeated(memory):
+    shelved(memory, "paint.md", shelf="one")
+    found = run(memory.recall("Paint in tins, oil paint", 2, partitions=["documents"], neighbours=1))
+    beside = {hit.memory.text: (hit.before, [one.text for one in hit.after]) for hit in found}
+    assert beside == {SHELF[0]: ((), []), SHELF[1]: ((), [SHELF[2]])}
+
+
+def test_passages_around_count_in_the_budget(memory):
+    shelved(memory, "paint.md", shelf="one")
+    _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=1, token_budget=6)
+    (hit,) = found
+    assert ([one.text for one in hit.before], hit.after) == ([SHELF[1]], ())
+    assert found.left_out
+
+
+def test_of_a_passage_it_is_said_that_it_has_no_exchange(memory):
+    shelved(memory, "paint.md", shelf="one")
+    hit, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours="exchange")
+    assert (hit.before, hit.after) == ((), ())
+    assert any("no exchange" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("neighbours", [-1, "all", 1.5, True, None])
+def test_what_is_no_number_of_turns_is_refused(memory, neighbours):
+    with pytest.raises(ArgumentError, match="neighbours"):
+        run(memory.recall("paint", neighbours=neighbours))
+
+
+TURNS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(1, 3), st.booleans()), min_size=1, max_size=25
+)
+
+
+class Line:
+    """An order with what it looks at: times and ids of all rows."""
+
+    def __init__(self) -> None:
+        self.occurred, self.ids = GrowableArray(np.int64), []
+        self.order = TurnLinks(self.occurred, self.ids)
+
+    def extend(self, turns: list[tuple[int, int | None, int, bool, int, str]]) -> None:
+        """Add turns of session, sequence, speaker, whether it asks, time and id."""
+        self.occurred.extend([time for *_, time, _ in turns])
+        self.ids.extend(id for *_, id in turns)
+        self.order.extend(
+            np.array([session for session, *_ in turns], np.int32),
+            placed=np.array([sequence is not None for _, sequence, *_ in turns]),
+            sequence=np.array([sequence or 0.0 for _, sequence, *_ in turns]),
+            speakers=np.array([speaker for _, _, speaker, *_ in turns], np.int32),
+            asks=np.array([asks for _, _, _, asks, *_ in turns]),
+        )
+
+
+def links(order: TurnLinks, names: dict[int, int]) -> dict[int, tuple[int, int, int]]:
+    """Return (before, after, answers) by turn, whatever rows the turns are in."""
+
+    def name(row: int) -> int:
+        return -1 if row == NO_ROW else names[row]
+
+    columns = (order.before.rows, order.after.rows, order.answers.rows)
+    return {turn: tuple(name(int(column[row])) for column in columns) for row, turn in names.items()}  # type: ignore[misc]
+
+
+def plain_links(turns: list[tuple[int, int, int, bool]], left: list[int]) -> dict[int, tuple[int, int, int]]:
+    """The slow, clear version: sort each session, split it into runs, look at the run before."""
+    found = {}
+    for session in {turns[at][0] for at in left}:
+        line = sorted((at for at in left if turns[at][0] == session), key=lambda at: (turns[at][1], at))
+        for place, at in enumerate(line):
+            start = place
+            while start > 0 and turns[line[start - 1]][2] == turns[at][2]:
+                start -= 1
+            answers = -1
+            if start > 0:
+                other = turns[line[start - 1]][2]
+                run = start
+                while run > 0 and turns[line[run - 1]][2] == other:
+                    run -= 1
+                    if turns[line[run]][3]:
+                        answers = line[run]
+                        break
+            before = line[place - 1] if place else -1
+            after = line[place + 1] if place + 1 < len(line) else -1
+            found[at] = (before, after, answers)
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(TURNS, st.randoms(use_true_random=False), st.data())
+def test_links_equal_the_plain_version_in_any_order_of_writes(turns: list, random: object, data: st.DataObject) -> None:
+    line = Line()
+    written = list(range(len(turns)))
+    random.shuffle(written)  # type: ignore[attr-defined]
+    left = list(written)
+    while left:
+        batch = left[: data.draw(st.integers(1, 9))]
+        del left[: len(batch)]
+        line.extend([(*turns[at], at // 4, f"{at:02d}") for at in batch])  # type: ignore[misc]
+    names = dict(enumerate(written))
+    gone = data.draw(st.sets(st.sampled_from(written), max_size=5))
+    for row, at in names.items():
+        if at in gone:
+            line.order.remove(row, turns[at][0])
+    there = {row: at for row, at in names.items() if at not in gone}
+    assert links(line.order, there) == plain_links(turns, list(there.values()))
+
+
+def test_a_turn_of_no_session_has_no_neighbours() -> None:
+    line = Line()
+    line.extend([(-1, 1, 1, True, 0, "a"), (-1, 2, 2, False, 0, "b"), (0, None, 2, False, 0, "c")])
+    assert links(line.order, {0: 0, 1: 1, 2: 2}) == dict.fromkeys(range(3), (-1, -1, -1))
+    line.order.remove(0, -1)
+    line.order.remove(2, 0)

@@ -1,0 +1,265 @@
+"""Query analysis: cues, names of participants, and follow-up questions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from memory.errors import ArgumentError
+from memory.long_term import LongTermMemory
+from memory.retrieval.index.record import TextFeature, text_features
+from memory.retrieval.index.session_statistics import Participants
+from memory.retrieval.languages import lexicon_for
+from memory.retrieval.languages.base import NEUTRAL
+from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.query_analysis import NameMentions, detect_mentions, follow_up_context, is_follow_up
+from memory.runtime import run_sync as run
+from vectorstore import Analyzer, open_store
+
+PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
+
+
+def asked(text: str, aliases: dict[str, int] | None = None) -> NameMentions:
+    return detect_mentions(text, PEOPLE, aliases or {}, is_ordinary=lambda word: word in {"will", "mark"})
+
+
+def test_a_name_is_taken_out_with_its_possessive() -> None:
+    assert asked("What is Caroline's dog called?") == NameMentions("What is dog called?", (1,))
+
+
+def test_a_part_of_a_name_and_the_whole_name_mean_the_same_person() -> None:
+    assert asked("When did Smith leave?").participants == (2,)
+    assert asked("When did Will Smith leave?") == NameMentions("When did leave?", (2,))
+
+
+def test_an_ordinary_word_is_a_name_only_with_a_capital_inside_the_sentence() -> None:
+    assert asked("Will Caroline come?").participants == (1,)
+    assert asked("When will Caroline come?").participants == (1,)
+    assert asked("What did Will say?").participants == (2,)
+
+
+def test_a_question_in_small_letters_still_names_people() -> None:
+    assert asked("where does caroline live") == NameMentions("where does live", (1,))
+    assert asked("when will it rain").participants == ()
+
+
+def test_an_alias_stands_for_its_person() -> None:
+    assert asked("Where did Caro go?", {"Caro": 1}) == NameMentions("Where did go?", (1,))
+
+
+def test_a_name_inside_a_longer_word_is_left_alone() -> None:
+    assert asked("What is Carolineum?") == NameMentions("What is Carolineum?", ())
+
+
+def test_a_question_of_a_name_alone_keeps_it() -> None:
+    assert asked("Caroline?") == NameMentions("Caroline?", (1,))
+
+
+def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> None:
+    people = Participants()
+    a, b = people.number("Anna"), people.number("Roberta")
+    for session in range(2):
+        people.add(a, session, 1, {"Bobby": 1})
+        people.add(a, session, 1)
+        people.add(b, session, 1, {"Anna": 1})
+    assert people.aliases(lambda word: 0) == {}
+    people.add(a, 1, 1, {"Bobby": 1})
+    assert people.aliases(lambda word: 0) == {"Bobby": b}
+    assert people.aliases(lambda word: 4) == {}, "more often a plain word"
+    people.add(a, 1, -1, {"Bobby": -1})
+    assert people.aliases(lambda word: 0) == {}, "one call was taken back"
+
+
+def test_a_call_in_a_session_of_three_says_nothing() -> None:
+    people = Participants()
+    first, second, third = (people.number(name) for name in ("A", "B", "C"))
+    for speaker in (first, second, third):
+        people.add(speaker, 0, 1)
+    for _ in range(5):
+        people.add(first, 0, 1, {"Bobby": 1})
+    assert people.aliases(lambda word: 0) == {}
+
+
+def test_aliases_equal_a_fresh_count_after_any_comings_and_goings() -> None:
+    seed = 4
+    print(f"seed {seed}")
+    rng = np.random.default_rng(seed)
+    words = ["Bobby", "Annie", "Cee"]
+    people, kept = Participants(), []
+    numbers = [people.number(name) for name in ("Anna", "Roberta", "Cecilia")]
+    seen = set()
+    for _ in range(300):
+        if kept and rng.random() < 0.35:
+            count(people, *kept.pop(int(rng.integers(len(kept)))), -1)
+        else:
+            calls = tuple(rng.choice(words, int(rng.integers(0, 3))).tolist())
+            kept.append((int(rng.choice(numbers)), int(rng.integers(4)), calls))
+            count(people, *kept[-1])
+        fresh = Participants()
+        for name in ("Anna", "Roberta", "Cecilia"):
+            fresh.number(name)
+        for turn in kept:
+            count(fresh, *turn)
+        assert people.aliases(lambda word: 1) == fresh.aliases(lambda word: 1) == plain_aliases(kept)
+        seen.update(people.aliases(lambda word: 1).items())
+    assert seen
+
+
+def count(people: Participants, speaker: int, session: int, calls: tuple[str, ...], sign: int = 1) -> None:
+    people.add(speaker, session, sign, {word: sign * calls.count(word) for word in calls})
+
+
+def plain_aliases(turns: list[tuple[int, int, tuple[str, ...]]]) -> dict[str, int]:
+    """The slow, clear version."""
+    found = {}
+    for word in {call for _, _, calls in turns for call in calls}:
+        at: dict[int, int] = {}
+        for speaker, session, calls in turns:
+            people = {one for one, where, _ in turns if where == session}
+            if len(people) == 2 and calls.count(word):
+                (other,) = people - {speaker}
+                at[other] = at.get(other, 0) + calls.count(word)
+        best = min(at, key=lambda one: (-at[one], ["", "Anna", "Roberta", "Cecilia"][one]), default=None)
+        if best is not None and at[best] >= 3 and at[best] >= 0.6 * sum(at.values()):
+            found[word] = best
+    return found
+
+
+TERMS = Analyzer().terms
+
+
+BEFORE = "What did Ana paint last summer?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "And when did she go there?",
+        "When was that?",
+        "What about the violin in the old house?",
+        "Why?",
+        "How much did it cost?",
+        "Where did they buy them?",
+        "Tell me more about this.",
+        "What else did the plumber repair?",
+        "When did I go there?",
+    ],
+)
+def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
+    assert is_follow_up(text, ENGLISH, TERMS)
+    assert follow_up_context(text, ["Hello there, Ana.", BEFORE], ENGLISH, TERMS) == (BEFORE,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BEFORE,
+        "What did Melanie say about her new shoes?",
+        "Which instrument does my sister play?",
+        "Is it true that the ferry to the island stops in winter?",
+        "What does the neighbour who sold his tractor grow in his garden?",
+        "Where do I work?",
+        "Who is my dentist?",
+    ],
+)
+def test_what_says_enough_by_itself_does_not_lean(text: str) -> None:
+    assert not is_follow_up(text, ENGLISH, TERMS)
+    assert follow_up_context(text, [BEFORE], ENGLISH, TERMS) == ()
+
+
+def test_turns_are_taken_back_to_one_that_stands_by_itself_and_no_further_than_three() -> None:
+    said = ["Where does my uncle keep his boat?", BEFORE, "And where?", "", "With whom?"]
+    assert follow_up_context("And when?", said, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
+    assert follow_up_context("And when?", ["Why?"] * 9, ENGLISH, TERMS) == ("Why?",) * 3
+    assert follow_up_context("And when?", [], ENGLISH, TERMS) == ()
+    assert follow_up_context("Why?", ["far " * 500], ENGLISH, TERMS) == (("far " * 500)[:400],)
+
+
+def test_another_language_leans_where_there_is_hardly_a_word() -> None:
+    assert is_follow_up("Warum?", NEUTRAL, TERMS)
+    assert not is_follow_up("Wann hat meine Schwester das Haus verkauft?", NEUTRAL, TERMS)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    opened = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"))
+    run(opened.remember_many(["Ana painted a lighthouse in August.", "The boat was sold for nine thousand crowns."]))
+    yield opened
+    run(opened.close())
+
+
+def test_a_follow_up_finds_what_the_turn_before_was_about_and_says_so(memory):
+    alone = run(memory.recall("And when was that?"))
+    assert alone.hits == ()
+    leaning = run(memory.recall("And when was that?", context=[BEFORE]))
+    assert leaning[0].memory.text == "Ana painted a lighthouse in August."
+    assert f"asked together with what it leans on: {BEFORE}" in leaning.notes
+
+
+def test_a_question_that_stands_by_itself_is_asked_as_if_nothing_was_said(memory):
+    question = "For how much was the boat sold?"
+    assert run(memory.recall(question, context=[BEFORE])) == run(memory.recall(question))
+
+
+def test_what_the_turn_before_asked_for_is_not_asked_for_again(memory):
+    """Whether a time is asked for is what the last question says, not the one it leans on."""
+    parts = run(memory.recall("And why?", context=["When did Ana paint?"], explain=True))[0].parts
+    assert "kind" not in parts
+    assert "kind" in run(memory.recall("And when?", context=["What did Ana paint?"], explain=True))[0].parts
+
+
+@pytest.mark.parametrize("bad", ["a text", [3], 5])
+def test_a_bad_context_is_refused(memory, bad):
+    with pytest.raises(ArgumentError, match="context"):
+        run(memory.recall("And when?", context=bad))
+
+
+@pytest.mark.parametrize(
+    ("text", "cue"),
+    [
+        ("What did you do? I was away.", TextFeature.ASKS),
+        ("Where have you been?", TextFeature.ENDS_ASKING),
+        ('She asked "why?"', TextFeature.ENDS_ASKING),
+        ("I moved last spring.", TextFeature.FIRST_PERSON),
+        ("That is my bicycle.", TextFeature.FIRST_PERSON),
+        ("We met yesterday.", TextFeature.TIME),
+        ("It was in May.", TextFeature.TIME),
+        ("There were three of them.", TextFeature.NUMBER),
+        ("It cost 40.", TextFeature.NUMBER),
+        ("She flew to Lisbon.", TextFeature.NAME),
+    ],
+)
+def test_a_text_shows_its_cue(text: str, cue: TextFeature) -> None:
+    assert text_features(text, ENGLISH) & cue
+
+
+@pytest.mark.parametrize(
+    ("text", "cue"),
+    [
+        ("Nothing is asked here.", TextFeature.ASKS),
+        ("Why? Because.", TextFeature.ENDS_ASKING),
+        ("You moved.", TextFeature.FIRST_PERSON),
+        ("You may go.", TextFeature.TIME),
+        ("They were gone.", TextFeature.NUMBER),
+        ("Lisbon is far.", TextFeature.NAME),
+        ("it's what I said", TextFeature.NAME),
+    ],
+)
+def test_a_text_without_the_cue_does_not_show_it(text: str, cue: TextFeature) -> None:
+    assert not text_features(text, ENGLISH) & cue
+
+
+def test_another_language_knows_question_marks_and_digits_and_no_more() -> None:
+    assert lexicon_for("french") is NEUTRAL
+    assert text_features("Ich war gestern in Rom, I said.", NEUTRAL) == 0
+    assert text_features("Am 3. Mai?", NEUTRAL) == TextFeature.ASKS | TextFeature.ENDS_ASKING | TextFeature.NUMBER
+
+
+@pytest.mark.parametrize("text", ["What books has she read?", "How many cats are there?", "Which different places?"])
+def test_a_question_for_several_things_is_seen(text: str) -> None:
+    assert ENGLISH.asks_several.search(text)
+
+
+@pytest.mark.parametrize("text", ["What is her name?", "What does he do?", "Which book was it?", "Where is the bus?"])
+def test_a_question_for_one_thing_is_not_taken_for_several(text: str) -> None:
+    assert not ENGLISH.asks_several.search(text)

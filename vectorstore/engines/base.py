@@ -1,0 +1,69 @@
+"""Steps that both engines take alike: batches of a write, pages of a scan, arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from vectorstore.errors import ArgumentError
+from vectorstore.filters import And, FilterNode
+from vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
+from vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
+
+_PAGE_SIZE: Final = 256
+
+BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[Sequence[CheckedEntry], int]]
+"""Writes a batch, given the number of its first entry and the expected revisions; returns what it checked and wrote."""
+
+
+def write_batches(
+    entries: Iterable[Entry],
+    expect: Mapping[str, int] | None,
+    on_progress: ProgressCallback | None,
+    write: BatchWriter,
+) -> int:
+    """Write *entries* batch by batch and return how many writes were made; an expected revision counts once."""
+    expected, written = dict(check_expect(expect)), 0
+    for start, batch in entry_batches(entries):
+        checked, count = write(batch, start, expected)
+        written += count
+        for entry in checked:
+            expected.pop(entry.id, None)
+        if on_progress is not None:
+            on_progress(written)
+    return written
+
+
+def read_pages(read: Callable[[str | None, int], Sequence[Entry]], after: str | None) -> Iterator[Entry]:
+    """Yield the entries of the pages that *read* returns for an id (or None) and a size, until a page is empty."""
+    last = after
+    while page := read(last, _PAGE_SIZE):
+        yield from page
+        last = page[-1].id
+
+
+def check_after(after: str | None) -> str | None:
+    """Return the id after which a scan begins; it may be empty and need not exist."""
+    return None if after is None else check_name(after, "after", empty=True)
+
+
+def check_patches(metadata: Mapping[str, Metadata]) -> dict[str, str]:
+    """Return the metadata to be written as JSON text, by id."""
+    return {
+        check_name(id, "metadata", empty=False): check_metadata(value, f"metadata[{id!r}]")
+        for id, value in metadata.items()
+    }
+
+
+def check_cursor(since: Cursor | None, namespace: str) -> int | None:
+    """Return the position of a cursor, which must be one of *namespace*; None without a cursor."""
+    if since is None:
+        return None
+    if since.namespace != namespace:
+        raise ArgumentError("since", since, f"a cursor of namespace {namespace!r} is needed")
+    return since.position
+
+
+def matches_everything(where: FilterNode) -> bool:
+    """Return whether a filter has no condition."""
+    return isinstance(where, And) and not where.nodes

@@ -1,0 +1,9 @@
+"""The internal face of the vector store: what the memory layer needs of the index and users do not.
+
+It may change without notice.
+"""
+
+from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idf_array
+from vectorstore.index.growable_array import GrowableArray
+
+__all__ = ["BM25_B", "BM25_K1", "GrowableArray", "idf", "idf_array"]
