@@ -22,7 +22,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar, Unpack, get_args
+from typing import Final, TypeAlias, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -93,8 +93,6 @@ from vectorstore import (
     VectorStoreError,
     lifecycle_of,
 )
-
-T = TypeVar("T")
 
 
 @translating
