@@ -15,7 +15,7 @@ from typing import Final
 
 _EXPORTS: Final = {
     "agent.agent": "Agent",
-    "agent.approval": "approval_always approval_except approval_never",
+    "agent.approval": "ApprovalRequest approval_except approval_never",
     "agent.configuration": "AgentSettings",
     "agent.context.summarizer": "summarizer",
     "agent.errors": (

@@ -1,7 +1,7 @@
 """The names of ``agent`` for type checkers; __init__.py imports each when it is first used."""
 
 from agent.agent import Agent as Agent
-from agent.approval import approval_always as approval_always
+from agent.approval import ApprovalRequest as ApprovalRequest
 from agent.approval import approval_except as approval_except
 from agent.approval import approval_never as approval_never
 from agent.configuration import AgentSettings as AgentSettings
