@@ -123,8 +123,8 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     if not ids:
         return 0
     count = collection.lifecycle("erase").erase(ids, namespace=collection.partition).removed
-    if collection.memory.segments is not None:
-        collection.memory.segments.let_go([collection.partition])
+    if collection.memory.index_cache is not None:
+        collection.memory.index_cache.erase_removed([collection.partition])
     return count
 
 

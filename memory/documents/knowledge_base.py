@@ -136,7 +136,7 @@ class KnowledgeBase:
             token_budget=token_budget,
             counter=counter,
             explain=explain,
-            lanes=(DOCUMENTS,),
+            partitions=(DOCUMENTS,),
             collections=(self._collection.name,),
         )
         passages = passages_of(found)

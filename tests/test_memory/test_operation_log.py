@@ -179,9 +179,14 @@ def test_a_store_with_a_database_takes_no_other(tmp_path: Path) -> None:
 
 def test_operations_of_a_store_in_the_process_are_undone_with_its_entries() -> None:
     memory = LongTermMemory(open_store("numpy:"))
-    with pytest.raises(ZeroDivisionError), memory.store.transaction():  # type: ignore[attr-defined]
-        memory.store.upsert([Entry("a", None, "never stored")], namespace="/conversation")
-        memory.tombstones.add("/conversation", ["b"], NOW)
-        raise ZeroDivisionError
+
+    def fail_within_a_transaction() -> None:
+        with memory.store.transaction():  # type: ignore[attr-defined]
+            memory.store.upsert([Entry("a", None, "never stored")], namespace="/conversation")
+            memory.tombstones.add("/conversation", ["b"], NOW)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_within_a_transaction()
     assert memory.store.get(["a"], namespace="/conversation") == [None]
     assert memory.tombstones.which("/conversation", ["b"]) == set()

@@ -11,9 +11,8 @@ import pytest
 from memory.long_term import LongTermMemory
 from memory.models import Memory
 from memory.retrieval.languages.base import NEUTRAL
-from memory.retrieval.languages.dates import NO_DAY, PartialDate, date_match, find_dates
+from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.languages.relative_dates import DateSpan
 from memory.runtime import run_sync as run
 from vectorstore import open_store
 
