@@ -15,9 +15,7 @@ from agent.subagent import AgentTool
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolPolicy
 from agent.tools.function import tool
-from memory import LongTermMemory
 from tests.support.passing_time import DEADLINE, HOURS, time_passes
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -35,13 +33,6 @@ class Door:
             return "open"
 
         self.tool = open_door
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 def waiting(door: Door, memory=None, *, timeout: float | None = 60, **options) -> Agent:

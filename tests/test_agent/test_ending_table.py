@@ -23,7 +23,7 @@ from agent.tools.function import tool
 from agent.usage import RunLimits
 from memory import LongTermMemory
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import BusyError, open_store
+from vectorstore import BusyError
 
 pytestmark = pytest.mark.anyio
 
@@ -79,13 +79,6 @@ CASES = {
 
 def test_the_table_has_every_ending() -> None:
     assert set(CASES) == set(Ending)
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 class Unreadable:

@@ -14,22 +14,13 @@ from memory import (
     FixedWindow,
     FullWindow,
     InMemoryHistory,
-    LongTermMemory,
     Message,
     SummaryWindow,
     TokenWindow,
     Trust,
 )
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 def said(count: int) -> list[Message]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,10 @@ from agent.tools.function import tool
 from agent.tools.knowledge import knowledge_tools
 from agent.tools.memory import memory_tools
 from memory import KnowledgeBase, LongTermMemory
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 
 TOLD = "ferry (harbour: Oban)\nThe boat from Oban casts off at seven."
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[LongTermMemory]:
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 @tool

@@ -27,16 +27,8 @@ from memory import (
     TextBlock,
     Trust,
 )
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 @tool

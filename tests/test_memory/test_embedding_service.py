@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from asyncio import run
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,10 +77,6 @@ class Detailed(Model):
         vectors = (await self.embed(texts, kind)).copy()
         vectors[list(refused)] = 0
         return Embeddings(vectors, truncated, refused)
-
-
-def run(awaitable: Any) -> Any:
-    return asyncio.run(awaitable)
 
 
 async def until(true: Callable[[], bool]) -> None:

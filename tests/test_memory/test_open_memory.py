@@ -1,8 +1,8 @@
 """Opening a memory file: what is picked, what is refused, what is finished."""
 
-import asyncio
 import socket
 import stat
+from asyncio import run
 
 import numpy as np
 import pytest
@@ -27,10 +27,6 @@ class Toy:
 
 class OtherToy(Toy):
     fingerprint = "toy/2"
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 def test_a_memory_is_one_private_file_and_opens_again(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
 from memory.models import MemoryChange, Operation
 from memory.tables.operation_log import OperationLog
-from vectorstore import open_store
+from vectorstore import LifecycleStore
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -28,12 +28,9 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OperationLog
     database.close()
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    url = request.param if request.param != "sqlite" else f"sqlite:///{tmp_path / 'm.db'}"
-    kept = LongTermMemory(open_store(url))
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store)
 
 
 def operation(id: str, *changes: MemoryChange, at: datetime = NOW) -> Operation:

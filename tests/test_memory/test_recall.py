@@ -17,6 +17,7 @@ from memory.results import RecallResult
 from memory.retrieval.retriever import Query, RecallSettings, Retriever
 from memory.retrieval.scoring.settings import ConversationWeights
 from memory.runtime import run_sync
+from tests.support.data_only_store import DataOnlyStore
 from vectorstore import LifecycleStore, Space, Vector, open_store
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -399,21 +400,9 @@ def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
     assert found.left_out
 
 
-class DataOnly:
-    """A store's data methods alone, as a small backend would have them."""
-
-    def __init__(self, store: LifecycleStore) -> None:
-        self._store = store
-        self.space = store.space
-        for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
-            setattr(self, name, getattr(store, name))
-        for name in ("delete", "count", "scan", "namespaces", "close"):
-            setattr(self, name, getattr(store, name))
-
-
 def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
-    recaller = Retriever(DataOnly(store))  # type: ignore[arg-type]
+    recaller = Retriever(DataOnlyStore(store))  # type: ignore[arg-type]
     assert recaller.wordings("Is Anna here?") == ("Is Anna here?",)
     assert recaller.bare("Is Anna here?") == "Is Anna here?"
     found = ask(recaller, "Who is learning the cello?", explain=True)

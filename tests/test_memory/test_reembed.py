@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from asyncio import run
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -57,20 +58,13 @@ class Model:
         return np.roll(np.array(found, np.float32).reshape(len(texts), self.dimension), self.turn, axis=1)
 
 
-def run(awaitable: Any) -> Any:
-    return asyncio.run(awaitable)
-
-
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
     return open_memory(path / "m.db", embedder=embedder, embedding_settings=EmbeddingSettings(**settings))
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: Any, tmp_path: Path) -> Any:
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}"
-    made = LongTermMemory(open_store(url), embedder=Model())
-    yield made
-    run(made.close())
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=Model())
 
 
 def wrong(memory: LongTermMemory, model: Model) -> list[str]:
