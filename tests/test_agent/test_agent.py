@@ -8,24 +8,31 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent, new_session_id
-from agent.errors import (
+from agent import (
+    Agent,
     AgentClosed,
     ArgumentError,
     DeadlinePassed,
     EmptyReply,
+    Ending,
     IterationCap,
+    MemoryRecalled,
+    MemoryStored,
     MemoryUnavailable,
     ProviderError,
     ProviderFailed,
+    QuotingProvider,
     RunAborted,
+    RunEnded,
+    StopReason,
     StopRun,
+    TextDelta,
+    Usage,
+    WarningIssued,
+    new_session_id,
+    tool,
 )
-from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
-from agent.providers.extractive import QuotingProvider
-from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.function import tool
 from memory import (
     DocumentBlock,
     ImageBlock,

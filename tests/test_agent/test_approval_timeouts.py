@@ -7,14 +7,18 @@ from contextlib import aclosing
 
 import pytest
 
-from agent.agent import Agent
-from agent.approval import ApprovalStatus
-from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
-from agent.results import Ending
-from agent.subagent import AgentTool
+from agent import (
+    Agent,
+    AgentTool,
+    ApprovalDecided,
+    ApprovalRequested,
+    ApprovalStatus,
+    Ending,
+    RunEnded,
+    ToolPolicy,
+    tool,
+)
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.function import tool
 from tests.support.passing_time import DEADLINE, HOURS, time_passes
 
 pytestmark = pytest.mark.anyio

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
+from agent import (
+    Agent,
+    ArgumentError,
+    ConfigurationError,
+    Ending,
+    LimitReached,
+    Prices,
+    ProviderError,
+    QuotingProvider,
+    RunLimits,
+    Usage,
+    summarizer,
+)
 from agent.assistant.config import AssistantSettings, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
-from agent.context.summarizer import summarizer
-from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
-from agent.providers.extractive import QuotingProvider
-from agent.results import Ending, Usage
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
-from agent.usage import Prices, RunLimits
 from memory import (
     DocumentBlock,
     FixedWindow,

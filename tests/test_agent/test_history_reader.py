@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.agent import Agent
+from agent import Agent, MemoryRecalled, QuotingProvider, WarningIssued
 from agent.context.history_reader import NO_SEQUENCE, HistoryReader
-from agent.events import MemoryRecalled, WarningIssued
-from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import ToolContext
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS, memory_tools
+from agent import ArgumentError, ToolContext, ToolFailed, knowledge_tools, memory_tools
+from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS
 from memory import KnowledgeBase, LongTermMemory, Memory, Trust
 
 pytestmark = pytest.mark.anyio

@@ -6,10 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent.agent import Agent
-from agent.errors import ArgumentError
-from agent.events import MemoryRecalled
-from agent.providers.extractive import QuotingProvider
+from agent import Agent, ArgumentError, MemoryRecalled, QuotingProvider
 from agent.testing import Reply, ScriptedProvider, shown_items
 from memory import FixedWindow, LongTermMemory, Memory, Message, Passage
 from tests.support.documents import FixedDocuments

@@ -8,28 +8,36 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.agent import Agent
-from agent.errors import (
+from agent import (
+    Agent,
     ArgumentError,
+    Capabilities,
     ContextOverflow,
     DeadlinePassed,
+    Ending,
     InvalidOutput,
     LimitReached,
+    ModelSettings,
+    Prices,
     ProviderFailed,
     RequestRefused,
     RunAborted,
+    RunEnded,
+    RunLimits,
+    StopPiece,
+    StopReason,
     StopRun,
+    TextPiece,
     Unsupported,
+    Usage,
+    WarningIssued,
     WindowExceeded,
+    tool,
 )
-from agent.events import RunEnded, WarningIssued
 from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
-from agent.providers.base import Capabilities, ModelSettings, StopPiece, TextPiece
-from agent.results import Ending, StopReason, Usage
 from agent.structured_output import strict_schema
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.function import tool
-from agent.usage import Prices, RunLimits, UsageLedger
+from agent.usage import UsageLedger
 from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio

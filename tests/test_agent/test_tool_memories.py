@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
+from agent import Agent, ChainedTool, Tool, knowledge_tools, memory_tools, tool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.base import Tool, annotations_of
-from agent.tools.chain import ChainedTool
-from agent.tools.function import tool
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import memory_tools
+from agent.tools.base import annotations_of
 from memory import KnowledgeBase, LongTermMemory
 
 pytestmark = pytest.mark.anyio

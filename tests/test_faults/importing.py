@@ -17,8 +17,7 @@ from memory import LongTermMemory, Memory, Message, run_sync
 from memory.export_import import importer, reader
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
-from vectorstore import open_store
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import SqliteStore, open_store
 
 MODES = ("merge", "upsert", "replace")
 _BATCH = 50

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
-from memory.models import Actor
+from memory.internals import Actor
 from vectorstore import LifecycleStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

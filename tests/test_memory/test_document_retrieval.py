@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.chunking.text import TextChunker
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.hashing import HashingEmbedder
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
+from memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, TextChunker
 
 pytestmark = pytest.mark.anyio
 

@@ -13,11 +13,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory.errors import ArgumentError
+from memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
 from memory.history.protocol import HistoryRow
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.messages import DocumentBlock, Message, ToolCallBlock
-from memory.testing.history_contract import HistoryStorageContract
+from memory.testing import HistoryStorageContract
 from tests.support.clocks import TickingClock
 from vectorstore import DamageError
 from vectorstore.sqlite import SqliteDatabase

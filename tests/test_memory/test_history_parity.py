@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from memory.history.protocol import HistoryRow, Summary
-from memory.history.retention import Retention
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory import InMemoryHistory, Message, Retention, SqliteHistory, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.history.protocol import HistoryRow
+from memory.internals import Summary
 from tests.support.clocks import ManualClock
 from vectorstore.sqlite import SqliteDatabase
 

@@ -9,15 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory.chunking.text import TextChunker
+from memory import ArgumentError, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
 from memory.documents import ingest
-from memory.documents.ingest_report import IngestAction
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.documents.loaders.base import LoadedDocument
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
+from memory.internals import IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
-from memory.write.policies import MinimumLength
 from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, UnsupportedError, open_store
 

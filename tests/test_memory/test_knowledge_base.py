@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memory.documents.document import Document
+from memory import ArgumentError, KnowledgeBase, LongTermMemory
 from memory.documents.document_ids import chunk_ids, document_mark
-from memory.documents.ingest_report import IngestAction
-from memory.documents.knowledge_base import KnowledgeBase
 from memory.documents.manifest import DocumentManifest, DocumentRecord
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
+from memory.internals import Document, IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import DamageError, open_store

@@ -13,22 +13,30 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.embedders.fingerprint import PROBES
-from memory.errors import (
+from memory import (
+    Action,
     ArgumentError,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
+    InMemoryHistory,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
     NoSuchMemory,
+    PolicyDecision,
     RejectedText,
+    Source,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Trust,
 )
-from memory.history.sqlite import InMemoryHistory
-from memory.long_term import LongTermMemory
-from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.models import Memory, Source, Trust
+from memory.embedders.fingerprint import PROBES
+from memory.internals import Outcome
 from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
-from memory.results import Outcome
-from memory.write.policies import Action, MinimumLength, PolicyDecision
 from tests.support.clocks import TickingClock
 from tests.support.data_only_store import DataOnlyStore
 from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store

@@ -7,13 +7,8 @@ from asyncio import run
 import numpy as np
 import pytest
 
+from memory import EmbedderMismatch, Memory, Message, MinimumLength, local_available, open_memory
 from memory.codec import DECLARED_FIELDS
-from memory.embedders.local import local_available
-from memory.errors import EmbedderMismatch
-from memory.messages import Message
-from memory.models import Memory
-from memory.open import open_memory
-from memory.write.policies import MinimumLength
 from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
-from memory.models import MemoryChange, Operation
+from memory.internals import MemoryChange, Operation
 from memory.tables.operation_log import OperationLog
 from vectorstore import LifecycleStore
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase

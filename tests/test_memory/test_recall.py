@@ -9,14 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from memory import ArgumentError, HashingEmbedder, Memory, RecallResult, RecallSettings, Source, run_sync
 from memory.codec import DECLARED_FIELDS, to_entry
-from memory.embedders.hashing import HashingEmbedder
-from memory.errors import ArgumentError
-from memory.models import Memory, Source
-from memory.results import RecallResult
-from memory.retrieval.retriever import Query, RecallSettings, Retriever
+from memory.retrieval.retriever import Query, Retriever
 from memory.retrieval.scoring.settings import ConversationWeights
-from memory.runtime import run_sync
 from tests.support.data_only_store import DataOnlyStore
 from vectorstore import LifecycleStore, Space, Vector, open_store
 

@@ -19,17 +19,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.documents.knowledge_base import KnowledgeBase
+from memory import (
+    ArgumentError,
+    EmbedderError,
+    EmbedderMismatch,
+    EmbeddingSettings,
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Message,
+    open_memory,
+)
 from memory.embedders.fingerprint import PROBES
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.protocol import Embeddings
-from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
-from memory.long_term import LongTermMemory
-from memory.messages import Message
-from memory.open import open_memory
+from memory.internals import Embeddings, ReembeddingProgress
 from memory.partitions import CONVERSATION, store_namespace
-from memory.write.embedding_service import EmbeddingSettings
-from memory.write.reembed import ReembeddingProgress
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)

@@ -14,6 +14,7 @@ from memory import (
     Extractor,
     FixedWindow,
     ImageBlock,
+    InMemoryHistory,
     LongTermMemory,
     Memory,
     MemoryTurn,
@@ -27,7 +28,6 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.history.sqlite import InMemoryHistory
 from memory.messages import calls_by_message
 from vectorstore import open_store
 

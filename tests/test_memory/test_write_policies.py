@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from memory import (
+    Action,
     ArgumentError,
     DuplicateKey,
     ExtractedFact,
@@ -27,11 +28,11 @@ from memory import (
     StoreAlways,
     Trust,
     TurnDecision,
+    TurnPolicy,
     run_sync,
 )
 from memory.internals import Outcome
 from memory.partitions import ARCHIVE, store_namespace
-from memory.write.policies import Action, TurnPolicy
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_to_turn
 from memory.write.similar_memories import SimilarMemoryLookup
 from tests.support.embedders import LetterEmbedder

@@ -9,6 +9,7 @@ from memory import (
     Extractor,
     LongTermMemory,
     Memory,
+    MemoryTurn,
     Message,
     MinimumLength,
     NearDuplicates,
@@ -16,7 +17,6 @@ from memory import (
     run_sync,
 )
 from memory.internals import Outcome
-from memory.write.policies import MemoryTurn
 from memory.write.policies.base import accept_all
 from memory.write.policy_runner import PolicyRules, apply_policies_to_turn
 from vectorstore import open_store
