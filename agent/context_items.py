@@ -124,7 +124,7 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         number=number,
         id=memory.id,
         text=memory.text,
-        lane=hit.lane,
+        lane=hit.partition,
         end=len(memory.text),
         role=memory.role or "",
         speaker=memory.speaker or "",

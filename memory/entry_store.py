@@ -7,18 +7,23 @@ archive (``memory.partitions``). The methods block: they run in a worker thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.protocol import HistoryRow
 from memory.history.rows import HistoryRows
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, store_namespace
-from vectorstore import Database, Entry, LifecycleStore, Space, UnsupportedError, VectorStore, lifecycle_of
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, prefix_of, store_namespace
+from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
 
+_PAGE_SIZE: Final = 256
+ERASED_PAGE_SIZE: Final = 1000
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
+_FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
+"""What hides a memory hides its earlier versions too."""
 
 
 class EntryStore:
@@ -45,8 +50,7 @@ class EntryStore:
     @property
     def history_apart(self) -> bool:
         """Whether history is kept elsewhere than the entries: no transaction holds both."""
-        database = self.database
-        return database is None or getattr(self.rows, "database", None) is not database
+        return self.rows.database is not self.database
 
     def lifecycle(self, operation: str) -> LifecycleStore:
         """Return the store if it can do what *operation* needs, else raise ``UnsupportedError`` with its name.
@@ -107,6 +111,23 @@ class EntryStore:
         prefix = store_namespace(namespace, DOCUMENTS) + "/"
         return [name for name in self.store.namespaces() if name.startswith(prefix)]
 
+    def partitions(self, namespace: str) -> list[str]:
+        """Return all store namespaces of a user's namespace: conversation, archive and documents."""
+        prefix = prefix_of(namespace)
+        return [name for name in self.store.namespaces() if name.startswith(prefix)]
+
+    def pages(self, ids: Sequence[str], partition: str) -> Iterator[list[Entry]]:
+        """Yield those entries *ids* of a partition that are there, a page at a time."""
+        for start in range(0, len(ids), _PAGE_SIZE):
+            page = self.store.get(ids[start : start + _PAGE_SIZE], namespace=partition)
+            yield [entry for entry in page if entry is not None]
+
+    def pages_to_erase(self, namespace: str) -> Iterator[tuple[str, list[Entry]]]:
+        """Yield the pages of a namespace with their partitions; the caller erases each before it asks for more."""
+        for partition in self.partitions(namespace):
+            while page := list(islice(self.store.scan(namespace=partition), ERASED_PAGE_SIZE)):
+                yield partition, page
+
     def archived(self, id: str, revision: int, namespace: str) -> Entry | None:
         """Return the version of a memory that had *revision*; None where the archive does not have it."""
         archive = store_namespace(namespace, ARCHIVE)
@@ -138,9 +159,27 @@ class EntryStore:
             else:
                 return
 
+    def hide_versions(self, id: str, fields: Mapping[str, Any], namespace: str) -> None:
+        """Let those of *fields* that hide a memory, or show it again, hold for its archived versions too."""
+        hiding = {name: fields[name] for name in _FIELDS_OF_ALL_VERSIONS if name in fields}
+        if not hiding:
+            return
+        changed = {}
+        for version in self.versions([id], namespace):
+            new = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
+            if new:
+                changed[version.id] = patched_metadata(version.metadata, new)
+        if changed:
+            self.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
+
     def _live_partitions(self, namespace: str) -> Iterator[str]:
         yield store_namespace(namespace, CONVERSATION)
         yield from self.document_partitions(namespace)  # asked for only when the conversation lacks something
+
+
+def patched_metadata(metadata: Metadata, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *metadata* with *fields*; None takes a field away."""
+    return {name: value for name, value in {**metadata, **fields}.items() if name not in fields or value is not None}
 
 
 def follow_recorded_space(store: VectorStore, lifecycle: LifecycleStore | None) -> Space | None:

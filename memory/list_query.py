@@ -71,7 +71,7 @@ class ListQuery:
                 unknown, dict(filters)[unknown], f"one of {', '.join(ListFilters.__annotations__)} is needed"
             )
         standing = ValidityFilter(now, _checked_time(filters, "as_of", zone), _checked_time(filters, "known_at", zone))
-        conditions: list[Filter] = [*standing.held()] if standing.past else []
+        conditions: list[Filter] = [*standing.time_conditions()] if standing.past else []
         if asked := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
             conditions.append(asked)
         for field, values in (

@@ -16,53 +16,46 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
-from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar, Unpack, get_args
+from typing import TypeAlias, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.entry_store import EntryStore, database_for
-from memory.erasure import forget
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
-from memory.erasure.grace_period import erase_due_soft_deletes, restore_soft_delete
-from memory.erasure.selection import checked_selection
-from memory.erasure.verify import verify_erasure
-from memory.errors import ArgumentError, DuplicateKey, translating
-from memory.export_import import exporter, importer
+from memory.erasure.memory_eraser import MemoryEraser
+from memory.erasure.selection import ForgetSelectors, check_forget_query
+from memory.errors import ArgumentError, translating
+from memory.export_import.exporter import Exporter, ExportSelection
+from memory.export_import.importer import Importer
 from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
-from memory.models import Actor, Memory, Operation, Source, Trust
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.models import Actor, Memory, Operation, Trust
+from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.pinned import PinnedMemories
 from memory.results import (
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
     RecallResult,
-    RecallStage,
     Receipt,
     Report,
     Stats,
     WhyNot,
 )
-from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.index.index_cache_sqlite import SqliteIndexCache
-from memory.retrieval.query import NeighbourExpansion, Query, RecallOptions, check_question
+from memory.retrieval.index.index_cache import IndexCache
+from memory.retrieval.query import RecallOptions
 from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
-from memory.runtime import run_in_thread
 from memory.scopes import Scopes, scope_filter
+from memory.tables.erasers import Eraser, ExportedPart
 from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
@@ -70,207 +63,237 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
 from memory.tokens.counter import default_counter
 from memory.validation import (
-    checked_actor,
     checked_importance,
     checked_int,
     checked_label,
     checked_labels,
-    checked_text,
     checked_text_list,
     checked_trust,
 )
-from memory.validation import checked_text_list as checked_texts
-from memory.write import corrections, crash_recovery, embedding_backfill, pipeline, reembed, turn_writer, undo
-from memory.write.context import WriteContext
-from memory.write.embedding_backfill import BackfillReport
+from memory.write.access_control import Caller
+from memory.write.attributes import Attributes
+from memory.write.corrections import Corrections
+from memory.write.crash_recovery import CrashRecovery
+from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
+from memory.write.memory_writer import MemoryWriter
+from memory.write.pipeline import WritePipeline
 from memory.write.policies import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import memory_versions
-from memory.write.reembed import ReembeddingProgress, ReembeddingReport
-from vectorstore import (
-    Database,
-    Filter,
-    LifecycleStore,
-    Metadata,
-    SpaceChanged,
-    VectorStore,
-    VectorStoreError,
-    lifecycle_of,
-)
+from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+from memory.write.turn_writer import TurnWriter
+from memory.write.undo import Undo
+from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
-T = TypeVar("T")
+_NO_LIMIT = 2**31
+_OptionalMemories: TypeAlias = list[Memory | None]
 
 
 @translating
-class Recalling:
-    """What ``LongTermMemory`` finds again."""
+class LongTermMemory:
+    """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
 
-    clock: Clock
-    zone: tzinfo | None
-    embedding: EmbeddingService
-    _recaller: Retriever
-    _hooks: RecallHooks | None
-    _counter: Callable[[str], int] | None
-    _offline: bool
+    A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
 
-    async def recall(
+    Calls that change memories which are there (correct, merge, end, the marks, undo, forget, restore) are operations in
+    the log. An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a memory, unless one who is
+    trusted enough *approved* it, ``NotTrusted``. Marks (pin, disable, tag, importance, expiry) are changed in place:
+    text, vector and validity stay, there is no new version, and all of *ids* are changed or none; they return None
+    where nothing differed and nothing was done.
+
+    History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
+    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
+    ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
+    ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
+    secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
+    ``recall_settings``; ``index_cache`` (the cached retrieval indexes; None on a store without a file); ``erasers`` and
+    ``carried``, to which a part that keeps something of memories adds itself.
+    """
+
+    def __init__(  # each keyword replaces one part, and most callers use open_memory, which sets all of them
         self,
-        question: str,
-        k: int = 10,
+        store: VectorStore,
         *,
-        context: Sequence[str] = (),
-        namespace: str | Sequence[str] = "",
-        where: Filter | None = None,
-        tags: Sequence[str] = (),
-        scopes: Scopes | None = None,
-        as_of: datetime | None = None,
-        known_at: datetime | None = None,
-        token_budget: int | None = None,
-        counter: Callable[[str], int] | None = None,
-        explain: bool = False,
-        lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
-        collections: Sequence[str] | None = None,
-        around: NeighbourExpansion = 0,
+        database: Database | None = None,
+        embedder: Embedder | None = None,
+        word_vectors: WordVectors | None = None,
+        history: HistoryStorage | None = None,
+        policies: Sequence[WritePolicy] = (),
+        on_policy_failure: OnPolicyFailure = "store",
+        clock: Clock = system_clock,
+        ids: Callable[[], str] | None = None,
+        operation_ids: Callable[[], str] | None = None,
+        zone: tzinfo | None = None,
+        recall_settings: RecallSettings | None = None,
+        embedding_settings: EmbeddingSettings | None = None,
         hooks: RecallHooks | None = None,
-    ) -> RecallResult:
-        """Find what is remembered about *question*, best first.
+        counter: Callable[[str], int] | None = None,
+        offline: bool = False,
+    ) -> None:
+        """*database* has the tables of a store that has none itself; None is one in the memory of the process.
 
-        *context* is what was said before, oldest first: a question that leans on it ("and when was that?") is asked
-        together with it. Several namespaces are searched when several are named, each ranked by its own statistics.
-        *tags*: any of them; *scopes*: all of them, as ``{"project": "atlas"}`` or with a list of values for any.
-        *as_of* asks for what held then, *known_at* for what was recorded by then. *around* gives each hit so
-        many turns of its session, or passages of its document, on each side, or of a conversation its whole "exchange",
-        inside the *token_budget*. *hooks* stand in
-        the place of those given when the memory was opened. Without an embedder, or when it fails, words alone decide.
-        ``Found.notes`` say what was done so.
+        *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+        *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
+        write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
         """
-        hooks = self._hooks_for(hooks)
-        query, notes = await self._asked(
-            question,
-            k,
-            context=context,
-            namespace=namespace,
-            where=where,
-            tags=tags,
-            scopes=scopes,
-            as_of=as_of,
-            known_at=known_at,
-            token_budget=token_budget,
-            counter=counter,
-            explain=explain,
-            lanes=lanes,
-            collections=collections,
-            around=around,
-            hooks=hooks,
+        aware = aware_clock(clock, zone)
+        if history is not None and not isinstance(history, SqliteHistory):
+            raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
+        self.store = store
+        self.database = database = database_for(store, database)
+        conversations = history or SqliteHistory(database, clock=aware)
+        tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
+        self.word_vectors = word_vectors
+        self.conversations: HistoryStorage = conversations
+        self.tombstones = tombstones
+        self.operation_log = log
+        self.keys = IdempotencyKeys(database, tombstones.key)
+        self.soft_deletes = SoftDeletes(database)
+        self.embedding = EmbeddingService(store, embedder, database=database, settings=embedding_settings)
+        self.entries = EntryStore(store, conversations.rows)
+        self.clock = clock
+        self.zone = zone
+        rules = PolicyRules(tuple(policies), on_policy_failure)
+        self.policies, self.on_policy_failure = rules.policies, rules.on_failure
+        self.recall_settings = recall_settings or RecallSettings()
+        self.index_cache = _open_index_cache(lifecycle_of(store))
+        self.carried: list[ExportedPart] = []
+        self.erasers: list[Eraser] = [
+            SummaryEraser(conversations.rows),
+            CachedVectorEraser(self.embedding),
+            IdempotencyKeyEraser(self.keys),
+        ]
+        if self.index_cache is not None:
+            self.erasers.append(RetrievalIndexEraser(self.index_cache))
+        pipeline = WritePipeline(
+            self.entries,
+            log,
+            self.keys,
+            tombstones,
+            self.embedding,
+            rules,
+            clock=aware,
+            ids=ids or TimeOrderedIds(clock=aware),
+            zone=zone,
         )
-        found, query, problem = await self._found(query, hooks)
-        notes += [] if problem is None else [problem]
-        if query.around and found.hits:
-            found = await asyncio.to_thread(self._recaller.widened, query, found)
-        return replace(found, notes=(*found.notes, *notes)) if notes else found
+        in_flight = self.embedding.in_flight
+        self._writer = MemoryWriter(pipeline, self.keys, in_flight)
+        self._turn_writer = TurnWriter(pipeline, self.entries, in_flight, clock=aware, zone=zone)
+        self._recovery = CrashRecovery(pipeline, self.entries, tombstones, zone=zone)
+        self._attributes = Attributes(self.entries, log)
+        self._corrections = Corrections(pipeline, self.entries, log, self.embedding, clock=aware, zone=zone)
+        self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
+        self._backfill = EmbeddingBackfill(self.entries, self.embedding)
+        self._reembedding = Reembedding(self.entries, self.embedding, self._backfill)
+        self._eraser = MemoryEraser(
+            self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
+        )
+        self._exporter = Exporter(self.entries, log, tombstones, self.embedding, self.carried)
+        self._importer = Importer(
+            self.entries,
+            log,
+            self.keys,
+            tombstones,
+            self.embedding,
+            rules,
+            self.erasers,
+            self.carried,
+            clock=aware,
+        )
+        self._pinned = PinnedMemories(store)
+        self._retriever = Retriever(
+            store,
+            self.embedding,
+            word_vectors=word_vectors,
+            settings=self.recall_settings,
+            hooks=hooks,
+            index_cache=self.index_cache,
+            clock=clock,
+            zone=zone,
+            counter=counter or default_counter(offline=offline).count,
+        )
+        self._caught_up: set[str] = set()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What embeds texts and questions; another one after ``reembed``."""
+        return self.embedding.embedder
+
+    async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
+        """Keep one memory and say what became of it.
+
+        The same key with the same text is a duplicate; with another text ``DuplicateKey`` is raised and
+        nothing is overwritten. An embedder that fails does not fail the write: the report says what is
+        deferred.
+        """
+        store_namespace(namespace, CONVERSATION)
+        report = await self._writer.remember(item, namespace)
+        await self._catch_up([report], namespace)
+        return report
+
+    async def remember_many(
+        self,
+        items: Iterable[str | Memory],
+        *,
+        namespace: str = "",
+        on_progress: Callable[[int], None] | None = None,
+    ) -> list[Report]:
+        """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
+
+        Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
+        same as ``remember`` on each, but that a key used with another text is a line (rejected) and raises nothing.
+        A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
+        """
+        store_namespace(namespace, CONVERSATION)
+        reports = await self._writer.remember_many(items, namespace, on_progress)
+        await self._catch_up(reports, namespace)
+        return reports
+
+    async def remember_turn(
+        self, session: str, messages: Sequence[Message], *, namespace: str = "", used: Sequence[str] = ()
+    ) -> list[Report]:
+        """Append *messages* to the history of *session* and remember what was said, in one transaction.
+
+        One report a message, in order; system messages, and those without text or media, are kept in history only
+        (rejected, with the reason). What a tool answered is remembered below what it was asked, with a tool's trust;
+        calls named in the metadata's "recalled" are not. *used*: ids of the memories that an answer was made with; they
+        are named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history only
+        and is forgotten with what it quotes.
+        """
+        store_namespace(namespace, CONVERSATION)
+        reports = await self._turn_writer.remember(session, messages, namespace, used)
+        await self._catch_up(reports, namespace)
+        return reports
+
+    async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
+        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
+        return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
+
+    async def complete(self) -> int:
+        """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
+        return await asyncio.to_thread(self.complete_now)
+
+    def complete_now(self) -> int:
+        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
+        self.erase_due()
+        return self._recovery.recover()
+
+    async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
+        """Find what is remembered about *question*: the *k* best memories, best first, ties by id.
+
+        *options*: see ``RecallOptions``; an unknown one raises ``TypeError``. Without an embedder, or when it fails,
+        the search is by words alone; ``RecallResult.notes`` say so, and what was done with the question.
+        """
+        return await self._retriever.recall(question, k, **options)
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
-        """Say why ``recall(question, k, **options)`` does not give the memory *id*, or at which place it does.
+        """Explain why ``recall(question, k, **options)`` does not find the memory *id*, or at which rank it does.
 
-        The answer names the first stage that stopped it and its places by words, by vector and in the ranking.
+        The answer names the first stage that stopped it, and its ranks by words, by vector and in the end.
         A store with data alone raises ``UnsupportedError``.
         """
-        (name,) = checked_labels([id], "id")
-        hooks = self._hooks_for(options.get("hooks"))
-        options["hooks"] = hooks
-        query, _ = await self._asked(question, k, **options)
-        answer, query, _ = await self._searched(lambda one: self._recaller.why_not(one, name), query)
-        if hooks is None or hooks.rerank is None or answer.rank is None:
-            return answer
-        found, _, _ = await self._found(query, hooks)
-        at = next((at for at, hit in enumerate(found, start=1) if hit.memory.id == name), None)
-        if at is not None:
-            return replace(
-                answer, stage=RecallStage.FOUND, reason=f"hit {at} of {len(found)}, as the reranker ordered them"
-            )
-        if answer.stage is RecallStage.FOUND:
-            return replace(
-                answer, stage=RecallStage.RANK, reason=f"ranked {answer.rank}; the reranker put others before it"
-            )
-        return answer
-
-    async def _found(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, str | None]:
-        deep = query_for_reranking(query, hooks)
-        found, searched, problem = await self._searched(self._recaller.recall, deep)
-        if hooks is not None and deep is not query:
-            found = await rerank_hits(query, found, hooks)
-        query = replace(query, vectors=searched.vectors)
-        return found, query, problem
-
-    async def _searched(self, search: Callable[[Query], T], query: Query) -> tuple[T, Query, str | None]:
-        """Search; once more where the file was switched to other vectors, with those, or a note that there are none.
-
-        The query that was answered comes back with the answer.
-        """
-        try:
-            return await asyncio.to_thread(search, query), query, None
-        except SpaceChanged:
-            await asyncio.to_thread(self.embedding.follow)
-            vectors, problem = await self.embedding.queries([*query.vectors])
-            query = replace(query, vectors=vectors)
-            return await asyncio.to_thread(search, query), query, problem
-
-    async def _asked(
-        self, question: str, k: int, *, explain: bool = False, **options: Unpack[RecallOptions]
-    ) -> tuple[Query, list[str]]:
-        """Return what is asked, with the vectors of its wordings; noted is what was done with the question."""
-        check_question(question)
-        namespace, counter = options.get("namespace", ""), options.get("counter")
-        collections, as_of, known_at = options.get("collections"), options.get("as_of"), options.get("known_at")
-        context, hooks = checked_text_list(options.get("context", ()), "context"), options.get("hooks")
-        query = Query(
-            text=question,
-            now=to_aware(self.clock(), self.zone),
-            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
-            lanes=tuple(options.get("lanes", (CONVERSATION, DOCUMENTS))),
-            collections=None if collections is None else tuple(collections),
-            k=k,
-            where=scope_filter(options.get("scopes"), (), options.get("where")),
-            tags=checked_labels(options.get("tags", ()), "tags"),
-            as_of=None if as_of is None else to_aware(as_of, self.zone, argument="as_of"),
-            known_at=None if known_at is None else to_aware(known_at, self.zone, argument="known_at"),
-            token_budget=options.get("token_budget"),
-            counter=self._count if counter is None else counter,
-            explain=explain,
-            around=options.get("around", 0),
-        )
-        said = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        leant_on = self._recaller.leant_on(said.text, context)
-        query = replace(query, text=said.text, context=leant_on, wordings=said.wordings)
-        every = (query.asked, *(one.text for one in query.wordings))
-        wordings = await asyncio.to_thread(self._wordings, query, every)
-        vectors, problem = await self.embedding.queries(wordings)
-        notes = [f"asked together with what it leans on: {' / '.join(leant_on)}"] if leant_on else []
-        notes += [*said.notes, *([] if problem is None else [problem])]
-        return replace(query, vectors=vectors), notes
-
-    def _wordings(self, query: Query, every: Sequence[str]) -> tuple[str, ...]:
-        found = (self._recaller.wordings(one, namespaces=query.namespaces, lanes=query.lanes) for one in every)
-        return tuple(dict.fromkeys(text for wordings in found for text in wordings))
-
-    def _hooks_for(self, given: RecallHooks | None) -> RecallHooks | None:
-        if given is not None and not isinstance(given, RecallHooks):
-            raise ArgumentError("hooks", given, "a RecallHooks is needed")
-        return self._hooks if given is None else given
-
-    def _count(self, text: str) -> int:
-        if self._counter is None:
-            self._counter = default_counter(offline=self._offline).count
-        return self._counter(text)
-
-
-@translating
-class Listing:
-    """What ``LongTermMemory`` lists and counts: everything said or noted, disabled and expired memories too."""
-
-    _context: WriteContext
-    _pinned: PinnedMemories
+        return await self._retriever.why_not(question, id, k, **options)
 
     async def list(
         self,
@@ -291,19 +314,18 @@ class Listing:
         """
         checked_int(limit, "limit")
         selection = self._selection(filters, namespace)
-        return await asyncio.to_thread(selection.page, self._context.store, order=order, after=after, limit=limit)
+        return await asyncio.to_thread(selection.page, self.store, order=order, after=after, limit=limit)
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories that hold now, the most important first, then the newest.
 
         It costs what was written since the last call, not what there is; the first call looks through the namespace.
         """
-        now = to_aware(self._context.clock(), self._context.zone)
-        return await asyncio.to_thread(self._pinned.standing, namespace, now)
+        return await asyncio.to_thread(self._pinned.standing, namespace, self._now())
 
     async def count(self, *, namespace: str = "", **filters: Unpack[ListFilters]) -> int:
         """Return how many memories there are (that *filters* select)."""
-        return await asyncio.to_thread(self._selection(filters, namespace).count, self._context.store)
+        return await asyncio.to_thread(self._selection(filters, namespace).count, self.store)
 
     async def stats(
         self,
@@ -319,25 +341,7 @@ class Listing:
         """
         selected = scope_filter(scopes, checked_labels(tags, "tags"), where)
         store_namespace(namespace, CONVERSATION)
-        now = to_aware(self._context.clock(), self._context.zone)
-        return await asyncio.to_thread(collect_stats, self._context.store, namespace, now, selected)
-
-    def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
-        now = to_aware(self._context.clock(), self._context.zone)
-        return ListQuery.of(filters, namespace, now=now, zone=self._context.zone)
-
-
-@translating
-class Revising:
-    """What ``LongTermMemory`` does to memories that are there. Every call is an operation in the log.
-
-    Marks (pin, disable, tag, importance, expiry) are changed in place: text, vector and validity stay, there is no
-    new version, and all of *ids* are changed or none. They return None where nothing differed and nothing was done.
-    An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a memory, unless one who is trusted
-    enough *approved* it, ``NotTrusted``.
-    """
-
-    _context: WriteContext
+        return await asyncio.to_thread(collect_stats, self.store, namespace, self._now(), selected)
 
     async def correct(
         self,
@@ -359,17 +363,14 @@ class Revising:
         revision that is to be corrected; another one raises ``RevisionConflict``. An *actor* who is trusted less
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
-        return await corrections.correct_memory(
-            self._context,
+        return await self._corrections.correct(
             id,
             text,
-            namespace,
+            Caller(namespace, actor, approved_by),
             valid_from=valid_from,
             valid_to=valid_to,
             expect=expect,
             sensitive=sensitive,
-            actor=actor,
-            approved_by=approved_by,
         )
 
     async def merge(
@@ -388,9 +389,7 @@ class Revising:
         speaker and time; tags are those of all, trust the least, expiry the earliest. It is marked as sensitive if one
         of them is, or if *sensitive* says so.
         """
-        return await corrections.merge_memories(
-            self._context, ids, text, namespace, sensitive=sensitive, actor=actor, approved_by=approved_by
-        )
+        return await self._corrections.merge(ids, text, Caller(namespace, actor, approved_by), sensitive=sensitive)
 
     async def end(
         self,
@@ -402,33 +401,31 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
-        return await asyncio.to_thread(
-            corrections.end_memory, self._context, id, valid_to, namespace, actor=actor, approved_by=approved_by
-        )
+        return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(namespace, actor, approved_by))
 
     async def pin(
         self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation | None:
         """Pin memories: an assistant is shown them always."""
-        return await self._mark("pin", ids, lambda _: {"pinned": True}, namespace, actor, approved_by)
+        return await self._set("pin", ids, lambda _: {"pinned": True}, Caller(namespace, actor, approved_by))
 
     async def unpin(
         self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation | None:
         """Unpin memories."""
-        return await self._mark("unpin", ids, lambda _: {"pinned": None}, namespace, actor, approved_by)
+        return await self._set("unpin", ids, lambda _: {"pinned": None}, Caller(namespace, actor, approved_by))
 
     async def disable(
         self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation | None:
         """Keep memories, with all their versions, out of every answer; listing still shows them."""
-        return await self._mark("disable", ids, lambda _: {"disabled": True}, namespace, actor, approved_by)
+        return await self._set("disable", ids, lambda _: {"disabled": True}, Caller(namespace, actor, approved_by))
 
     async def enable(
         self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation | None:
         """Let disabled memories be found again."""
-        return await self._mark("enable", ids, lambda _: {"disabled": None}, namespace, actor, approved_by)
+        return await self._set("enable", ids, lambda _: {"disabled": None}, Caller(namespace, actor, approved_by))
 
     async def tag(
         self,
@@ -440,12 +437,12 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Operation | None:
         """Add *tags* to those that memories have."""
-        more = _required_tags(tags)
+        added = _required_tags(tags)
 
         def new(old: Metadata) -> Metadata:
-            return {"tags": list(dict.fromkeys((*old.get("tags", ()), *more)))}
+            return {"tags": list(dict.fromkeys((*old.get("tags", ()), *added)))}
 
-        return await self._mark("tag", ids, new, namespace, actor, approved_by)
+        return await self._set("tag", ids, new, Caller(namespace, actor, approved_by))
 
     async def untag(
         self,
@@ -457,12 +454,12 @@ class Revising:
         approved_by: Actor | None = None,
     ) -> Operation | None:
         """Take *tags* off memories; a tag that one does not have is no error."""
-        off = set(_required_tags(tags))
+        removed = set(_required_tags(tags))
 
         def new(old: Metadata) -> Metadata:
-            return {"tags": [one for one in old.get("tags", ()) if one not in off] or None}
+            return {"tags": [tag for tag in old.get("tags", ()) if tag not in removed] or None}
 
-        return await self._mark("untag", ids, new, namespace, actor, approved_by)
+        return await self._set("untag", ids, new, Caller(namespace, actor, approved_by))
 
     async def set_importance(
         self,
@@ -475,7 +472,9 @@ class Revising:
     ) -> Operation | None:
         """Say how much memories matter, from 0 to 1; None: nothing is said."""
         weight = checked_importance(importance, "importance")
-        return await self._mark("importance", ids, lambda _: {"importance": weight}, namespace, actor, approved_by)
+        return await self._set(
+            "importance", ids, lambda _: {"importance": weight}, Caller(namespace, actor, approved_by)
+        )
 
     async def expire(
         self,
@@ -490,12 +489,12 @@ class Revising:
 
         They are kept and listed; ``forget`` removes. A naive time is taken in the configured zone.
         """
-        moment = None if at is None else to_aware(at, self._context.zone, argument="at")
+        moment = None if at is None else to_aware(at, self.zone, argument="at")
         fields = {
             "expires_at": None if moment is None else timestamp_to_text(moment),
             "expires_at_offset": None if moment is None else utc_offset(moment) or None,
         }
-        return await self._mark("expire", ids, lambda _: fields, namespace, actor, approved_by)
+        return await self._set("expire", ids, lambda _: fields, Caller(namespace, actor, approved_by))
 
     async def undo(
         self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
@@ -509,8 +508,10 @@ class Revising:
         here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
         trusted more than *actor* raises ``NotTrusted``.
         """
-        id = checked_label(operation, "operation")
-        return await asyncio.to_thread(self._undo, id, namespace, actor=actor, approved_by=approved_by)
+        id, caller = checked_label(operation, "operation"), Caller(namespace, actor, approved_by)
+        if await asyncio.to_thread(self._eraser.has_soft_delete, id, namespace):
+            return await self._eraser.restore(id, caller)
+        return await asyncio.to_thread(self._undo.undo, id, caller)
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -525,65 +526,13 @@ class Revising:
         if memory is not None:
             checked_label(memory, "memory")
         checked_int(limit, "limit", 1)
-        log = self._context.operations
+        log = self.operation_log
         return await asyncio.to_thread(log.list, namespace, memory=memory, before=before, limit=limit)
-
-    def _history(self, id: str, namespace: str) -> MemoryHistory:
-        versions = memory_versions(self._context, id, namespace)
-        operations = self._context.operations.list(namespace, memory=id, limit=_NO_LIMIT)
-        return MemoryHistory(tuple(versions), tuple(operations))
-
-    def _undo(self, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None) -> Operation:
-        if id in self._context.held.of(namespace):  # forgotten, and its time of grace is not over
-            return restore_soft_delete(self._context, id, namespace, actor=actor, approved_by=approved_by)
-        return undo.undo_operation(self._context, id, namespace, actor=actor, approved_by=approved_by)
-
-    async def _mark(
-        self,
-        kind: str,
-        ids: Sequence[str] | str,
-        new: Callable[[Metadata], Metadata],
-        namespace: str,
-        actor: Actor,
-        approved_by: Actor | None,
-    ) -> Operation | None:
-        return await asyncio.to_thread(
-            corrections.set_attributes, self._context, kind, ids, namespace, new, actor=actor, approved_by=approved_by
-        )
-
-
-_NO_LIMIT = 2**31
-
-
-def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
-    given = checked_labels(tags, "tags")
-    if not given:
-        raise ArgumentError("tags", tags, "at least one tag is needed")
-    return given
-
-
-_DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
-
-
-@translating
-class Erasing:
-    """What ``LongTermMemory`` takes off the disk."""
-
-    _context: WriteContext
-    _next_due: datetime | None
-    _looked_at: datetime | None = None
 
     async def forget(
         self,
         ids: Sequence[str] | None = None,
         *,
-        source: str | Source | None = None,
-        session: str | None = None,
-        document: str | None = None,
-        where: Filter | None = None,
-        scopes: Scopes | None = None,
-        tags: Sequence[str] = (),
-        older_than: datetime | timedelta | None = None,
         query: str | None = None,
         k: int = 10,
         namespace: str = "",
@@ -592,54 +541,36 @@ class Erasing:
         remove_backups: bool = False,
         actor: Actor = "user",
         approved_by: Actor | None = None,
+        **selectors: Unpack[ForgetSelectors],
     ) -> Receipt:
         """Remove memories for good; return a receipt of ids, counts and keyed hashes.
 
-        All that is named must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
+        All selectors must hold: *ids*; a *source* (a session, a document or a ``Source``); a *session* or a
         *document*; *where*; every one of *scopes*; any of *tags*; *older_than* a time, or a length of time (said, or
         else recorded, before it; passages of documents only where their document is named). A stretch of
-        conversation takes its messages too, also those of which nothing was remembered. Naming nothing raises
-        ``ArgumentError``. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories that
-        ``recall`` finds for it; forget those of its ids that are meant.
+        conversation takes its messages too, also those of which nothing was remembered. Without a selector,
+        ``ArgumentError`` is raised. *query* is for looking only: with *dry_run*, the receipt lists the *k* memories
+        that ``recall`` finds for it; forget those of its ids that are meant.
 
         With each memory go its versions, what was derived from it alone, the message it comes from, and every memory,
         passage and message that holds its words verbatim. *dry_run* lists all that and changes nothing. An unknown id
         raises ``NoSuchMemory``, one forgotten before is passed over.
 
-        *grace*: out of every answer at once, the bytes go when that time is over; ``restore_soft_delete`` brings it
-        back until then. *remove_backups* removes the backups of this file that are recorded in it. An *actor* that is
-        trusted less than one of the memories raises ``NotTrusted``, unless *approved_by* somebody who is not.
+        *grace* is a grace period: a soft delete, out of every answer at once, whose bytes go when the period is over;
+        ``restore_forgotten`` brings it back until then. *remove_backups* deletes the backups of this file that are
+        recorded in it. An *actor* that is trusted less than one of the memories raises ``NotTrusted``, unless
+        *approved_by* somebody who is not.
         """
-        store_namespace(namespace, CONVERSATION)
+        caller = Caller(namespace, actor, approved_by)
         if query is not None:
-            found = await self._ids_for(query, k, namespace, dry_run=dry_run)
-            ids = found if ids is None else [one for one in ids if one in found]
+            check_forget_query(query, k, dry_run=dry_run)
+            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+            ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
-        chosen = checked_selection(
-            self._context,
-            ids=ids,
-            source=source,
-            session=session,
-            document=document,
-            where=where,
-            scopes=scopes,
-            tags=tags,
-            older_than=older_than,
+        return await self._eraser.forget(
+            ids, selectors, caller, dry_run=dry_run, grace=grace, remove_backups=remove_backups
         )
-        receipt = await asyncio.to_thread(
-            forget.forget_memories,
-            self._context,
-            chosen,
-            namespace,
-            dry_run=dry_run,
-            actor=actor,
-            approved_by=approved_by,
-            grace=grace,
-            remove_backups=remove_backups,
-        )
-        await self._see_what_is_due()
-        return receipt
 
     async def forget_namespace(
         self,
@@ -650,87 +581,37 @@ class Erasing:
         actor: Actor = "user",
         approved_by: Actor | None = None,
     ) -> Receipt:
-        """Remove everything of a namespace for good: all lanes, history, the log, caches; return a receipt.
+        """Remove everything of a namespace for good: all partitions, history, the log, caches; return a receipt.
 
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
         """
-        store_namespace(namespace, CONVERSATION)
-        receipt = await asyncio.to_thread(
-            forget.forget_namespace,
-            self._context,
-            namespace,
-            dry_run=dry_run,
-            actor=actor,
-            approved_by=approved_by,
-            remove_backups=remove_backups,
-        )
-        await self._see_what_is_due()
-        return receipt
+        caller = Caller(namespace, actor, approved_by)
+        return await self._eraser.forget_namespace(caller, dry_run=dry_run, remove_backups=remove_backups)
 
     async def restore_forgotten(
         self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
     ) -> Operation:
-        """Take back a forgetting within its time of grace (``receipt.operation``); return what did so.
+        """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
 
-        ``ArgumentError`` says that the bytes are gone, or that something else has one of the ids by now; ``NotTrusted``
-        that it was forgotten by somebody who is trusted more than *actor*.
+        ``ArgumentError`` says that the bytes are gone, or that another memory has one of the ids by now; ``NotTrusted``
+        that an actor who is trusted more than *actor* forgot it.
         """
         checked_label(operation, "operation")
-        return await asyncio.to_thread(
-            restore_soft_delete, self._context, operation, namespace, actor=actor, approved_by=approved_by
-        )
+        return await self._eraser.restore(operation, Caller(namespace, actor, approved_by))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
-        """Look whether what *receipt* names is gone: from every table, from free pages and from the log.
+        """Verify that what *receipt* names is gone from every table, from free pages and from the write-ahead log.
 
         Given the *texts* again, a child process searches the bytes of the memory's files, and of the copies that the
-        receipt names, for them. What is found is named by place, never by its words.
+        receipt names, for them. A remnant is named by place, never by its words.
         """
         if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
-        return await asyncio.to_thread(verify_erasure, self._context, receipt, checked_texts(texts, "texts"))
+        return await self._eraser.verify(receipt, checked_text_list(texts, "texts"))
 
     def erase_due(self) -> int:
-        """Let the bytes go of every forgetting whose time of grace is over; return how many. Opening does it."""
-        self._looked_at = self._now()
-        done = erase_due_soft_deletes(self._context)
-        self._next_due = self._context.held.next_due()
-        return done
-
-    def _now(self) -> datetime:
-        return to_aware(self._context.clock(), self._context.zone)
-
-    def _something_is_due(self) -> bool:
-        """Whether something known here is due, or it is time to look for what another process put aside."""
-        now = self._now()
-        if self._next_due is not None and self._next_due <= now:
-            return True
-        return self._looked_at is None or not timedelta(0) <= now - self._looked_at < _DUE_CHECK_INTERVAL
-
-    async def _ids_for(self, query: str, k: int, namespace: str, *, dry_run: bool) -> list[str]:
-        if not checked_text(query, "query").strip():
-            raise ArgumentError("query", query, "a question that is not blank is needed")
-        checked_int(k, "k", 1)
-        if not dry_run:
-            expected = "with dry_run=True it lists what it finds; then forget those of the ids that are meant"
-            raise ArgumentError("query", query, expected)
-        return await self._found_for(query, k, namespace)
-
-    async def _found_for(self, query: str, k: int, namespace: str) -> list[str]:
-        """Return the ids of what recall finds; the class that recalls says how."""
-        raise NotImplementedError
-
-    async def _see_what_is_due(self) -> None:
-        """Let go of what is due. What was asked for is done and must not seem to have failed; this is tried again."""
-        with suppress(VectorStoreError):
-            await asyncio.to_thread(self.erase_due)
-
-
-@translating
-class Moving:
-    """What ``LongTermMemory`` writes out and takes in."""
-
-    _context: WriteContext
+        """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""
+        return self._eraser.erase_due()
 
     async def export(
         self,
@@ -751,17 +632,12 @@ class Moving:
         limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
-        store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(
-            exporter.export_namespace,
-            self._context,
+            self._exporter.export,
             path,
-            namespace,
+            Caller(namespace, actor),
+            ExportSelection(where, scopes, tags),
             vectors=vectors,
-            where=where,
-            scopes=scopes,
-            tags=tags,
-            actor=actor,
             on_progress=on_progress,
         )
 
@@ -788,62 +664,22 @@ class Moving:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
-        store_namespace(namespace, CONVERSATION)
-        checked_actor(actor, "actor")
+        caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")
-        return await importer.import_file(
-            self._context,
+        return await self._importer.import_file(
             Path(os.fsdecode(path)),
-            namespace,
+            caller,
             mode=mode,
             trust=None if trust is None else checked_trust(trust, "trust"),
             dry_run=dry_run,
-            actor=actor,
             on_progress=on_progress,
         )
-
-
-_STORE_PATIENCE = 15.0
-"""Seconds that a write without its vector may take: a little more than another process may hold the file."""
-
-
-async def finish_writes(context: WriteContext, wait: float) -> None:
-    """Wait at most *wait* seconds for vectors, those that are pending included; then for what is being stored."""
-    end = time.monotonic() + wait
-    flushing = None
-    if wait > 0:
-        await _wait_for_writes(context, wait)
-        if context.embedding.embedder is not None:
-            flushing = asyncio.ensure_future(embedding_backfill.embed_pending_quietly(context, None))
-            await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
-    context.under_way.hurry()
-    if flushing is not None:
-        await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
-    await _wait_for_writes(context, _STORE_PATIENCE)
-
-
-async def _wait_for_writes(context: WriteContext, seconds: float) -> None:
-    """Wait until nothing is being stored, in a thread of its own: those of the event loop may all be needed for that,
-    and cancelled it would keep the loop from ending."""
-    await run_in_thread(partial(context.under_way.wait, seconds), name="tellback-closing")
-
-
-@translating
-class Reembedding:
-    """What ``LongTermMemory`` does about vectors."""
-
-    _context: WriteContext
-
-    @property
-    def embedder(self) -> Embedder | None:
-        """What embeds texts and questions; another one after ``reembed``."""
-        return self._context.embedding.embedder
 
     async def pending(self, *, namespace: str | None = None) -> int:
         """Return how many entries wait for their vector, documents included (None: of all namespaces)."""
         chosen = None if namespace is None else checked_namespace(namespace)
-        return await asyncio.to_thread(embedding_backfill.count_pending, self._context, chosen)
+        return await asyncio.to_thread(self._backfill.count_pending, chosen)
 
     async def flush(self, *, namespace: str | None = None) -> BackfillReport:
         """Embed what is pending; say how many got their vector, and of which it holds only the beginning.
@@ -851,9 +687,7 @@ class Reembedding:
         It stops when the embedder fails (``embedding.problem`` says why); a text that it refuses, or always fails at,
         is passed over and stays pending, and has a line that says why.
         """
-        return await embedding_backfill.embed_pending(
-            self._context, None if namespace is None else checked_namespace(namespace)
-        )
+        return await self._backfill.embed_pending(None if namespace is None else checked_namespace(namespace))
 
     async def reembed(
         self,
@@ -874,15 +708,15 @@ class Reembedding:
         embedder's vectors are being filled in, ``SpaceNotReady`` (``abandon_reembedding`` ends that); a store with data
         alone, ``UnsupportedError``.
         """
-        return await reembed.reembed_store(self._context, embedder, switch=switch, again=again, on_progress=on_progress)
+        return await self._reembedding.reembed(embedder, switch=switch, again=again, on_progress=on_progress)
 
     async def abandon_reembedding(self) -> bool:
         """Drop what was filled in and stay with the vectors in use; return whether anything was begun."""
-        return await asyncio.to_thread(reembed.abandon_migration, self._context)
+        return await asyncio.to_thread(self._reembedding.abandon)
 
     async def reembedding(self) -> ReembeddingProgress | None:
         """Return how far an embedding anew is that was begun and not ended, here or elsewhere; None without one."""
-        return await asyncio.to_thread(reembed.migration_progress, self._context)
+        return await asyncio.to_thread(self._reembedding.progress)
 
     async def close(self, *, wait: float = 0.0) -> None:
         """Release the store, when what is being written is stored.
@@ -893,169 +727,9 @@ class Reembedding:
         usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
         if not usable:
             raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await finish_writes(self._context, float(wait))
-        await asyncio.to_thread(self._context.embedding.close)
-        await asyncio.to_thread(self._context.store.close)
-
-
-_OptionalMemories: TypeAlias = list[Memory | None]
-
-
-@translating
-class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding):
-    """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
-
-    A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
-
-    History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
-    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
-    ``conversations`` (the
-    history), ``embedder``, ``word_vectors``, ``embedding`` (``await embedding.vectors(texts)`` never fails
-    a write), ``tombstones`` (``tombstones.key``: the secret of this file), ``clock``, ``zone``, ``policies``,
-    ``recall_settings``;
-    ``segments`` (what recall derived, in the file; None where there is none);
-    ``erasers`` and ``carried``, to which a part that keeps something of memories adds itself.
-    """
-
-    def __init__(
-        self,
-        store: VectorStore,
-        *,
-        database: Database | None = None,
-        embedder: Embedder | None = None,
-        word_vectors: WordVectors | None = None,
-        history: HistoryStorage | None = None,
-        policies: Sequence[WritePolicy] = (),
-        on_policy_failure: OnPolicyFailure = "store",
-        clock: Clock = system_clock,
-        ids: Callable[[], str] | None = None,
-        operation_ids: Callable[[], str] | None = None,
-        zone: tzinfo | None = None,
-        recall_settings: RecallSettings | None = None,
-        embedding_settings: EmbeddingSettings | None = None,
-        hooks: RecallHooks | None = None,
-        counter: Callable[[str], int] | None = None,
-        offline: bool = False,
-    ) -> None:
-        """*database* has the tables of a store that has none itself; None is one in the memory of the process.
-
-        *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
-
-        *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
-        write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
-        """
-        aware = aware_clock(clock, zone)
-        lasting = lifecycle_of(store)
-        if history is not None and not isinstance(history, SqliteHistory):
-            raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
-        self.database = database_for(store, database)
-        conversations = history or SqliteHistory(self.database, clock=aware)
-        tombstones = _open_tombstones(self.database)
-        keys = IdempotencyKeys(self.database, tombstones.key)
-        self.store = store
-        self.word_vectors = word_vectors
-        self.embedding = EmbeddingService(store, embedder, database=self.database, settings=embedding_settings)
-        self.conversations: HistoryStorage = conversations
-        self.tombstones = tombstones
-        self.clock = clock
-        self.zone = zone
-        self._hooks = None
-        self._hooks = self._hooks_for(hooks)
-        rules = PolicyRules(tuple(policies), on_policy_failure)
-        self.policies, self.on_policy_failure = rules.policies, rules.on_failure
-        self.recall_settings = recall_settings or RecallSettings()
-        self._counter = counter
-        self._offline = offline
-        # The services that take the place of the context are made here, each with what it uses:
-        #   entries = EntryStore(store, conversations.rows)
-        #   MemoryWriter(entries, log, keys, tombstones, embedding, rules, clock=, ids=, zone=)
-        #   MemoryEraser(entries, log, keys, tombstones, soft_deletes, embedding, erasers, clock=, zone=)
-        #   ExportImport(entries, log, keys, tombstones, embedding, rules, writer, erasers, carried, clock=, zone=)
-        # ``entries.rows`` is the history, ``log.record`` stamps id and time, ``Caller`` is who acts in which namespace.
-        self._context = WriteContext(
-            entries=EntryStore(store, conversations.rows),
-            tombstones=tombstones,
-            operations=OperationLog(self.database, clock=aware, ids=operation_ids),
-            embedding=self.embedding,
-            rules=rules,
-            clock=aware,
-            ids=ids or TimeOrderedIds(clock=aware),
-            zone=zone,
-            held=SoftDeletes(self.database),
-            keys=keys,
-            erasers=[SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), IdempotencyKeyEraser(keys)],
-        )
-        self.erasers, self.carried = self._context.erasers, self._context.carried
-        self._next_due = self._context.held.next_due()
-        self._pinned = PinnedMemories(store)
-        self.segments = _open_index_cache(lasting)
-        if self.segments is not None:
-            self._context.erasers.append(RetrievalIndexEraser(self.segments))
-        self._recaller = Retriever(
-            store, word_vectors=word_vectors, zone=zone, settings=self.recall_settings, segments=self.segments
-        )
-        self._caught_up: set[str] = set()
-
-    async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
-        """Keep one memory and say what became of it.
-
-        The same key with the same text is a duplicate; with another text ``DuplicateKey`` is raised and
-        nothing is overwritten. An embedder that fails does not fail the write: the report says what is
-        deferred.
-        """
-        store_namespace(namespace, CONVERSATION)
-        (line,) = await pipeline.remember_batch(self._context, [item], namespace, ["item"])
-        if isinstance(line, DuplicateKey):
-            raise line
-        await self._catch_up([line], namespace)
-        return line
-
-    async def remember_many(
-        self,
-        items: Iterable[str | Memory],
-        *,
-        namespace: str = "",
-        on_progress: Callable[[int], None] | None = None,
-    ) -> list[Report]:
-        """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
-
-        Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
-        same as ``remember`` on each, but that a key used with another text is a line (rejected) and raises nothing.
-        A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
-        """
-        store_namespace(namespace, CONVERSATION)
-        reports = await pipeline.remember_stream(self._context, items, namespace, on_progress)
-        await self._catch_up(reports, namespace)
-        return reports
-
-    async def remember_turn(
-        self, session: str, messages: Sequence[Message], *, namespace: str = "", used: Sequence[str] = ()
-    ) -> list[Report]:
-        """Append *messages* to the history of *session* and remember what was said, in one transaction.
-
-        One report a message, in order; system messages, and those without text or media, are kept in history only
-        (rejected, with the reason). What a tool answered is remembered below what it was asked, with a tool's trust;
-        calls named in the metadata's "recalled" are not. *used*: ids of the memories that an answer was made with; they
-        are named when one is forgotten. An answer whose metadata has "quotes" (ids of memories) stays in history only
-        and is forgotten with what it quotes.
-        """
-        store_namespace(namespace, CONVERSATION)
-        reports = await turn_writer.remember_turn(self._context, session, messages, namespace, used)
-        await self._catch_up(reports, namespace)
-        return reports
-
-    async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
-        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
-        return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
-
-    async def complete(self) -> int:
-        """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
-        return await asyncio.to_thread(self.complete_now)
-
-    def complete_now(self) -> int:
-        """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
-        self.erase_due()
-        return crash_recovery.recover_memories(self._context)
+        await self._backfill.finish_writes(float(wait))
+        await asyncio.to_thread(self.embedding.close)
+        await asyncio.to_thread(self.store.close)
 
     async def __aenter__(self) -> LongTermMemory:
         return self
@@ -1063,31 +737,49 @@ class LongTermMemory(Recalling, Listing, Revising, Erasing, Moving, Reembedding)
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _found_for(self, query: str, k: int, namespace: str) -> list[str]:
-        return [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+    def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
+        return ListQuery.of(filters, namespace, now=self._now(), zone=self.zone)
+
+    def _history(self, id: str, namespace: str) -> MemoryHistory:
+        versions = memory_versions(self.entries, id, namespace)
+        operations = self.operation_log.list(namespace, memory=id, limit=_NO_LIMIT)
+        return MemoryHistory(tuple(versions), tuple(operations))
+
+    async def _set(
+        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], Metadata], caller: Caller
+    ) -> Operation | None:
+        return await asyncio.to_thread(self._attributes.set, kind, ids, new, caller)
 
     def _get(self, ids: Sequence[str], namespace: str) -> _OptionalMemories:
-        found = {one: entry for one, (_, entry) in self._context.find(ids, namespace).items()}
-        if old := [one for one in ids if one not in found and "@" in one]:
-            archived = self.store.get(old, namespace=store_namespace(namespace, ARCHIVE))
-            found.update({entry.id: entry for entry in archived if entry is not None})
-        return [from_entry(found[one]) if one in found else None for one in ids]
+        found = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}
+        if archived := [id for id in ids if id not in found and "@" in id]:
+            versions = self.store.get(archived, namespace=store_namespace(namespace, ARCHIVE))
+            found.update({entry.id: entry for entry in versions if entry is not None})
+        return [from_entry(found[id]) if id in found else None for id in ids]
+
+    def _now(self) -> datetime:
+        return to_aware(self.clock(), self.zone)
 
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
-        """After a write that was embedded: a batch of what is pending, since the embedder works (again)."""
-        if self._something_is_due():
-            await self._see_what_is_due()
+        """Erase what is due; after a write that was embedded, embed a batch of what waits, since the embedder works."""
+        if self._eraser.is_due:
+            await self._eraser.erase_due_quietly()
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
-                filled = await embedding_backfill.embed_pending_quietly(
-                    self._context, namespace, limit=embedding_backfill.BACKFILL_BATCH, patient=False
-                )
+                filled = await self._backfill.embed_pending_quietly(namespace, limit=BACKFILL_BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return
             if not filled:
                 self._caught_up.add(namespace)
+
+
+def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    checked = checked_labels(tags, "tags")
+    if not checked:
+        raise ArgumentError("tags", tags, "at least one tag is needed")
+    return checked
 
 
 def _open_tombstones(database: Database) -> Tombstones:
@@ -1097,9 +789,9 @@ def _open_tombstones(database: Database) -> Tombstones:
     return Tombstones(database, token=bytes if isinstance(database, InMemoryDatabase) else os.urandom)
 
 
-def _open_index_cache(store: LifecycleStore | None) -> SqliteIndexCache | None:
-    """Return where what recall derives is kept: in the store's file where it has one."""
+def _open_index_cache(store: LifecycleStore | None) -> IndexCache | None:
+    """Return the cache of retrieval indexes in the store's database, None without one."""
     database = None if store is None else store.database
     if store is None or database is None or database.path is None:
         return None
-    return SqliteIndexCache(database, lambda since: store.changes(since, namespace=since.namespace))
+    return IndexCache(database, lambda since: store.changes(since, namespace=since.namespace))

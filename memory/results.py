@@ -165,7 +165,7 @@ class Hit:
     score: float
     parts: Mapping[str, float] = field(default_factory=dict)
     namespace: str = ""
-    lane: str = "conversation"
+    partition: str = "conversation"
     matched: tuple[TermMatch, ...] = ()
     outdated_by: str | None = None
     before: tuple[Memory, ...] = ()
@@ -213,7 +213,8 @@ class RecallStage(StrEnum):
 
     UNKNOWN = "unknown"
     """No memory of that id in the namespaces asked, or none any more."""
-    LANE = "lane"
+    PARTITION = "lane"
+    """In a partition that was not searched."""
     SUPERSEDED = "superseded"
     DISABLED = "disabled"
     EXPIRED = "expired"

@@ -38,7 +38,7 @@ LAYERS: dict[str, list[set[str]]] = {
     "memory": [
         {"documents.loaders", "http", "retrieval.languages", "secrets", "tokens"},
         {"chunking", "history"},
-        {"embedders", "tables", "write.policies"},
+        {"embedders", "entry_store", "tables", "write.policies"},
         {"retrieval.index", "write"},
         {"erasure", "retrieval.scoring"},
         {"export_import", "retrieval"},

@@ -28,7 +28,7 @@ _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(?=\S+[ \t]*:)(?:.*\n)*?(?:---|\.\.\.
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading from *start* to *end* (its line break included) and the path of titles down to it."""
+    """Heading from *start* to *end* (its line break included) and the path of titles down to it."""
 
     start: int
     end: int
@@ -142,13 +142,13 @@ class MarkdownChunker:
         if whole and self._measure.length(whole) <= self._measure.size:
             position = text.index(whole, start)
             return [(position, position + len(whole))]
-        spans = self._under_headings(text, section) or self._cut(text, start, end, self._room(0))
+        spans = self._under_headings(text, section) or self._cut(text, start, end, self._capacity(0))
         return add_overlap(text, spans, self._measure)
 
     def _under_headings(self, text: str, section: _Section) -> list[TextSpan]:
         """Cut the body so that the headings fit before its first piece; nothing if they leave no room."""
         reserved = self._measure.length(text[section.start : section.body])
-        room = self._room(reserved)
+        room = self._capacity(reserved)
         while section.body < section.end and room * 2 > self._measure.size:
             first, *others = self._cut(text, section.body, section.end, room)
             joined = section.start, first[1]
@@ -157,7 +157,7 @@ class MarkdownChunker:
             room -= max(self._measure.size // 16, 1)  # tokens of two texts do not add up exactly
         return []
 
-    def _room(self, reserved: int) -> int:
+    def _capacity(self, reserved: int) -> int:
         return self._measure.size - max(reserved, self._measure.overlap)
 
     def __repr__(self) -> str:

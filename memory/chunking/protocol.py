@@ -13,7 +13,7 @@ from memory.tokens.counter import TokenCounter
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text: ``text == document[start:end]``, in characters.
+    """Piece of a text: ``text == document[start:end]``, in characters.
 
     *heading* is the path of headings above its first words; *page* counts from 1, None where there are none.
     """
@@ -69,7 +69,7 @@ _CHARACTERS_PER_TOKEN = 12
 
 
 class ChunkSize:
-    """A size, an overlap, and how both are counted."""
+    """Size and overlap of chunks, with their unit: characters, or tokens of *counter*."""
 
     def __init__(self, size: int, overlap: int, counter: TokenCounter | None) -> None:
         smallest = 1 if counter is None else SMALLEST_TOKEN_SIZE

@@ -28,7 +28,7 @@ _STEM_LENGTH = 5
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where an answer stands: *quote* is the document's text from *start* to *end*, character for character.
+    """Source of an answer: *quote* is the document's text from *start* to *end*, character for character.
 
     *number* is the passage's place among those cited, from 1. *coverage* is the share of the question's words
     that the quote holds, weighed by how telling they are.

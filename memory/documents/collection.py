@@ -1,4 +1,4 @@
-"""A collection of documents in a memory: its store namespace, its manifest and its tombstones."""
+"""Collection of documents in a memory: its store namespace, its manifest and its tombstones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DocumentCollection:
     manifest: DocumentManifest
 
     def lifecycle(self, operation: str) -> LifecycleStore:
-        """Return the store if it can replace a document whole, else refuse by name."""
+        """Return the store if it can replace a document whole, else raise ``UnsupportedError``."""
         store = lifecycle_of(self.memory.store)
         if store is None:
             reason = f"{type(self.memory.store).__name__} has no transactions, so a document could be left half-written"

@@ -1,8 +1,8 @@
 """Discovery of the files of an ingest: folders are walked, and each path that is left out gets its reason.
 
 Hidden files and folders, and the folders of tools, are left out; a file given by name is always tried. Links are
-followed only to regular files inside the folder that are not found there by themselves. No file is opened but by the
-check whether any of them can be read, which is made before a memory is created for them. Nothing is written.
+followed only to regular files inside the folder that are not found there by themselves. Files are opened only by
+``report_unreadable``, which a program asks before it creates a memory for them. Nothing is written.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """A file to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
+    """File to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
 
     location: Path
     name: str
@@ -42,7 +42,7 @@ class DocumentFile:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """A path that is left out, and why."""
+    """Path that is left out, with the reason."""
 
     name: str
     reason: str
@@ -104,7 +104,7 @@ def _classify_file(
 
 
 def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | SkippedPath]:
-    """Return everything below *root*, sorted; links are judged when it is known what is there by itself."""
+    """Return everything below *root*, sorted; links are classified last, when the files are known."""
     items: list[DocumentFile | SkippedPath] = []
     links: list[tuple[Path, str]] = []
     folders = [root]

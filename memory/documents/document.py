@@ -24,7 +24,7 @@ PAGE_BREAKS = "page_breaks"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document, whole.
+    """Document as it was read, whole.
 
     *source* is its stable name: the path below the ingested folder with forward slashes, or a URI. *text* is
     all that was read, and every offset anywhere counts its characters; what lies before *body* (front matter)
@@ -80,10 +80,10 @@ def content_hash(data: bytes, reader: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of a document that was found.
+    """Piece of a document that was found.
 
-    ``text`` is the document's text from *start* to *end*; *before* and *after* are what stands next to it,
-    when that was asked for.
+    ``text`` is the document's text from *start* to *end*; *before* and *after* are the text next to
+    it, when neighbours were asked for.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Passages(Sequence[Passage]):
-    """What a retrieval gives: passages, best first; the rest means what it means in ``RecallResult``."""
+    """Result of a retrieval: passages, best first; the other fields are as in ``RecallResult``."""
 
     passages: tuple[Passage, ...]
     confidence: float = 0.0

@@ -20,7 +20,7 @@ class StalePlan(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPlan:
-    """A plan, and the vectors of its texts in their order."""
+    """Plan with the vectors of its texts, in their order."""
 
     plan: DocumentPlan
     embedded: EmbeddingResult
@@ -98,7 +98,7 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
 
 
 def _truncation_notes(count: int) -> tuple[str, ...]:
-    """Say of how many chunks the embedder read only the beginning."""
+    """Return a note with the number of chunks of which the embedder read only the beginning."""
     longer = "1 chunk is" if count == 1 else f"{count} chunks are"
     return (f"{longer} longer than the embedder reads: the beginning alone is in the vector",) if count else ()
 
@@ -123,8 +123,8 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
     if not ids:
         return 0
     count = collection.lifecycle("erase").erase(ids, namespace=collection.partition).removed
-    if collection.memory.segments is not None:
-        collection.memory.segments.let_go([collection.partition])
+    if collection.memory.index_cache is not None:
+        collection.memory.index_cache.erase_removed([collection.partition])
     return count
 
 

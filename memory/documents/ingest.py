@@ -26,7 +26,8 @@ from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.errors import LoadError
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
-from memory.write.policy_runner import PolicyRules, apply_policies_to_each
+from memory.write.draft import Draft
+from memory.write.policy_runner import PolicyRules, apply_policies_apart
 from vectorstore import MissingExtra
 
 EMPTY_DOCUMENT_NOTE = "nothing to find in it"
@@ -54,8 +55,8 @@ class DocumentPreparer:
             data, modified = read_file(found.location, source, limit=self.size_limit)
             digest = content_hash(data, found.loader.name)
             chunker = self.chunker_for(found.loader.media_type)
-            if before is not None and self._same(before, digest, chunker) and not self.again:
-                return self._unchanged(before, location)
+            if before is not None and self._is_unchanged(before, digest, chunker) and not self.again:
+                return self._unchanged_line(before, location)
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
             return IngestLine(source, IngestAction.FAILED, _strip_source(str(error), source))
@@ -82,12 +83,13 @@ class DocumentPreparer:
         now = to_aware(memory.clock(), memory.zone)
         rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
         passages = chunk_memories(document, chunks, ids, recorded_at=now)
-        judged = [verdict for verdict, _ in run_sync(apply_policies_to_each(passages, rules))]
-        rejected = sum(verdict.memory is None for verdict in judged)
+        drafts = [Draft.new(passage, origin=place, turn=place) for place, passage in enumerate(passages)]
+        judged = run_sync(apply_policies_apart(drafts, rules))
+        rejected = sum(draft.settled is not None for draft in judged)
         notes = list(document.notes)
         if rejected:
             notes.append(f"{rejected} chunks rejected by a write policy")
-        if taken := sum(verdict.spans for verdict in judged):
+        if taken := sum(draft.spans for draft in judged):
             notes.append(f"{taken} part{'s' * (taken != 1)} taken out by a write policy")
         if not chunks:
             notes.append(EMPTY_DOCUMENT_NOTE)
@@ -100,11 +102,7 @@ class DocumentPreparer:
             modified=document.modified,
             ingested=now,
         )
-        memories = tuple(
-            replace(verdict.memory, id=name)
-            for verdict, name in zip(judged, ids, strict=True)
-            if verdict.memory is not None
-        )
+        memories = tuple(draft.memory for draft in judged if draft.settled is None)
         return DocumentDraft(replace(document, notes=tuple(notes)), record, memories, before)
 
     @property
@@ -114,10 +112,10 @@ class DocumentPreparer:
     def _digest(self, plain: str) -> str:
         return document_mark(self._key, "content", plain)
 
-    def _same(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
+    def _is_unchanged(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
         return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
 
-    def _unchanged(self, record: DocumentRecord, location: str) -> IngestLine:
+    def _unchanged_line(self, record: DocumentRecord, location: str) -> IngestLine:
         if record.location == location:
             return IngestLine(record.source, IngestAction.UNCHANGED)
         self.collection.manifest.put(replace(record, location=location))

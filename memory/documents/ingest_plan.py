@@ -22,7 +22,7 @@ _TITLE_LIMIT = 200
 
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
-    """A document as it should be kept: its *record*, and a memory a chunk; *before*: what is kept so far."""
+    """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
 
     document: Document
     record: DocumentRecord

@@ -12,7 +12,7 @@ from memory.models import choice
 
 
 class IngestAction(StrEnum):
-    """What became of one document."""
+    """Outcome of one document."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -27,7 +27,7 @@ class IngestAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IngestLine:
-    """One document: its *source*, what became of it, and why (*reason*).
+    """Line of an ingest report: a document's *source*, its *action*, and the *reason*.
 
     Of its *chunks*, *embedded* were given a new vector now, *pending* still wait for one, *forgotten* stay
     out because they were forgotten. *erased* chunks of its earlier state are gone. *notes* say what was
@@ -65,13 +65,13 @@ class IngestLine:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """Everything an ingest did, a line a document in the order of reading."""
+    """Report of an ingest, a line for each document in the order of reading."""
 
     lines: tuple[IngestLine, ...]
 
     @property
     def totals(self) -> Mapping[IngestAction, int]:
-        """How many documents met each fate; those that none met are 0."""
+        """Number of documents by action, 0 included."""
         counted = Counter(line.action for line in self.lines)
         return {action: counted[action] for action in IngestAction}
 
@@ -98,18 +98,18 @@ class IngestReport:
         return any(line.action not in same for line in self.lines)
 
     def of(self, action: IngestAction) -> tuple[IngestLine, ...]:
-        """Return the lines of one fate."""
+        """Return the lines with *action*."""
         return tuple(line for line in self.lines if line.action is action)
 
     def __str__(self) -> str:
-        fates = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]
+        counts = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]
         chunks = f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
-        return ", ".join(fates) + f"; {chunks}, {self.embedded} embedded"
+        return ", ".join(counts) + f"; {chunks}, {self.embedded} embedded"
 
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress:
-    """Where an ingest stands: *done* of *total* files; *line* is the document that was just finished."""
+    """Progress of an ingest: *done* of *total* files; *line* is the document that was just finished."""
 
     done: int
     total: int

@@ -1,4 +1,4 @@
-"""A knowledge base: the documents of one collection in a memory; ingest, listing, retrieval, citation, removal.
+"""Knowledge base: the documents of one collection in a memory; ingest, listing, retrieval, citation, removal.
 
 knowledge = KnowledgeBase(memory)
 report = await knowledge.ingest("docs")
@@ -38,7 +38,7 @@ from vectorstore.internals import idf
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A document that the collection holds; *chunks* counts those that are there, forgotten ones not."""
+    """Document of the collection; *chunks* counts the stored ones, not those that were forgotten."""
 
     source: str
     title: str
@@ -136,7 +136,7 @@ class KnowledgeBase:
             token_budget=token_budget,
             counter=counter,
             explain=explain,
-            lanes=(DOCUMENTS,),
+            partitions=(DOCUMENTS,),
             collections=(self._collection.name,),
         )
         passages = passages_of(found)

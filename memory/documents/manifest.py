@@ -28,7 +28,7 @@ from vectorstore import Connection, DamageError, Database, Finding, TableCompone
 
 @dataclass(frozen=True, slots=True)
 class DocumentRecord:
-    """One document of a collection.
+    """Record of one document of a collection.
 
     *location* is where it was read (an absolute path, or its URI). *digest* is a keyed hash of its bytes,
     *recipe* names the chunker and its settings. *chunks* are the ids of its chunks in order, forgotten ones
@@ -226,7 +226,7 @@ class ManifestEraser:
     def erase(self, gone: ErasedItems) -> int:
         """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
         removed = 0
-        for partition, manifest, record in self._emptied(gone):
+        for partition, manifest, record in self._records_without_chunks(gone):
             manifest.remove(record.source)
             if not gone.everything:
                 self._memory.tombstones.add(partition, [self._mark(partition, record)], gone.at)
@@ -281,7 +281,7 @@ class ManifestEraser:
             if parse_store_namespace(partition)[0] == namespace:
                 yield partition, DocumentManifest(self._database, partition)
 
-    def _emptied(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
+    def _records_without_chunks(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
         return [
             (partition, manifest, record)
             for partition, manifest in self._manifests(gone.namespace)

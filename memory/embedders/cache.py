@@ -56,7 +56,7 @@ CachedKind: TypeAlias = Literal["document", "query", "probe"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedVector:
-    """A vector, shape (d,), float32, and the truncation of its text."""
+    """Vector, shape (d,), float32, and the truncation of its text."""
 
     vector: NDArray[np.float32]
     truncation: Truncation | None = None
@@ -106,7 +106,7 @@ class CachedEmbedder:
 
     @property
     def fingerprint(self) -> str:
-        """That of the embedder inside."""
+        """Fingerprint of the embedder inside."""
         return self._inner.fingerprint
 
     @property
@@ -140,13 +140,17 @@ class CachedEmbedder:
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the embedder inside, asked now; what was kept of another model of its name goes."""
         probes = await probe_embedder(self._inner)
-        known = await asyncio.to_thread(self._kept, PROBES, "probe")
+        known = await asyncio.to_thread(self._read_cache, PROBES, "probe")
         if any(text not in known for text in PROBES):
-            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe")
+            await asyncio.to_thread(
+                self._write_cache, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe"
+            )
         elif not is_same_model(np.stack([known[text].vector for text in PROBES]), probes):
             _log.warning("the model of %s was changed: its kept vectors are dropped", self.fingerprint)
             await asyncio.to_thread(self._cache.clear, self.fingerprint)
-            await asyncio.to_thread(self._keep, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe")
+            await asyncio.to_thread(
+                self._write_cache, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe"
+            )
         self._known = True
         return probes
 
@@ -158,13 +162,13 @@ class CachedEmbedder:
         self, texts: Sequence[str], kind: EmbeddingKind, *, strict: bool
     ) -> tuple[dict[str, CachedVector], dict[str, str]]:
         """Return the vectors of *texts*, kept or made now, and why others were refused."""
-        found = await asyncio.to_thread(self._kept, texts, kind)
+        found = await asyncio.to_thread(self._read_cache, texts, kind)
         missing = [text for text in texts if text not in found]
         if not missing:
             return found, {}
         if not self._known:
             await self.probe()
-            found = await asyncio.to_thread(self._kept, texts, kind)  # nothing is left of another model
+            found = await asyncio.to_thread(self._read_cache, texts, kind)  # nothing is left of another model
             missing = [text for text in texts if text not in found]
         if strict:
             embedded = Embeddings(await self._inner.embed(missing, kind))
@@ -175,7 +179,7 @@ class CachedEmbedder:
             for position, (text, row) in enumerate(zip(missing, embedded.vectors, strict=True))
             if row.any()
         }
-        await asyncio.to_thread(self._keep, new, kind)
+        await asyncio.to_thread(self._write_cache, new, kind)
         return {**found, **new}, {missing[position]: reason for position, reason in embedded.refused.items()}
 
     def _spread(
@@ -192,7 +196,7 @@ class CachedEmbedder:
         reasons = {position: reason for text, reason in refused.items() for position in positions[text]}
         return Embeddings(vectors, truncated, reasons)
 
-    def _kept(self, texts: Sequence[str], kind: str) -> dict[str, CachedVector]:
+    def _read_cache(self, texts: Sequence[str], kind: str) -> dict[str, CachedVector]:
         try:
             kept = self._cache.get(self.fingerprint, cast("CachedKind", kind), texts)
         except VectorStoreError as error:
@@ -203,7 +207,7 @@ class CachedEmbedder:
         length = length or next((len(cached.vector) for cached in whole.values()), 0)
         return {text: cached for text, cached in whole.items() if len(cached.vector) == length}
 
-    def _keep(self, kept: dict[str, CachedVector], kind: str) -> None:
+    def _write_cache(self, kept: dict[str, CachedVector], kind: str) -> None:
         try:
             self._cache.put(self.fingerprint, cast("CachedKind", kind), kept)
         except VectorStoreError as error:

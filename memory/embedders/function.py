@@ -1,4 +1,4 @@
-"""A function as an embedder: of one text or of a list, sync or async.
+"""Embedder made of a function of one text or of a list, sync or async.
 
 embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 """

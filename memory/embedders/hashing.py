@@ -1,4 +1,4 @@
-"""A lexical stand-in for an embedder: feature hashing of words and of their character trigrams, without any meaning.
+"""Lexical stand-in for an embedder: feature hashing of words and of their character trigrams, without any meaning.
 
 For tests and for explicit use; it is never chosen by default. "Car" and "automobile" are unrelated to it, "car" and
 "cars" are not.

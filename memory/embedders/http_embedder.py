@@ -77,7 +77,7 @@ class HttpEmbedderOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingAnswer:
-    """One server's answer: a raw vector for each text, and how many tokens it read, where it says so."""
+    """Answer of a server: a raw vector for each text, and the number of tokens that it read, where it says so."""
 
     vectors: Sequence[Any]
     tokens: int | None = None

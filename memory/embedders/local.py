@@ -63,7 +63,7 @@ def installed_table() -> TokenVectorTable:
 
 
 class TokenVectorTable:
-    """One vector a token. Opening it reads little; the tokenizer is loaded at the first text."""
+    """Table with a vector for each token. Opening it reads little; the tokenizer is loaded at the first text."""
 
     def __init__(self, weights: Path, tokenizer: Path) -> None:
         self._tokenizer_path = tokenizer
@@ -165,7 +165,7 @@ def _digest(*parts: bytes) -> str:
 
 
 class LocalWordVectors:
-    """One vector a word: the mean of the token vectors of the word after a space, length 1.
+    """Vector of a word: the mean of the token vectors of the word after a space, length 1.
 
     Raises ``MissingExtra`` when the extra ``local`` is not installed.
     """

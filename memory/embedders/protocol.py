@@ -70,7 +70,7 @@ _NONE_REFUSED: Mapping[int, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A text of which only the beginning is in its vector: *kept* of *of* tokens, as the embedder counts them."""
+    """Truncation of a text whose vector is of its beginning: *kept* of *of* tokens, as the embedder counts them."""
 
     kept: int
     of: int
@@ -87,7 +87,7 @@ def measure_truncation(part: str, whole: str, measure: Callable[[str], int], *, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embeddings:
-    """An answer: *vectors* as ``Embedder.embed`` gives them; by position in the list, truncations and refusals.
+    """Answer of an embedder: *vectors* as ``Embedder.embed`` gives them; truncations and refusals by position.
 
     A refused text has a row of zeros; the reason is the embedder's. The others are as good as without it.
     """

@@ -1,4 +1,4 @@
-"""External copies that a forgetting does not reach: exports and backups. Named, and backups removed on request."""
+"""External copies: exports and backups, which a forgetting names in its receipt; backups are deleted on request."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from memory.entry_store import EntryStore
 from memory.models import MemoryChange, Operation
 from memory.results import ExternalCopy
-from memory.tables.operation_log import NO_MEMORY
-from memory.write.context import WriteContext
+from memory.tables.operation_log import NO_MEMORY, OperationLog
 from vectorstore import Database, VectorStoreError
 
 EXPORT_KIND: Final = "export"
 """The kind of the operations by which exports are recorded."""
 _NO_LIMIT: Final = 1_000_000
+_MISSING_NOTE: Final = "nothing is at its path any more; it may have been moved"
 
 
 def export_change(facts: dict[str, Any]) -> MemoryChange:
@@ -24,32 +25,41 @@ def export_change(facts: dict[str, Any]) -> MemoryChange:
     return MemoryChange(NO_MEMORY, new=facts)
 
 
-def export_operations(context: WriteContext, namespace: str) -> Sequence[Operation]:
-    """Return the operations that exported *namespace*, the newest first."""
-    found = context.operations.list(namespace, memory=NO_MEMORY, limit=_NO_LIMIT)
-    return [one for one in found if one.kind == EXPORT_KIND]
+class ExternalCopies:
+    """Exports recorded in the operation log, and backups recorded in the database."""
 
+    def __init__(self, entries: EntryStore, operations: OperationLog) -> None:
+        self._entries = entries
+        self._operations = operations
 
-def list_external_copies(context: WriteContext, namespace: str) -> list[ExternalCopy]:
-    """Return the exports of *namespace* and the backups of the file, each as it stands."""
-    copies = [
-        ExternalCopy("export", str(change.new.get("path", "")), one.at)
-        for one in reversed(export_operations(context, namespace))
-        for change in one.changes
-    ]
-    database = context.database
-    if database is not None:
-        copies += [ExternalCopy("backup", path, datetime.fromisoformat(at)) for path, at in database.backups().items()]
-    gone = "nothing is at its path any more; it may have been moved"
-    return [one if os.path.lexists(one.path) else replace(one, note=gone) for one in copies]
+    def exports(self, namespace: str) -> Sequence[Operation]:
+        """Return the operations that exported *namespace*, the newest first."""
+        operations = self._operations.list(namespace, memory=NO_MEMORY, limit=_NO_LIMIT)
+        return [operation for operation in operations if operation.kind == EXPORT_KIND]
 
+    def export_hashes(self, namespace: str) -> set[Any]:
+        """Return the hashes of the exports of *namespace*."""
+        return {change.new.get("hash") for export in self.exports(namespace) for change in export.changes}
 
-def delete_backups(context: WriteContext, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
-    """Remove the backups among *copies*; return them all, each with what became of it."""
-    database = context.database
-    return tuple(
-        _delete_backup(database, one) if database is not None and one.kind == "backup" else one for one in copies
-    )
+    def list(self, namespace: str) -> list[ExternalCopy]:
+        """Return the exports of *namespace*, the oldest first, then the backups; a missing file has a note."""
+        copies = [
+            ExternalCopy("export", str(change.new.get("path", "")), export.at)
+            for export in reversed(self.exports(namespace))
+            for change in export.changes
+        ]
+        if (database := self._entries.database) is not None:
+            backups = database.backups().items()
+            copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
+        return [copy if os.path.lexists(copy.path) else replace(copy, note=_MISSING_NOTE) for copy in copies]
+
+    def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
+        """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""
+        database = self._entries.database
+        return tuple(
+            _delete_backup(database, copy) if database is not None and copy.kind == "backup" else copy
+            for copy in copies
+        )
 
 
 def _delete_backup(database: Database, copy: ExternalCopy) -> ExternalCopy:

@@ -1,6 +1,6 @@
-"""Receipt of a forgetting as JSON, and back: ids, counts and keyed hashes, never the text.
+"""Receipt of a forgetting: ids, counts and keyed hashes, never the text; made from a plan, written as JSON and read.
 
->>> receipt = Forgotten(("a",), versions=2)
+>>> receipt = Receipt(("a",), versions=2)
 >>> read_receipt(receipt_text(receipt)) == receipt
 True
 """
@@ -8,10 +8,13 @@ True
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any, Final
 
+from memory.erasure.cascade_plan import CascadePlan
 from memory.errors import ArgumentError
 from memory.results import ExternalCopy, Receipt
 from memory.timestamps import timestamp_from_text, timestamp_to_text
@@ -19,11 +22,44 @@ from vectorstore.persisted_names import RECEIPT_KIND
 
 _KIND: Final = RECEIPT_KIND
 _VERSION: Final = 1
-_FIELD_NAMES: Final = tuple(one.name for one in fields(Receipt))
+_HASH_BYTES: Final = 16
+_FIELD_NAMES: Final = tuple(field.name for field in fields(Receipt))
 _LIST_FIELDS: Final = ("memories", "derived", "also", "named", "hashes")
 _COUNT_FIELDS: Final = ("versions", "messages")
 _FLAG_FIELDS: Final = ("pending", "dry_run", "whole")
 _TIME_FIELDS: Final = ("at", "due")
+
+
+def plan_receipt(plan: CascadePlan, namespace: str) -> Receipt:
+    """Return a receipt with the ids and counts of *plan*."""
+    return Receipt(
+        memories=tuple(plan.targets),
+        versions=plan.versions,
+        derived=tuple(plan.derived),
+        also=tuple(plan.also),
+        messages=len(plan.messages),
+        named=tuple(plan.named),
+        namespace=namespace,
+    )
+
+
+def namespace_receipt(namespace: str, entries: dict[str, list[str]], messages: int) -> Receipt:
+    """Return a receipt for a whole namespace: its *entries* (ids by partition) and the number of its messages."""
+    plan = CascadePlan([], entries=entries)
+    memories = tuple(plan.memories)
+    return Receipt(memories=memories, versions=plan.versions, messages=messages, namespace=namespace, whole=True)
+
+
+def receipt_hashes(key: bytes, salt: str, texts: Iterable[str]) -> tuple[str, ...]:
+    """Return the sorted hashes of *texts* under the file's secret *key*: elsewhere they say nothing."""
+    return tuple(sorted({_receipt_hash(key, salt, text) for text in texts}))
+
+
+def _receipt_hash(key: bytes, salt: str, text: str) -> str:
+    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"receipt")
+    digest.update(len(salt.encode()).to_bytes(8, "little") + salt.encode())
+    digest.update(text.strip().encode())
+    return digest.hexdigest()
 
 
 def receipt_text(receipt: Receipt) -> str:
@@ -41,37 +77,37 @@ def receipt_fields(receipt: Receipt) -> dict[str, Any]:
         "parts": dict(receipt.parts),
         "unreached": [
             {
-                "kind": one.kind,
-                "path": one.path,
-                "at": _moment_to_text(one.at),
-                "removed": one.removed,
-                "note": one.note,
+                "kind": copy.kind,
+                "path": copy.path,
+                "at": _moment_to_text(copy.at),
+                "removed": copy.removed,
+                "note": copy.note,
             }
-            for one in receipt.unreached
+            for copy in receipt.unreached
         ],
     }
 
 
 def read_receipt(text: str) -> Receipt:
-    """Return the receipt that *text* holds; what is none raises ``ArgumentError``."""
+    """Return the receipt that the JSON *text* holds; any other text raises ``ArgumentError``."""
     try:
-        given = json.loads(text)
+        receipt = json.loads(text)
     except ValueError as error:
         raise _invalid_receipt(text, "it is not JSON") from error
-    if not isinstance(given, dict) or given.get("type") != _KIND:
+    if not isinstance(receipt, dict) or receipt.get("type") != _KIND:
         raise _invalid_receipt(text, f'it has no "type": "{_KIND}"')
-    if given.get("version") != _VERSION:
-        raise _invalid_receipt(given.get("version"), f"version {_VERSION} is known here")
+    if receipt.get("version") != _VERSION:
+        raise _invalid_receipt(receipt.get("version"), f"version {_VERSION} is known here")
     try:
-        return _receipt_from_fields(given)
+        return _receipt_from_fields(receipt)
     except (KeyError, TypeError, ValueError) as error:
         raise _invalid_receipt(text, f"a field is missing or wrong: {error}") from error
 
 
-def _receipt_from_fields(given: dict[str, Any]) -> Receipt:
-    values = {name: given[name] for name in _FIELD_NAMES if name in given}
+def _receipt_from_fields(fields: dict[str, Any]) -> Receipt:
+    values = {name: fields[name] for name in _FIELD_NAMES if name in fields}
     for name in _LIST_FIELDS:
-        if not isinstance(values[name], list) or not all(isinstance(one, str) for one in values[name]):
+        if not isinstance(values[name], list) or not all(isinstance(value, str) for value in values[name]):
             raise TypeError(f"{name} is a list of texts")
         values[name] = tuple(values[name])
     for names, kind in ((_COUNT_FIELDS, int), (_FLAG_FIELDS, bool), (("namespace", "salt"), str)):
@@ -82,7 +118,7 @@ def _receipt_from_fields(given: dict[str, Any]) -> Receipt:
         values[name] = _moment_from_text(values[name])
     values["parts"] = {str(part): int(count) for part, count in values["parts"].items()}
     values["unreached"] = tuple(
-        ExternalCopy(**{**one, "at": _moment_from_text(one["at"])}) for one in values["unreached"]
+        ExternalCopy(**{**copy, "at": _moment_from_text(copy["at"])}) for copy in values["unreached"]
     )
     return Receipt(**values)
 

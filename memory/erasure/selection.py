@@ -1,29 +1,46 @@
-"""Selection of the memories to forget: by id, by source, by a filter, by age. Changes nothing.
+"""Selection of what to forget: by id, source, session, document, filter, scope, tag or age.
 
-All conditions must hold. No condition is an error: it means neither all nor none.
+All conditions must hold. A selection without a condition is an error: it means neither nothing nor everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, TypedDict
 
+from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.protocol import HistoryRow
 from memory.models import Source
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter
-from memory.timestamps import timestamp_to_text, to_aware
-from memory.validation import checked_label, checked_labels
-from memory.write.context import WriteContext
+from memory.tables.tombstones import Tombstones
+from memory.timestamps import Clock, timestamp_to_text, to_aware
+from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter
 
 
+class ForgetSelectors(TypedDict, total=False):
+    """Selectors of ``forget``, beside the ids; None and empty select nothing by themselves.
+
+    *source*: a session, a document, or a ``Source`` of which every given field must hold. *tags*: any of them;
+    *scopes*: all of them. *older_than*: a time, or a length of time before now.
+    """
+
+    source: str | Source | None
+    session: str | None
+    document: str | None
+    where: Filter | None
+    scopes: Scopes | None
+    tags: Sequence[str]
+    older_than: datetime | timedelta | None
+
+
 @dataclass(frozen=True, slots=True)
-class ErasureSelection:
-    """What somebody named; None and empty mean not named."""
+class ForgetSelection:
+    """Checked selectors of one ``forget``; None and empty mean that the selector was not given."""
 
     ids: tuple[str, ...] | None = None
     source: str | Source | None = None
@@ -34,141 +51,167 @@ class ErasureSelection:
     tags: tuple[str, ...] = ()
     before: datetime | None = None
 
+    @classmethod
+    def of(
+        cls, ids: Sequence[str] | None, selectors: ForgetSelectors, clock: Clock, zone: tzinfo | None
+    ) -> ForgetSelection:
+        """Return the checked selection; an empty one, and a selector that would hold for everything, raise."""
+        if unknown := selectors.keys() - ForgetSelectors.__annotations__.keys():
+            raise TypeError(f"forget() got an unexpected keyword argument {min(unknown)!r}")
+        wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
+        if wanted == ():
+            raise ArgumentError("ids", ids, "the ids of one or more memories are needed")
+        where, scopes, tags = selectors.get("where"), selectors.get("scopes"), selectors.get("tags", ())
+        if where is not None and not where:
+            expected = "a filter with a condition is needed (forget_namespace takes everything)"
+            raise ArgumentError("where", where, expected)
+        if scopes is not None and not scopes:
+            raise ArgumentError("scopes", scopes, "a scope with its value is needed")
+        scope_filter(scopes, tags)
+        source = selectors.get("source")
+        if source is not None and not isinstance(source, (str, Source)):
+            raise ArgumentError("source", source, "the name of a session or a document, or a Source, is needed")
+        if isinstance(source, Source) and source == Source():
+            raise ArgumentError("source", source, "a Source that names a session or a document is needed")
+        session, document = selectors.get("session"), selectors.get("document")
+        for argument, value in (("source", source), ("session", session), ("document", document)):
+            if isinstance(value, str):
+                checked_label(value, argument)
+        selection = cls(
+            ids=wanted,
+            source=source,
+            session=session,
+            document=document,
+            where=where,
+            scopes=scopes,
+            tags=checked_labels(tags, "tags"),
+            before=_cutoff_time(selectors.get("older_than"), clock, zone),
+        )
+        if selection == cls():
+            expected = "say what to forget: ids, source, session, document, where, scopes, tags or older_than"
+            raise ArgumentError("forget", None, f"{expected} (forget_namespace takes everything)")
+        return selection
+
     @property
-    def by_place(self) -> bool:
-        """Whether a stretch of conversation is meant, with messages of which nothing was remembered too."""
-        others = self.ids is not None or self.document or self.where or self.scopes or self.tags
-        return not others and (self.session is not None or self.source is not None or self.before is not None)
+    def includes_messages(self) -> bool:
+        """Whether a stretch of conversation is selected: its messages go even where nothing was remembered of them."""
+        other_selectors = self.ids is not None or self.document or self.where or self.scopes or self.tags
+        return not other_selectors and (self.session is not None or self.source is not None or self.before is not None)
+
+    @property
+    def includes_documents(self) -> bool:
+        """Whether passages are selected too: by age alone they are not, since a document is removed whole."""
+        return self.before is None or self.document is not None or self.source is not None
+
+    def conditions(self) -> list[Filter]:
+        """Return the filters on a memory's metadata that the selectors stand for, the ids apart."""
+        conditions: list[Filter] = []
+        if self.where is not None:
+            conditions.append(self.where)
+        if self.session is not None:
+            conditions.append(_either("session", "source.session", self.session))
+        if self.document is not None:
+            conditions.append({"document": self.document})
+        if isinstance(self.source, str):
+            conditions.append({"$or": [{field: self.source} for field in ("session", "source.session", "document")]})
+        elif self.source is not None:
+            conditions += _source_conditions(self.source)
+        if (scoped := scope_filter(self.scopes, self.tags)) is not None:
+            conditions.append(scoped)
+        if self.before is not None:
+            earlier = {"$lt": timestamp_to_text(self.before)}
+            recorded_earlier = {"occurred_at": {"$exists": False}, "recorded_at": earlier}
+            conditions.append({"$or": [{"occurred_at": earlier}, recorded_earlier]})
+        return conditions
 
 
-def checked_selection(
-    context: WriteContext,
-    *,
-    ids: Sequence[str] | None = None,
-    source: str | Source | None = None,
-    session: str | None = None,
-    document: str | None = None,
-    where: Filter | None = None,
-    scopes: Scopes | None = None,
-    tags: Sequence[str] = (),
-    older_than: datetime | timedelta | None = None,
-) -> ErasureSelection:
-    """Return what is named, checked; nothing named, or something named that holds for everything, raises."""
-    wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
-    if wanted == ():
-        raise ArgumentError("ids", ids, "the ids of one or more memories are needed")
-    if where is not None and not where:
-        raise ArgumentError("where", where, "a filter with a condition is needed (forget_namespace takes everything)")
-    if scopes is not None and not scopes:
-        raise ArgumentError("scopes", scopes, "a scope with its value is needed")
-    scope_filter(scopes, tags)
-    if source is not None and not isinstance(source, (str, Source)):
-        raise ArgumentError("source", source, "the name of a session or a document, or a Source, is needed")
-    if isinstance(source, Source) and source == Source():
-        raise ArgumentError("source", source, "a Source that names a session or a document is needed")
-    for argument, value in (("source", source), ("session", session), ("document", document)):
-        if isinstance(value, str):
-            checked_label(value, argument)
-    given = ErasureSelection(
-        ids=wanted,
-        source=source,
-        session=session,
-        document=document,
-        where=where,
-        scopes=scopes,
-        tags=checked_labels(tags, "tags"),
-        before=_cutoff_time(context, older_than),
-    )
-    if given == ErasureSelection():
-        expected = "say what to forget: ids, source, session, document, where, scopes, tags or older_than"
-        raise ArgumentError("forget", None, f"{expected} (forget_namespace takes everything)")
-    return given
+def check_forget_query(query: str, k: int, *, dry_run: bool) -> None:
+    """Raise unless *query* can select memories: a question, for a dry run, that lists its *k* hits."""
+    if not checked_text(query, "query").strip():
+        raise ArgumentError("query", query, "a question that is not blank is needed")
+    checked_int(k, "k", 1)
+    if not dry_run:
+        expected = "with dry_run=True it lists what it finds; then forget those of the ids that are meant"
+        raise ArgumentError("query", query, expected)
 
 
-def selected_ids(context: WriteContext, chosen: ErasureSelection, namespace: str) -> list[str]:
-    """Return the ids of the memories that are meant, those forgotten before left out; an unknown id raises."""
-    lanes = [store_namespace(namespace, CONVERSATION), *context.document_lanes(namespace)]
-    there: list[str] | None = None
-    if chosen.ids is not None:
-        found = context.find(chosen.ids, namespace)
-        there = [one for one in chosen.ids if one in found or context.versions([one], namespace)]
-        missing = [one for one in chosen.ids if one not in there]
-        gone = _forgotten_ids(context, missing, namespace)
-        if unknown := [one for one in missing if one not in gone]:
+class SelectionResolver:
+    """Finds the memories and messages that a selection names. Changes nothing."""
+
+    def __init__(self, entries: EntryStore, tombstones: Tombstones, *, zone: tzinfo | None) -> None:
+        self._entries = entries
+        self._tombstones = tombstones
+        self._zone = zone
+
+    def memory_ids(self, selection: ForgetSelection, namespace: str) -> list[str]:
+        """Return the ids of the selected memories without those forgotten before; an unknown id raises."""
+        known = None if selection.ids is None else self._known_ids(selection.ids, namespace)
+        conditions = selection.conditions()
+        if not conditions:
+            return known or []
+        partitions = [store_namespace(namespace, CONVERSATION)]
+        if selection.includes_documents:
+            partitions += self._entries.document_partitions(namespace)
+        where: dict[str, Any] = {"$and": conditions}
+        matching = [
+            entry.id for partition in partitions for entry in self._entries.store.scan(namespace=partition, where=where)
+        ]
+        matching += self._archived_only_ids(where, namespace)
+        wanted = None if known is None else set(known)
+        return [id for id in matching if wanted is None or id in wanted]
+
+    def messages(self, selection: ForgetSelection, namespace: str) -> Iterator[HistoryRow]:
+        """Yield the messages that are selected by themselves: those of a session, those older than a time."""
+        if not selection.includes_messages:
+            return
+        session, sequence, source = selection.session, None, selection.source
+        if source is not None:
+            named = source.session if isinstance(source, Source) else source
+            if named is None or session not in (None, named):
+                return
+            session, sequence = named, source.sequence if isinstance(source, Source) else None
+        for row in self._entries.rows.kept(session, namespace=namespace):
+            if sequence in (None, row.sequence) and self._is_older(row, selection.before):
+                yield row
+
+    def _known_ids(self, ids: Sequence[str], namespace: str) -> list[str]:
+        """Return those of *ids* that are here, if only in the archive; one that was never here raises."""
+        found = self._entries.find(ids, namespace)
+        known = [id for id in ids if id in found or self._entries.versions([id], namespace)]
+        missing = [id for id in ids if id not in known]
+        forgotten = self._forgotten_ids(missing, namespace)
+        if unknown := [id for id in missing if id not in forgotten]:
             raise NoSuchMemory(unknown[0])
-    conditions = list(_conditions(chosen))
-    if not conditions:
-        return there or []
-    wanted = None if there is None else set(there)
-    searched = lanes if _includes_documents(chosen) else lanes[:1]
-    matching = [
-        entry.id for lane in searched for entry in context.store.scan(namespace=lane, where=_conjunction(conditions))
-    ]
-    matching += _archived_only_ids(context, conditions, namespace)
-    return [one for one in matching if wanted is None or one in wanted]
+        return known
+
+    def _forgotten_ids(self, ids: Sequence[str], namespace: str) -> set[str]:
+        """Return those of *ids* with a tombstone in any partition: a collection may have nothing left."""
+        if not ids:
+            return set()
+        partitions = (name for name in self._tombstones.lanes() if parse_store_namespace(name)[0] == namespace)
+        return {id for partition in partitions for id in self._tombstones.which(partition, ids)}
+
+    def _archived_only_ids(self, where: Filter, namespace: str) -> list[str]:
+        """Return the matching memories of which only earlier versions are left: undone, or merged into others."""
+        versions = self._entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
+        owners = list(dict.fromkeys(version.id.rpartition("@")[0] for version in versions))
+        live = self._entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
+        return [owner for owner, entry in zip(owners, live, strict=True) if entry is None]
+
+    def _is_older(self, row: HistoryRow, before: datetime | None) -> bool:
+        return before is None or to_aware(row.message.at or row.at, self._zone) < before
 
 
-def _forgotten_ids(context: WriteContext, ids: Sequence[str], namespace: str) -> set[str]:
-    """Return those of *ids* that were forgotten, in whichever lane: a collection may have nothing left."""
-    lanes = [lane for lane in context.tombstones.lanes() if parse_store_namespace(lane)[0] == namespace] if ids else []
-    return {one for lane in lanes for one in context.tombstones.which(lane, ids)}
-
-
-def _archived_only_ids(context: WriteContext, conditions: Sequence[Filter], namespace: str) -> list[str]:
-    """Return the memories of which only old versions are left, since they were undone or merged into others."""
-    archive = store_namespace(namespace, ARCHIVE)
-    scan = context.store.scan(namespace=archive, where=_conjunction(conditions))
-    owners = list(dict.fromkeys(entry.id.rpartition("@")[0] for entry in scan))
-    live = context.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
-    return [one for one, entry in zip(owners, live, strict=True) if entry is None]
-
-
-def selected_messages(context: WriteContext, chosen: ErasureSelection, namespace: str) -> Iterator[HistoryRow]:
-    """Yield the messages that are meant by themselves: those of a session, those older than a time."""
-    if not chosen.by_place:
-        return
-    session, sequence = chosen.session, None
-    if isinstance(chosen.source, Source):
-        if chosen.source.session is None or session not in (None, chosen.source.session):
-            return
-        session, sequence = chosen.source.session, chosen.source.sequence
-    elif chosen.source is not None:
-        if session not in (None, chosen.source):
-            return
-        session = chosen.source
-    for row in context.rows.kept(session, namespace=namespace):
-        if sequence in (None, row.sequence) and _is_older(context, chosen, row):
-            yield row
-
-
-def _is_older(context: WriteContext, chosen: ErasureSelection, row: HistoryRow) -> bool:
-    return chosen.before is None or to_aware(row.message.at or row.at, context.zone) < chosen.before
-
-
-def _conditions(chosen: ErasureSelection) -> Iterator[Filter]:
-    if chosen.where is not None:
-        yield chosen.where
-    if chosen.session is not None:
-        yield {"$or": [{"session": chosen.session}, {"source.session": chosen.session}]}
-    if chosen.document is not None:
-        yield {"document": chosen.document}
-    if isinstance(chosen.source, str):
-        yield {"$or": [{field: chosen.source} for field in ("session", "source.session", "document")]}
-    elif chosen.source is not None:
-        yield from _source_conditions(chosen.source)
-    if (of := scope_filter(chosen.scopes, chosen.tags)) is not None:
-        yield of
-    if chosen.before is not None:
-        before = {"$lt": timestamp_to_text(chosen.before)}
-        yield {"$or": [{"occurred_at": before}, {"occurred_at": {"$exists": False}, "recorded_at": before}]}
+def _either(field: str, other: str, value: object) -> Filter:
+    return {"$or": [{field: value}, {other: value}]}
 
 
 def _source_conditions(source: Source) -> Iterator[Filter]:
-    """The memories whose source has everything that *source* names."""
+    """Yield the conditions on a memory whose source has every field that *source* gives."""
     if source.session is not None:
-        yield {"$or": [{"session": source.session}, {"source.session": source.session}]}
+        yield _either("session", "source.session", source.session)
     if source.sequence is not None:
-        yield {"$or": [{"sequence": source.sequence}, {"source.sequence": source.sequence}]}
+        yield _either("sequence", "source.sequence", source.sequence)
     for field in ("document", "title", "page", "start", "end"):
         if getattr(source, field) is not None:
             yield {field: getattr(source, field)}
@@ -176,23 +219,15 @@ def _source_conditions(source: Source) -> Iterator[Filter]:
         yield {"heading": list(source.heading)}
 
 
-def _includes_documents(chosen: ErasureSelection) -> bool:
-    """Age alone says nothing of passages: they are as old as their document, which is ingested and removed whole."""
-    return chosen.before is None or chosen.document is not None or chosen.source is not None
-
-
-def _conjunction(conditions: Sequence[Filter]) -> dict[str, Any]:
-    return {"$and": list(conditions)}
-
-
-def _cutoff_time(context: WriteContext, given: datetime | timedelta | None) -> datetime | None:
-    if given is None:
+def _cutoff_time(older_than: datetime | timedelta | None, clock: Clock, zone: tzinfo | None) -> datetime | None:
+    if older_than is None:
         return None
-    if isinstance(given, timedelta):
-        if given < timedelta(0):
-            raise ArgumentError("older_than", given, "a time that is past, or a length of time, is needed")
+    if isinstance(older_than, timedelta):
+        if older_than < timedelta(0):
+            raise ArgumentError("older_than", older_than, "a time that is past, or a length of time, is needed")
         try:
-            return to_aware(context.clock(), context.zone) - given
+            return to_aware(clock(), zone) - older_than
         except OverflowError as error:
-            raise ArgumentError("older_than", given, "a length of time that reaches back to year 1 at most") from error
-    return to_aware(given, context.zone, argument="older_than")
+            expected = "a length of time that reaches back to year 1 at most"
+            raise ArgumentError("older_than", older_than, expected) from error
+    return to_aware(older_than, zone, argument="older_than")

@@ -1,7 +1,7 @@
 """Verbatim match: entries and messages that hold forgotten texts word for word.
 
-A text of fewer than eight letters must stand by itself: forgetting "ok" does not take "book". How many blanks or line
-breaks are between two words does not count: the lines of one message are another's blocks, or stand in one line.
+A text of fewer than eight letters must stand as a word of its own: forgetting "ok" does not take "book". Runs of blanks
+and line breaks count as one blank: the same words may be the lines of one message and the blocks of another.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from vectorstore import Entry
 
 
 def message_texts(message: Message) -> Iterator[str]:
-    """Yield every text of *message* that somebody wrote: blocks, arguments, metadata; not who or when.
+    """Yield every text of *message* that somebody wrote: blocks, arguments, metadata; not names and dates.
 
-    What was said in several blocks, thought in several, or answered in several results is one text, too: with a blank
-    between them, and without one, since a provider may end a block anywhere.
+    Text blocks are one text together, and so are thinking blocks and tool results: joined with a blank, and without
+    one, since a provider may end a block within a word.
     """
     yield from texts_in_json(message.metadata)
-    said, thought, answered = [], [], []
+    text_blocks, thinking_blocks, results = [], [], []
     for block in message.blocks:
         if isinstance(block, TextBlock):
-            said.append(block.text)
+            text_blocks.append(block.text)
         elif isinstance(block, ThinkingBlock):
-            thought.append(block.text)
+            thinking_blocks.append(block.text)
         elif isinstance(block, ImageBlock):
             yield from _image_texts(block)
         elif isinstance(block, DocumentBlock):
@@ -45,9 +45,9 @@ def message_texts(message: Message) -> Iterator[str]:
             yield from texts_in_json(block.arguments)
             yield block.invalid or ""
         else:
-            answered += [part.text for part in block.content if isinstance(part, TextBlock)]
+            results += [part.text for part in block.content if isinstance(part, TextBlock)]
             yield from _result_image_texts(block)
-    for texts in (said, thought, answered):
+    for texts in (text_blocks, thinking_blocks, results):
         yield from dict.fromkeys((" ".join(texts), "".join(texts)))
 
 
@@ -75,64 +75,66 @@ _FREE_TEXT_FIELDS: Final = ("title", "heading", "tags")
 
 
 class VerbatimTexts:
-    """Texts to look for. However many they are, a text is gone through once."""
+    """A set of texts to search for. A content is read once, however many texts there are."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self.texts = frozenset(text for text in texts if text)
-        self._spaced = frozenset(one for text in self.texts if (one := _normalize_spaces(text)))
+        self._normalized = frozenset(normal for text in self.texts if (normal := _normalize_spaces(text)))
         self._short: dict[int, set[str]] = {}
-        self._long: dict[str, list[tuple[int, str]]] = {}
-        if len(self._spaced) <= _MAX_SEPARATE_SEARCHES:
+        """Texts too short for the index, by length."""
+        self._index: dict[str, list[tuple[int, str]]] = {}
+        """By a piece of ``_MIN_PREFIX`` letters: where it is in a text, and the text."""
+        if len(self._normalized) <= _MAX_SEPARATE_SEARCHES:
             return
-        long = [text for text in self._spaced if len(text) >= _MIN_PREFIX]
-        for text in self._spaced.difference(long):
+        long = [text for text in self._normalized if len(text) >= _MIN_PREFIX]
+        for text in self._normalized.difference(long):
             self._short.setdefault(len(text), set()).add(text)
-        # each is known by its rarest piece: texts of one kind begin alike
-        counts = Counter(text[at : at + _MIN_PREFIX] for text in long for at in _start_positions(text))
+        # a text is indexed by its rarest piece, since texts of one kind begin alike
+        counts = Counter(text[start : start + _MIN_PREFIX] for text in long for start in _start_positions(text))
         for text in long:
-            _, at = min((counts[text[place : place + _MIN_PREFIX]], place) for place in _start_positions(text))
-            self._long.setdefault(text[at : at + _MIN_PREFIX], []).append((at, text))
+            _, start = min((counts[text[start : start + _MIN_PREFIX]], start) for start in _start_positions(text))
+            self._index.setdefault(text[start : start + _MIN_PREFIX], []).append((start, text))
 
     def __bool__(self) -> bool:
         return bool(self.texts)
 
-    def held_by(self, text: str) -> bool:
-        """Whether *text* holds one of them verbatim."""
-        text = _normalize_spaces(text)
-        if len(self._spaced) <= _MAX_SEPARATE_SEARCHES:
-            return any(_contains_verbatim(text, one) for one in self._spaced)
-        return self._starts_somewhere(text) or any(
-            text[at : at + length] in texts and _is_whole_word(text, at, length)
+    def held_by(self, content: str) -> bool:
+        """Whether *content* holds one of the texts verbatim."""
+        content = _normalize_spaces(content)
+        if len(self._normalized) <= _MAX_SEPARATE_SEARCHES:
+            return any(_contains_verbatim(content, text) for text in self._normalized)
+        return self._holds_indexed(content) or any(
+            content[start : start + length] in texts and _is_whole_word(content, start, length)
             for length, texts in self._short.items()
-            for at in range(len(text) - length + 1)
+            for start in range(len(content) - length + 1)
         )
 
     def in_entry(self, entry: Entry) -> bool:
-        """Whether *entry* repeats them: in its text, title, headings, tags or the caller's own fields.
+        """Whether *entry* repeats one of the texts: in its text, title, headings, tags or the caller's own fields.
 
-        Not in roles, speakers or dates: forgetting "Ann" does not take all that Ann has said.
+        Roles, speakers and dates are not searched: forgetting "Ann" does not take all that Ann has said.
         """
         if self.held_by(entry.text):
             return True
-        own = (
+        values = (
             value for field, value in entry.metadata.items() if field in _FREE_TEXT_FIELDS or field.startswith("meta.")
         )
-        return any(self.held_by(text) for value in own for text in texts_in_json(value))
+        return any(self.held_by(text) for value in values for text in texts_in_json(value))
 
     def in_message(self, message: Message) -> bool:
-        """Whether *message* repeats them, in any text that somebody wrote."""
+        """Whether *message* repeats one of the texts, in anything that somebody wrote."""
         return any(self.held_by(text) for text in message_texts(message))
 
-    def longest(self) -> list[str]:
-        """Return of each of them its longest word: what holds the text holds this, however it is spaced."""
-        return [max(one.split(" "), key=len) for one in sorted(self._spaced)]
+    def longest_words(self) -> list[str]:
+        """Return the longest word of each text: a content that holds the text holds it, however it is spaced."""
+        return [max(text.split(" "), key=len) for text in sorted(self._normalized)]
 
-    def _starts_somewhere(self, text: str) -> bool:
-        if not self._long:
+    def _holds_indexed(self, content: str) -> bool:
+        if not self._index:
             return False
-        for at in range(len(text) - _MIN_PREFIX + 1):
-            found = self._long.get(text[at : at + _MIN_PREFIX])
-            if found is not None and any(before <= at and text.startswith(one, at - before) for before, one in found):
+        for start in range(len(content) - _MIN_PREFIX + 1):
+            candidates = self._index.get(content[start : start + _MIN_PREFIX], ())
+            if any(before <= start and content.startswith(text, start - before) for before, text in candidates):
                 return True
         return False
 
@@ -141,17 +143,17 @@ def _start_positions(text: str) -> range:
     return range(min(len(text) - _MIN_PREFIX + 1, _MAX_POSITIONS))
 
 
-def holds_verbatim(text: str, words: Iterable[str]) -> bool:
-    """Whether *text* holds one of *words* verbatim."""
-    return VerbatimTexts(words).held_by(text)
+def holds_verbatim(content: str, texts: Iterable[str]) -> bool:
+    """Whether *content* holds one of *texts* verbatim."""
+    return VerbatimTexts(texts).held_by(content)
 
 
-def _contains_verbatim(text: str, words: str) -> bool:
-    at = text.find(words)
-    while at >= 0:
-        if len(words) >= _MIN_PREFIX or _is_whole_word(text, at, len(words)):
+def _contains_verbatim(content: str, text: str) -> bool:
+    start = content.find(text)
+    while start >= 0:
+        if len(text) >= _MIN_PREFIX or _is_whole_word(content, start, len(text)):
             return True
-        at = text.find(words, at + 1)
+        start = content.find(text, start + 1)
     return False
 
 
@@ -159,10 +161,10 @@ def _normalize_spaces(text: str) -> str:
     return " ".join(text.split())
 
 
-def _is_whole_word(text: str, at: int, length: int) -> bool:
-    return not (
-        _is_word_character(text[at - 1 : at] if at else "") or _is_word_character(text[at + length : at + length + 1])
-    )
+def _is_whole_word(content: str, start: int, length: int) -> bool:
+    before = content[start - 1 : start] if start else ""
+    after = content[start + length : start + length + 1]
+    return not (_is_word_character(before) or _is_word_character(after))
 
 
 def _is_word_character(character: str) -> bool:

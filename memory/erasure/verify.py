@@ -1,7 +1,7 @@
 """Verification of a forgetting: tables, free pages, the write-ahead log, and the raw bytes of the files.
 
-The tables are read by the file's own schema, not by the parts that keep them, so that a part which left something
-behind is found, too.
+The tables are read by the file's own schema, not through the parts that own them, so that data which a part left
+behind is found.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from memory.entry_store import EntryStore
 from memory.erasure.bytes_search import byte_forms
-from memory.erasure.forget import receipt_hashes
-from memory.erasure.grace_period import owning_memory, soft_deletes_of
+from memory.erasure.cascade_plan import owner_of
+from memory.erasure.receipt import receipt_hashes
+from memory.erasure.soft_deleter import SoftDeleter
 from memory.errors import ArgumentError
 from memory.messages import QUOTES, USED
 from memory.partitions import prefix_of
 from memory.results import ErasureVerification, Receipt, Remnant
+from memory.tables.tombstones import Tombstones
 from memory.validation import checked_text
-from memory.write.context import WriteContext
 from vectorstore import Database, VectorStoreError
 
 _SEARCH_SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 _MIN_TEXT_LENGTH: Final = 4
 _MAX_WHOLE_LENGTH, _PIECE_LENGTH, _MAX_PIECES = 200, 48, 100
-"""A long text stands in several pages: it is looked for in pieces, since a page's border may fall into any of them."""
+"""A long text spans pages of the file: it is searched for in pieces, of which a page's border cuts few."""
 
 _EXEMPT_TABLES: Final = ("tombstones", "operation_changes", "documents")
-"""Tables that name ids for a reason: tombstones, what happened, the keyed names of a document's passages."""
+"""Tables that name ids on purpose: tombstones, changes in the log, the keyed names of a document's passages."""
 _CONTENT_COLUMNS: Final = ("text", "context", "term")
 _REMOVED_COLUMN: Final = "removed"
-"""The column in which recall notes what is no more, as the list of changes does."""
+"""The column in which the retrieval index notes ids that are gone, as the change log does."""
 _REFERENCE_FIELDS: Final = ("derived_from", f"meta.{USED}", QUOTES, "supersedes")
 _OWNER_QUERIES: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
@@ -46,79 +48,105 @@ _OWNER_QUERIES: Final = {
 }
 
 
-def verify_erasure(context: WriteContext, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-    """Return what of *receipt* is still there; *texts* are the words themselves, to be searched for in the bytes."""
-    if receipt.dry_run:
-        raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
-    words = [checked_text(text, f"texts[{at}]").strip() for at, text in enumerate(texts)]
-    left: list[Remnant] = []
-    notes: list[str] = []
-    known = set(receipt.hashes)
-    for at, text in enumerate(words):
-        if known and not known.issuperset(receipt_hashes(context, receipt.salt, [text])):
-            notes.append(f"text {at} is none of those that the receipt is of; it was searched for all the same")
-    left += _find_in_soft_deletes(context, receipt)
-    database = context.database
-    if database is None or database.path is None:
-        rows, found = _find_in_store(context, receipt)
-        return ErasureVerification((*left, *found), rows, notes=(*notes, "the memory is in no file"))
-    if database.read_only or not database.empty_log():
-        left.append(
-            Remnant("log", "deleted bytes may be in it: somebody reads, or writes; try again when they are done")
+class ErasureVerifier:
+    """Searches for remnants of what a receipt names. Changes nothing but the write-ahead log, which it empties."""
+
+    def __init__(self, entries: EntryStore, soft_deleter: SoftDeleter, tombstones: Tombstones) -> None:
+        self._entries = entries
+        self._soft_deleter = soft_deleter
+        self._tombstones = tombstones
+
+    def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
+        """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
+
+        Texts that the receipt is not of are searched for all the same, and noted.
+        """
+        if receipt.dry_run:
+            raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
+        texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
+        notes = self._foreign_text_notes(receipt, texts)
+        remnants = self._find_soft_deleted(receipt)
+        database = self._entries.database
+        if database is None or database.path is None:
+            rows, found = self._find_in_store(receipt)
+            return ErasureVerification((*remnants, *found), rows, notes=(*notes, "the memory is in no file"))
+        if database.read_only or not database.empty_log():
+            what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
+            remnants.append(Remnant("log", what))
+        rows, found = _find_in_tables(database, receipt)
+        search = _search_bytes(database, receipt, texts)
+        return ErasureVerification(
+            left=(*remnants, *found, *search.left),
+            rows=rows,
+            files=search.files,
+            texts=len(texts),
+            notes=(*notes, *search.notes),
         )
-    rows, found = _find_in_tables(database, receipt)
-    left += found
-    return _search_bytes(context, database, receipt, words, left, rows, notes)
+
+    def _foreign_text_notes(self, receipt: Receipt, texts: Sequence[str]) -> list[str]:
+        known = set(receipt.hashes)
+        return [
+            f"text {number} is none of those that the receipt is of; it was searched for all the same"
+            for number, text in enumerate(texts)
+            if known and not known.issuperset(receipt_hashes(self._tombstones.key, receipt.salt, [text]))
+        ]
+
+    def _find_soft_deleted(self, receipt: Receipt) -> list[Remnant]:
+        """Find items that wait in a grace period: that of this forgetting, or of another one."""
+        ids = set(receipt.ids)
+        return [
+            Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
+            for package in self._soft_deleter.of(receipt.namespace)
+            if package.operation == receipt.operation
+            or not ids.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
+            or not ids.isdisjoint(row.memory for row in package.messages)
+        ]
+
+    def _find_in_store(self, receipt: Receipt) -> tuple[int, list[Remnant]]:
+        """Search every entry and message of the namespace, where there are no tables; return how many, and remnants."""
+        store, namespace = self._entries.store, receipt.namespace
+        entries = (
+            (partition, entry.id, entry.metadata)
+            for partition in self._entries.partitions(namespace)
+            for entry in store.scan(namespace=partition)
+        )
+        messages = (
+            ("history", row.memory or "", row.message.metadata) for row in self._entries.rows.kept(namespace=namespace)
+        )
+        ids, rows, remnants = frozenset(receipt.ids), 0, []
+        for where, id, fields in chain(entries, messages):
+            rows += 1
+            remnants += _mentions(where, {*_id_and_owner(id), *_referred_ids(fields)} & ids)
+        return rows, remnants
 
 
-def _find_in_soft_deletes(context: WriteContext, receipt: Receipt) -> list[Remnant]:
-    """Find what of it waits in a time of grace: its own, or that of another forgetting."""
-    ids = set(receipt.ids)
-    return [
-        Remnant("held", f"its time of grace is not over; its bytes go at {one.due.isoformat()}")
-        for one in soft_deletes_of(context, receipt.namespace)
-        if one.operation == receipt.operation
-        or not ids.isdisjoint(owning_memory(lane, entry) for lane, entry in one.entries)
-        or not ids.isdisjoint(row.memory for row in one.messages)
-    ]
-
-
-def _find_in_store(context: WriteContext, receipt: Receipt) -> tuple[int, list[Remnant]]:
-    """Go through every entry and message of the namespace, where there are no tables."""
-    ids, rows, left = frozenset(receipt.ids), 0, []
-    lanes = [lane for lane in context.store.namespaces() if _is_in_namespace(lane, receipt.namespace)]
-    entries = ((lane, one.id, one.metadata) for lane in lanes for one in context.store.scan(namespace=lane))
-    said = context.rows.kept(namespace=receipt.namespace)
-    for where, id, fields in chain(entries, (("history", row.memory or "", row.message.metadata) for row in said)):
-        rows += 1
-        named = {*_id_and_owner(id), *_referred_ids(fields)} & ids
-        left += [Remnant(where, f"memory {one} is mentioned") for one in sorted(named)]
-    return rows, left
+def _mentions(where: str, ids: set[str]) -> list[Remnant]:
+    return [Remnant(where, f"memory {id} is mentioned") for id in sorted(ids)]
 
 
 def _find_in_tables(database: Database, receipt: Receipt) -> tuple[int, list[Remnant]]:
-    """Go through every row of every table and column, but those that name ids by purpose."""
-    ids, rows, left = frozenset(receipt.ids), 0, []
+    """Search every row of every table, those apart that name ids on purpose; return how many, and remnants."""
+    ids, rows, remnants = frozenset(receipt.ids), 0, []
     with database.read() as connection:
-        for table, columns in _table_columns(connection).items():
-            if table in _EXEMPT_TABLES or table.startswith("held"):
-                continue
+        for table, columns in _searched_tables(connection).items():
             for owner, values in _table_rows(connection, table, columns):
                 if owner is not None and not _is_in_namespace(owner, receipt.namespace):
                     continue
                 rows += owner is not None
-                named = {id for column, value in values.items() for id in _mentioned_ids(column, value)} & ids
-                left += [Remnant(table, f"memory {one} is mentioned") for one in sorted(named)]
-    return rows, left
+                mentioned = {id for column, value in values.items() for id in _mentioned_ids(column, value)}
+                remnants += _mentions(table, mentioned & ids)
+    return rows, remnants
 
 
-def _table_columns(connection: Any) -> dict[str, list[str]]:
+def _searched_tables(connection: Any) -> dict[str, list[str]]:
+    """Return the columns of each table that a forgotten id or text may not be in."""
     names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    tables = [str(name) for (name,) in names]
+    tables = [str(name) for (name,) in names if name not in _EXEMPT_TABLES and not str(name).startswith("held")]
     return {table: [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')] for table in tables}
 
 
 def _table_rows(connection: Any, table: str, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    """Yield each row as its namespace (None where it has none) and its values by column."""
     if sql := _OWNER_QUERIES.get(table):
         for owner, *values in connection.execute(sql):
             yield owner, dict(zip(columns, values, strict=True))
@@ -144,7 +172,7 @@ def _mentioned_ids(column: str, value: Any) -> Iterator[str]:
             return
         yield from _referred_ids(parsed)
         if isinstance(parsed, list) and column not in _CONTENT_COLUMNS:
-            yield from _ids_in(parsed)  # ids that a part keeps as a list
+            yield from _ids_in(parsed)
     elif column not in _CONTENT_COLUMNS:
         yield from _id_and_owner(value)
 
@@ -162,7 +190,7 @@ def _referred_ids(value: Any) -> Iterator[str]:
 
 
 def _id_and_owner(value: str) -> Iterator[str]:
-    """Yield an id, and of what it is a version."""
+    """Yield an id; of an archived version, its memory's too."""
     yield value
     owner, _, revision = value.rpartition("@")
     if revision.isdigit():
@@ -179,51 +207,46 @@ def _ids_in(value: Any) -> Iterator[str]:
             yield from _ids_in(inner)
 
 
-def _search_bytes(
-    context: WriteContext,
-    database: Database,
-    receipt: Receipt,
-    words: Sequence[str],
-    left: list[Remnant],
-    rows: int,
-    notes: list[str],
-) -> ErasureVerification:
-    own = [path for end in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{end}")]
-    copies = [path for path in _copy_paths(database, receipt) if Path(path).is_file() and path not in own]
-    for at, text in enumerate(words):
-        if len(text) < _MIN_TEXT_LENGTH:
-            notes.append(f"text {at} is too short to be told from chance; its bytes were not searched for")
-    needles = [
-        (at, piece) for at, text in enumerate(words) if len(text) >= _MIN_TEXT_LENGTH for piece in _text_pieces(text)
+def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
+    """Search the files of the memory, and the copies that the receipt names, for *texts* and full free pages.
+
+    A text that a visible row holds was not forgotten here: it is noted, and is no remnant in the memory's own files.
+    """
+    own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
+    copies = [path for path in _copy_paths(database, receipt) if Path(path).is_file() and path not in own_files]
+    too_short = [number for number, text in enumerate(texts) if len(text) < _MIN_TEXT_LENGTH]
+    notes = [
+        f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
     ]
-    answer = _run_search([*own, *copies], [piece for _, piece in needles])
-    for path, why in answer["unread"].items():
-        left.append(Remnant(path, f"not searched: {why}"))
-    for path in own:
+    pieces = [
+        (number, piece) for number, text in enumerate(texts) if number not in too_short for piece in _text_pieces(text)
+    ]
+    answer = _run_search([*own_files, *copies], [piece for _, piece in pieces])
+    remnants = [Remnant(path, f"not searched: {why}") for path, why in answer["unread"].items()]
+    for path in own_files:
         if dirty := answer["free"].get(path):
-            left.append(Remnant(path, f"{dirty} free pages are not empty"))
-    said = _visible_texts(database, [needles[at][1] for at in _found_numbers(answer, own)])
-    for path in (*own, *copies):
-        hits = sorted(
-            {needles[at][0] for at in answer["found"].get(path, ()) if path in copies or not said[needles[at][1]]}
-        )
-        left += [Remnant(path, f"text {at} is in its bytes") for at in hits]
-    kept = sorted({needles[at][0] for at in _found_numbers(answer, own) if said[needles[at][1]]})
-    notes += [f"text {at}, or a part of it, is still said elsewhere in the memory; no more can be told" for at in kept]
-    return ErasureVerification(tuple(left), rows, (*own, *copies), len(words), tuple(notes))
+            remnants.append(Remnant(path, f"{dirty} free pages are not empty"))
+    found: dict[str, list[int]] = answer["found"]
+    found_here = sorted({index for path in own_files for index in found.get(path, ())})
+    visible = _visible_texts(database, [pieces[index][1] for index in found_here])
+    for path in (*own_files, *copies):
+        hits = {pieces[index][0] for index in found.get(path, ()) if path in copies or not visible[pieces[index][1]]}
+        remnants += [Remnant(path, f"text {number} is in its bytes") for number in sorted(hits)]
+    still_said = sorted({pieces[index][0] for index in found_here if visible[pieces[index][1]]})
+    notes += [
+        f"text {number}, or a part of it, is still said elsewhere in the memory; no more can be told"
+        for number in still_said
+    ]
+    return ErasureVerification(left=tuple(remnants), files=(*own_files, *copies), notes=tuple(notes))
 
 
 def _copy_paths(database: Database, receipt: Receipt) -> list[str]:
-    """Return where copies were made: those that the receipt names, and backups while it waited in its time of grace."""
-    named = [one.path for one in receipt.unreached]
+    """Return the paths of the copies that the receipt names, and of backups made within its grace period."""
+    paths = [copy.path for copy in receipt.unreached]
     if receipt.at is not None and receipt.due is not None:
-        made = {path: datetime.fromisoformat(at) for path, at in database.backups().items()}
-        named += [path for path, at in made.items() if receipt.at <= at <= receipt.due]
-    return list(dict.fromkeys(named))
-
-
-def _found_numbers(answer: Mapping[str, Any], paths: Sequence[str]) -> list[int]:
-    return sorted({at for path in paths for at in answer["found"].get(path, ())})
+        times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
+        paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
+    return list(dict.fromkeys(paths))
 
 
 def _text_pieces(text: str) -> list[str]:
@@ -233,27 +256,25 @@ def _text_pieces(text: str) -> list[str]:
     return [text[start : start + _PIECE_LENGTH] for start in starts]
 
 
-def _visible_texts(database: Database, needles: Sequence[str]) -> dict[str, bool]:
-    """Return for each needle whether a row that is there for all to see holds it: then it was not forgotten here."""
-    said = dict.fromkeys(needles, False)
-    if not needles:
-        return said
-    written = {one: byte_forms(one) for one in needles}
+def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
+    """Return for each text whether a row of the searched tables holds it."""
+    visible = dict.fromkeys(texts, False)
+    if not texts:
+        return visible
+    forms = {text: byte_forms(text) for text in texts}
     with database.read() as connection:
-        for table, columns in _table_columns(connection).items():
-            if table in _EXEMPT_TABLES or table.startswith("held"):
-                continue
+        for table, columns in _searched_tables(connection).items():
             for _, row in _table_rows(connection, table, columns):
                 for value in row.values():
                     if isinstance(value, str):
                         content = value.encode()
-                        for one in needles:
-                            said[one] = said[one] or any(form in content for form in written[one])
-    return said
+                        for text in texts:
+                            visible[text] = visible[text] or any(form in content for form in forms[text])
+    return visible
 
 
 def _run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
-    """Let a process of its own read the files."""
+    """Run the search script over *files*; return its answer."""
     done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
         [sys.executable, "-I", str(_SEARCH_SCRIPT)],
         input=json.dumps({"files": list(files), "texts": list(texts)}).encode(),

@@ -1,9 +1,9 @@
 """File format of an export: the manifest line and the items as JSON objects, to text and back. Pure.
 
-The manifest is the first line: what the lines below hold, how many there are, and their hash. It is written last and
-stands first, so it is filled up with blanks to a length that all its numbers fit in.
+The manifest is the first line: the kinds of the items below, their numbers, and the hash of their lines. It is written
+last, over a placeholder, so it is filled up with blanks to a length that all its numbers fit in.
 
-A field that has its usual value is left out. Versions are numbered within their memory, from 1 for the oldest, since
+A field that has its default value is left out. Versions are numbered within their memory, from 1 for the oldest, since
 a revision means nothing in another file.
 """
 
@@ -52,9 +52,9 @@ _HASH_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class ExportManifest:
-    """What an export says of itself. *selection* is what it was limited to; None: it is complete.
+    """First line of an export. *selection* are the filters that limited it; None for a complete one.
 
-    *probes* are the answers of the vectors' model to the probes by which it is known again, float32 in base64.
+    *probes* are the answers of the vectors' model to the probes that identify a model, float32 in base64.
     """
 
     space: Space | None
@@ -68,13 +68,13 @@ class ExportManifest:
         """Return the answers to the probes, shape (texts, dimension); None where there are none."""
         if self.probes is None or self.space is None:
             return None
-        return np.array([vector_from_text(one, self.space.dimension) for one in self.probes], np.float32)
+        return np.array([vector_from_text(probe, self.space.dimension) for probe in self.probes], np.float32)
 
     def line(self) -> bytes:
         """Return the line, filled up with blanks to its greatest length."""
-        written = self._json(self.counts, self.hash)
-        room = self._json(dict.fromkeys(self.counts, _MAX_COUNT), "0" * 2 * _HASH_BYTES)
-        return written.ljust(len(room)) + b"\n"
+        line = self._json(self.counts, self.hash)
+        longest = self._json(dict.fromkeys(self.counts, _MAX_COUNT), "0" * 2 * _HASH_BYTES)
+        return line.ljust(len(longest)) + b"\n"
 
     def _json(self, counts: Mapping[str, int], digest: str) -> bytes:
         space = None if self.space is None else _space_fields(self.space)
@@ -93,40 +93,41 @@ class ExportManifest:
 
 
 def lines_hasher() -> blake2b:
-    """Return what the lines below the manifest are hashed with."""
+    """Return a hash object for the lines below the manifest."""
     return blake2b(digest_size=_HASH_BYTES)
 
 
 def read_manifest(line: bytes, path: str) -> ExportManifest:
-    """Return the manifest that *line* holds; one of a newer version, or none at all, raises."""
+    """Return the manifest that *line* holds; any other line, and a newer version, raise ``UnreadableExport``."""
     try:
-        given = json.loads(line.decode())
+        fields = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise UnreadableExport(path, 1, "the first line is not UTF-8; it is no export of this program") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableExport(path, 1, "the first line is not JSON; it is no export of this program") from error
-    if not isinstance(given, dict) or given.get("format") != EXPORT_FORMAT:
+    if not isinstance(fields, dict) or fields.get("format") != EXPORT_FORMAT:
         raise UnreadableExport(
             path, 1, f'the first line has no "format": "{EXPORT_FORMAT}"; it is no export of this program'
         )
-    version = given.get("version")
+    version = fields.get("version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise UnreadableExport(path, 1, "the version is not a number")
     if version > EXPORT_VERSION:
         raise UnreadableExport(
             path, 1, f"its version is {version}, this program reads up to {EXPORT_VERSION}; use a newer one"
         )
-    counts, digest, selection = given.get("counts"), given.get("hash"), given.get("selection")
+    counts, digest, selection = fields.get("counts"), fields.get("hash"), fields.get("selection")
     if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):
         raise UnreadableExport(path, 1, "the counts are missing or wrong")
     if not isinstance(digest, str) or len(digest) != 2 * _HASH_BYTES:
         raise UnreadableExport(path, 1, "the hash is missing or wrong")
     if selection is not None and not isinstance(selection, dict):
         raise UnreadableExport(path, 1, "the selection is wrong")
-    space, vectors = _space_from_fields(given.get("space"), path), given.get("vectors")
+    space, vectors = _space_from_fields(fields.get("space"), path), fields.get("vectors")
     if not isinstance(vectors, bool):
         raise UnreadableExport(path, 1, "whether it has vectors is missing or wrong")
-    return ExportManifest(space, vectors, counts, digest, selection, _checked_probes(given.get("probes"), space, path))
+    probes = _checked_probes(fields.get("probes"), space, path)
+    return ExportManifest(space, vectors, counts, digest, selection, probes)
 
 
 def vector_to_text(row: Vector) -> str:
@@ -135,7 +136,7 @@ def vector_to_text(row: Vector) -> str:
 
 
 def vector_from_text(text: object, dimension: int | None) -> Vector:
-    """Return the vector that ``vector_to_text`` made *text* of: *dimension* finite numbers."""
+    """Return the vector of a text of ``vector_to_text``: *dimension* finite numbers."""
     try:
         row = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4").astype(np.float32)  # type: ignore[arg-type]  # any JSON may come in; the error is the check
     except (binascii.Error, TypeError, ValueError) as error:
@@ -145,14 +146,14 @@ def vector_from_text(text: object, dimension: int | None) -> Vector:
     return row
 
 
-def _checked_probes(given: Any, space: Space | None, path: str) -> tuple[str, ...] | None:
-    if given is None:
+def _checked_probes(probes: Any, space: Space | None, path: str) -> tuple[str, ...] | None:
+    if probes is None:
         return None
     try:
-        if isinstance(given, list) and given and space is not None:
-            for one in given:
-                vector_from_text(one, space.dimension)
-            return tuple(given)
+        if isinstance(probes, list) and probes and space is not None:
+            for probe in probes:
+                vector_from_text(probe, space.dimension)
+            return tuple(probes)
     except ArgumentError as error:
         raise UnreadableExport(path, 1, "the probes are wrong") from error
     raise UnreadableExport(path, 1, "the probes are wrong")
@@ -162,11 +163,11 @@ def _space_fields(space: Space) -> dict[str, Any]:
     return {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
 
 
-def _space_from_fields(given: Any, path: str) -> Space | None:
-    if given is None:
+def _space_from_fields(fields: Any, path: str) -> Space | None:
+    if fields is None:
         return None
     try:
-        fingerprint, dimension, metric = given["fingerprint"], given["dimension"], Metric(given["metric"])
+        fingerprint, dimension, metric = fields["fingerprint"], fields["dimension"], Metric(fields["metric"])
         if isinstance(fingerprint, str) and type(dimension) is int and dimension > 0:
             return Space(fingerprint, dimension, metric)
     except (KeyError, TypeError, ValueError) as error:
@@ -175,7 +176,7 @@ def _space_from_fields(given: Any, path: str) -> Space | None:
 
 
 _OMITTED_FIELDS: Final = ("id", "text", "revision")
-_TIME_FIELDS: Final = frozenset(one.name for one in fields(Memory) if "datetime" in str(one.type))
+_TIME_FIELDS: Final = frozenset(field.name for field in fields(Memory) if "datetime" in str(field.type))
 _TUPLE_FIELDS: Final = ("tags", "derived_from")
 _MAPPING_FIELDS: Final = ("scopes", "metadata")
 _VERSION_FIELDS: Final[dict[str, Any]] = {
@@ -185,9 +186,11 @@ _VERSION_FIELDS: Final[dict[str, Any]] = {
     "withdrawn": False,
 }
 _DEFAULTS: Final = {
-    one.name: one.default if one.default is not MISSING else {} for one in fields(Memory) if one.name != "text"
+    field.name: field.default if field.default is not MISSING else {}
+    for field in fields(Memory)
+    if field.name != "text"
 }
-_SOURCE_FIELDS: Final = tuple(one.name for one in fields(Source))
+_SOURCE_FIELDS: Final = tuple(field.name for field in fields(Source))
 _ITEM_FIELDS: Final = ("type", "id", "text", "vector", "no_vector", "beside")
 _PLACE_FIELDS: Final[dict[object, tuple[str, ...]]] = {
     ExportItem.PASSAGE: ("collection",),
@@ -199,71 +202,73 @@ _OPERATION_FIELDS: Final = ("type", "id", "kind", "actor", "at", "undoes", "undo
 _CHANGE_FIELDS: Final = ("id", "before", "gone", "old", "new")
 _TOMBSTONE_FIELDS: Final = ("type", "collection", "id", "at")
 _MAX_NUMBER: Final = 10**15
-"""A number that counts things is no larger: what comes after it still fits into a table."""
+"""The largest sequence number or revision: those that follow it still fit into a table."""
 _MIN_VECTOR_LENGTH: Final = 1e-30
-"""Cosine asks for a direction: a vector must have a length."""
+"""A vector under cosine must have a length, or it has no direction."""
 
 
 def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
-    """Return the fields of the memory in *entry*, and its vector where *vectors* are carried."""
+    """Return the fields of the memory in *entry*, with its vector where the export has *vectors*."""
     memory = from_entry(entry)
-    found: dict[str, Any] = {"id": entry.id, "text": memory.text}
-    for one, usual in _DEFAULTS.items():
-        value = getattr(memory, one)
-        if one not in _OMITTED_FIELDS and value != usual:
-            found[one] = _json_value(value)
+    item: dict[str, Any] = {"id": entry.id, "text": memory.text}
+    for name, default in _DEFAULTS.items():
+        value = getattr(memory, name)
+        if name not in _OMITTED_FIELDS and value != default:
+            item[name] = _json_value(value)
     known = to_metadata(memory)
-    beside = {key: value for key, value in entry.metadata.items() if key not in known}
-    if beside:
-        found["beside"] = beside
+    extra = {key: value for key, value in entry.metadata.items() if key not in known}
+    if extra:
+        item["beside"] = extra
     if entry.no_vector is not None:
-        found["no_vector"] = entry.no_vector
+        item["no_vector"] = entry.no_vector
     if vectors and entry.vector is not None:
-        found["vector"] = vector_to_text(entry.vector)
-    return found
+        item["vector"] = vector_to_text(entry.vector)
+    return item
 
 
-def memory_from_item(given: Mapping[str, Any]) -> Memory:
-    """Return the memory that an item holds; what is not right raises ``ArgumentError``."""
-    places = _PLACE_FIELDS.get(given.get("type"), ())
-    check_known_fields(given, {*_ITEM_FIELDS, *places, *_DEFAULTS} - {"revision"})
+def memory_from_item(item: Mapping[str, Any]) -> Memory:
+    """Return the memory that an item holds; a wrong field raises ``ArgumentError``."""
+    place_fields = _PLACE_FIELDS.get(item.get("type"), ())
+    check_known_fields(item, {*_ITEM_FIELDS, *place_fields, *_DEFAULTS} - {"revision"})
     values = {
-        key: _read_field(key, value) for key, value in given.items() if key not in _ITEM_FIELDS and key not in places
+        key: _read_field(key, value)
+        for key, value in item.items()
+        if key not in _ITEM_FIELDS and key not in place_fields
     }
-    of_version = {key: values.pop(key) for key in _VERSION_FIELDS if key in values}
-    if type(of_version.get("withdrawn", False)) is not bool:
-        raise ArgumentError("item.withdrawn", of_version["withdrawn"], "true or false is needed")
-    id = checked_label(given.get("id"), "item.id")
+    version = {key: values.pop(key) for key in _VERSION_FIELDS if key in values}
+    if type(version.get("withdrawn", False)) is not bool:
+        raise ArgumentError("item.withdrawn", version["withdrawn"], "true or false is needed")
+    id = checked_label(item.get("id"), "item.id")
     try:
-        memory = Memory(text=cast("str", given.get("text")), id=id, **values)
+        memory = Memory(text=cast("str", item.get("text")), id=id, **values)
     except TypeError as error:
         raise ArgumentError("item", id, str(error)) from error
-    return replace(checked_memory(memory), **of_version)
+    return replace(checked_memory(memory), **version)
 
 
 def version_fields(memory: Memory) -> dict[str, Any]:
-    """Return those fields of *memory* that a version has of the time that it counted for."""
+    """Return the fields of *memory* that say when an earlier version was valid."""
     return {key: getattr(memory, key) for key in _VERSION_FIELDS}
 
 
 def without_version_fields(memory: Memory) -> Memory:
-    """Return *memory* as one that somebody gives, without these fields."""
+    """Return *memory* with the defaults of these fields, as a caller gives it."""
     return replace(memory, **_VERSION_FIELDS)
 
 
-def extra_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what other parts keep with the memory; it may not pass for a field of ours."""
-    beside = given.get("beside", {})
-    for key in checked_json_object(beside, "item.beside"):
+def extra_fields(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata that other parts keep with the memory; a key of a memory's own field raises."""
+    extra = item.get("beside", {})
+    for key in checked_json_object(extra, "item.beside"):
         ours = key in _DEFAULTS or key in _SOURCE_FIELDS or key.startswith(("scope.", "meta.", "source."))
         if ours or key.removesuffix("_offset") in _TIME_FIELDS:
             raise ArgumentError("item.beside", key, "a field that is none of a memory's own is needed")
-    return cast("dict[str, Any]", beside)
+    return cast("dict[str, Any]", extra)
 
 
-def vector_from_item(given: Mapping[str, Any], space: Space | None) -> Vector | None:
+def vector_from_item(item: Mapping[str, Any], space: Space | None) -> Vector | None:
     """Return the vector of an item as *space* takes it: as many finite numbers, and under cosine with a length."""
-    text = given.get("vector")
+    text = item.get("vector")
     if text is None:
         return None
     row = vector_from_text(text, None if space is None else space.dimension)
@@ -277,7 +282,7 @@ def vector_from_item(given: Mapping[str, Any], space: Space | None) -> Vector | 
 
 
 def message_fields(row: HistoryRow) -> dict[str, Any]:
-    """Return the fields of a message in its place."""
+    """Return the fields of a message of conversation history."""
     return {
         "type": ExportItem.MESSAGE.value,
         "session": row.session,
@@ -288,20 +293,20 @@ def message_fields(row: HistoryRow) -> dict[str, Any]:
     }
 
 
-def message_from_item(given: Mapping[str, Any], namespace: str) -> HistoryRow:
+def message_from_item(item: Mapping[str, Any], namespace: str) -> HistoryRow:
     """Return the message that an item holds."""
-    check_known_fields(given, _MESSAGE_FIELDS)
-    session = checked_session(given.get("session"))
-    sequence = _checked_number(given.get("sequence"), "item.sequence")
-    memory = given.get("memory")
+    check_known_fields(item, _MESSAGE_FIELDS)
+    session = checked_session(item.get("session"))
+    sequence = _checked_number(item.get("sequence"), "item.sequence")
+    memory = item.get("memory")
     if memory is not None and memory != "":
         checked_label(memory, "item.memory")
     try:
-        message: Message = message_from_json(json.dumps(given.get("message")))
+        message: Message = message_from_json(json.dumps(item.get("message")))
     except ValidationError as error:
         raise ArgumentError("item.message", "…", "a message is needed") from error
     message_to_json(message, "item.message")
-    return HistoryRow(namespace, session, sequence, message, _parse_moment(given.get("at"), "item.at"), memory)
+    return HistoryRow(namespace, session, sequence, message, _parse_moment(item.get("at"), "item.at"), memory)
 
 
 def session_fields(session: str, number: int) -> dict[str, Any]:
@@ -309,15 +314,15 @@ def session_fields(session: str, number: int) -> dict[str, Any]:
     return {"type": ExportItem.SESSION.value, "session": session, "next": number}
 
 
-def session_from_item(given: Mapping[str, Any]) -> tuple[str, int]:
+def session_from_item(item: Mapping[str, Any]) -> tuple[str, int]:
     """Return (session, the number of its next message)."""
-    check_known_fields(given, _SESSION_FIELDS)
-    return checked_session(given.get("session")), _checked_number(given.get("next"), "item.next")
+    check_known_fields(item, _SESSION_FIELDS)
+    return checked_session(item.get("session")), _checked_number(item.get("next"), "item.next")
 
 
 def operation_fields(operation: Operation, changes: tuple[MemoryChange, ...]) -> dict[str, Any]:
-    """Return the fields of an operation; *changes* with versions in the place of revisions."""
-    found: dict[str, Any] = {
+    """Return the fields of an operation; *changes* have version numbers in the place of revisions."""
+    item: dict[str, Any] = {
         "type": ExportItem.OPERATION.value,
         "id": operation.id,
         "kind": operation.kind,
@@ -326,15 +331,15 @@ def operation_fields(operation: Operation, changes: tuple[MemoryChange, ...]) ->
     }
     for key in ("undoes", "undone_by"):
         if getattr(operation, key) is not None:
-            found[key] = getattr(operation, key)
-    found["changes"] = [_change_fields(change) for change in changes]
-    return found
+            item[key] = getattr(operation, key)
+    item["changes"] = [_change_fields(change) for change in changes]
+    return item
 
 
-def operation_from_item(given: Mapping[str, Any]) -> Operation:
-    """Return the operation that an item holds; that of an export or an import is none, since no log brings one."""
-    check_known_fields(given, _OPERATION_FIELDS)
-    changes, kind = given.get("changes"), checked_label(given.get("kind"), "item.kind")
+def operation_from_item(item: Mapping[str, Any]) -> Operation:
+    """Return the operation that an item holds; one of an export or import raises, since no export carries these."""
+    check_known_fields(item, _OPERATION_FIELDS)
+    changes, kind = item.get("changes"), checked_label(item.get("kind"), "item.kind")
     if kind in (EXPORT_KIND, IMPORT_KIND):
         raise ArgumentError("item.kind", kind, "a kind of operation that an export carries is needed")
     if not isinstance(changes, list):
@@ -343,37 +348,37 @@ def operation_from_item(given: Mapping[str, Any]) -> Operation:
     if len({change.id for change in read}) < len(read):
         raise ArgumentError("item.changes", "…", "one change of each memory is needed")
     for key in ("undoes", "undone_by"):
-        if given.get(key) is not None:
-            checked_label(given[key], f"item.{key}")
+        if item.get(key) is not None:
+            checked_label(item[key], f"item.{key}")
     return Operation(
-        id=checked_label(given.get("id"), "item.id"),
+        id=checked_label(item.get("id"), "item.id"),
         kind=kind,
-        actor=checked_actor(cast("Any", given.get("actor")), "item.actor"),
-        at=_parse_moment(given.get("at"), "item.at"),
+        actor=checked_actor(cast("Any", item.get("actor")), "item.actor"),
+        at=_parse_moment(item.get("at"), "item.at"),
         changes=read,
-        undoes=given.get("undoes"),
-        undone_by=given.get("undone_by"),
+        undoes=item.get("undoes"),
+        undone_by=item.get("undone_by"),
     )
 
 
 def tombstone_fields(collection: str | None, id: str, at: datetime) -> dict[str, Any]:
     """Return the fields of a tombstone; *collection* is that of a passage."""
-    place = {} if collection is None else {"collection": collection}
-    return {"type": ExportItem.FORGOTTEN.value, **place, "id": id, "at": at.isoformat()}
+    place_fields = {} if collection is None else {"collection": collection}
+    return {"type": ExportItem.FORGOTTEN.value, **place_fields, "id": id, "at": at.isoformat()}
 
 
-def tombstone_from_item(given: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
-    """Return (collection, id, when) of a tombstone."""
-    check_known_fields(given, _TOMBSTONE_FIELDS)
-    collection = given.get("collection")
+def tombstone_from_item(item: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
+    """Return (collection, id, time) of a tombstone."""
+    check_known_fields(item, _TOMBSTONE_FIELDS)
+    collection = item.get("collection")
     if collection is not None:
         checked_label(collection, "item.collection")
-    return collection, checked_label(given.get("id"), "item.id"), _parse_moment(given.get("at"), "item.at")
+    return collection, checked_label(item.get("id"), "item.id"), _parse_moment(item.get("at"), "item.at")
 
 
-def item_line(given: Mapping[str, Any]) -> bytes:
+def item_line(item: Mapping[str, Any]) -> bytes:
     """Return an item as a line."""
-    return json.dumps(given, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return json.dumps(item, ensure_ascii=False, allow_nan=False).encode() + b"\n"
 
 
 def _checked_number(value: object, argument: str) -> int:
@@ -383,25 +388,25 @@ def _checked_number(value: object, argument: str) -> int:
 
 
 def _change_fields(change: MemoryChange) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": change.id}
+    item: dict[str, Any] = {"id": change.id}
     if change.before is not None:
-        found["before"] = change.before
+        item["before"] = change.before
     if change.gone:
-        found["gone"] = True
+        item["gone"] = True
     for key in ("old", "new"):
         if getattr(change, key):
-            found[key] = dict(getattr(change, key))
-    return found
+            item[key] = dict(getattr(change, key))
+    return item
 
 
-def _change_from_fields(given: Any) -> MemoryChange:
-    if not isinstance(given, dict) or type(given.get("gone", False)) is not bool:
-        raise ArgumentError("item.changes", given, "an object with an id is needed")
-    check_known_fields(given, _CHANGE_FIELDS)
-    values = [checked_json_object(given.get(key, {}), f"item.changes.{key}") for key in ("old", "new")]
-    before = given.get("before")
+def _change_from_fields(fields: Any) -> MemoryChange:
+    if not isinstance(fields, dict) or type(fields.get("gone", False)) is not bool:
+        raise ArgumentError("item.changes", fields, "an object with an id is needed")
+    check_known_fields(fields, _CHANGE_FIELDS)
+    values = [checked_json_object(fields.get(key, {}), f"item.changes.{key}") for key in ("old", "new")]
+    before = fields.get("before")
     before = None if before is None else _checked_number(before, "item.changes.before")
-    return MemoryChange(checked_label(given.get("id"), "item.changes.id"), before, given.get("gone", False), *values)
+    return MemoryChange(checked_label(fields.get("id"), "item.changes.id"), before, fields.get("gone", False), *values)
 
 
 def _json_value(value: Any) -> Any:

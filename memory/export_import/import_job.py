@@ -1,45 +1,48 @@
-"""State of one import: what it is about, how far it is, its report so far, and whether the file's vectors fit.
-
-A model that was changed under its name has the same space on paper. The file brings the answers that its vectors'
-model gave to the probes; a memory that had none takes them over, so that its embedder is compared with them later.
-"""
+"""Import job: the options, the progress and the report of one import."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypeAlias
 
-from memory.embedders.fingerprint import is_same_model, probe_embedder
+from memory.entry_store import EntryStore
 from memory.export_import.reader import CheckedExport
-from memory.export_import.report import ImportLine, ImportMode
-from memory.models import Actor, Memory, MemoryChange, Trust
+from memory.export_import.report import ImportLine, ImportMode, ImportReport
+from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
 from memory.tables.embedder_probes import ProbeVectors
-from memory.tables.operation_log import IMPORT_KIND
-from memory.write.context import WriteContext
+from memory.tables.operation_log import IMPORT_KIND, OperationLog
+from memory.tables.tombstones import Tombstones
+from memory.write.access_control import Caller
 from memory.write.policies import NEAR_DUPLICATE_KEY
-from vectorstore import Entry, Metric, Space
+from vectorstore import Entry
 
+OnImportProgress: TypeAlias = Callable[[int, int], object] | None
+"""Called with the number of items done so far, and of all."""
 _TRUST_ORDER: Final = tuple(Trust)
 
 
 @dataclass(slots=True)
 class ImportJob:
-    """*ceiling* is the most trust that anything in the file can have, None: its own word, for it is this memory's."""
+    """One import of a *checked* file by a *caller*; its changes are the log's *operation*.
 
-    context: WriteContext
-    namespace: str
-    mode: ImportMode
+    *ceiling* is the highest trust that an item can have; None for the memory's own export, whose word is taken.
+    """
+
+    entries: EntryStore
+    operations: OperationLog
+    tombstones: Tombstones
     checked: CheckedExport
+    caller: Caller
+    mode: ImportMode
     ceiling: Trust | None
     dry_run: bool
-    actor: Actor
     operation: str
+    on_progress: OnImportProgress = None
     comparable: bool = False
-    """Whether the file has vectors, and nothing is known against their model."""
+    """Whether the file has vectors, and no probe says that they are of another model."""
     probes: ProbeVectors | None = None
     """The file's answers to the probes, to be recorded with the first of its vectors."""
     vectors: bool = False
@@ -50,62 +53,113 @@ class ImportJob:
     removed: int = 0
     notes: list[str] = field(default_factory=list)
     changes: list[MemoryChange] = field(default_factory=list)
-    """What is not in the log yet."""
+    """Changes that are not in the log yet."""
     logged: bool = False
+    done: int = 0
     added: set[str] = field(default_factory=set)
-    here: dict[str, str] = field(default_factory=dict)
-    """By the file's id, under which id the same key is here."""
+    """The ids of new memories, passages and facts."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """By an id of the file, the id that the same idempotency key has here."""
     settled: set[tuple[str, str]] = field(default_factory=set)
-    """Collection and id of passages whose document is not taken."""
+    """Collection and id of passages whose document is here already, or was removed here."""
 
     @property
-    def believed(self) -> bool:
-        """Whether the file's own word is taken for what was said, done and forgotten."""
+    def namespace(self) -> str:
+        """The user's namespace that is imported into."""
+        return self.caller.namespace
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the file's own word is taken for who said, did and forgot something."""
         return self.ceiling in (None, Trust.USER)
 
-    def read(self, memory: Memory) -> Memory:
-        """Return *memory* as far as the file is believed, and with the ids that are used here.
+    @property
+    def replaces(self) -> bool:
+        """Whether the file replaces all that is in the namespace."""
+        return self.mode == "replace"
 
-        What was trusted more is not pinned any more either, and a stranger's key is no caller's key here.
+    @property
+    def replaces_history_apart(self) -> bool:
+        """Whether history is in another file, and so is replaced after the commit of all else."""
+        return self.replaces and self.entries.history_apart
+
+    def received(self, memory: Memory) -> Memory:
+        """Return *memory* with at most the trust of the ceiling, and with the ids that are used here.
+
+        A memory whose trust is lowered is not pinned; an idempotency key of an untrusted file is dropped.
         """
-        if not self.believed and memory.key is not None:
+        if not self.is_trusted and memory.key is not None:
             memory = replace(memory, key=None)
-        if self.here and not self.here.keys().isdisjoint(memory.derived_from):
-            memory = replace(memory, derived_from=tuple(self.here.get(one, one) for one in memory.derived_from))
+        if self.renamed and not self.renamed.keys().isdisjoint(memory.derived_from):
+            memory = replace(memory, derived_from=tuple(self.renamed.get(id, id) for id in memory.derived_from))
         if self.ceiling is None or _TRUST_ORDER.index(memory.trust) >= _TRUST_ORDER.index(self.ceiling):
             return memory
         return replace(memory, trust=self.ceiling, pinned=False)
 
-    def lane(self, collection: str | None) -> str:
-        """Return the lane of a memory, or of the passages of a *collection*."""
+    def partition(self, collection: str | None) -> str:
+        """Return the partition of memories, or of the passages of a *collection*."""
         return store_namespace(self.namespace, CONVERSATION if collection is None else DOCUMENTS, collection)
 
-    def there(self, lane: str, ids: Sequence[str]) -> dict[str, Entry]:
-        """Return, by the file's id, what is here of that id, or of the key that it stands for."""
-        if self.mode == "replace":  # what was here went, or would go
+    def existing(self, partition: str, ids: Sequence[str]) -> dict[str, Entry]:
+        """Return by the file's id the entry that has this id here, or the same idempotency key."""
+        if self.replaces:  # all entries went, or would go
             return {}
-        wanted = [self.here.get(one, one) for one in ids]
-        found = zip(ids, self.context.store.get(wanted, namespace=lane), strict=True)
-        return {id: entry for id, entry in found if entry is not None}
+        entries = self.entries.store.get([self.renamed.get(id, id) for id in ids], namespace=partition)
+        return {id: entry for id, entry in zip(ids, entries, strict=True) if entry is not None}
 
-    def is_forgotten(self, lane: str, id: str | None) -> bool:
-        """Whether *id* was forgotten in a lane."""
-        return bool(id) and id in self.context.tombstones.which(lane, [id or ""])
+    def archived_only(self, partition: str, ids: Sequence[str]) -> set[str]:
+        """Return those of *ids* of which only earlier versions are here."""
+        if self.replaces or partition != self.partition(None):
+            return set()
+        owners = {version.id.rpartition("@")[0] for version in self.entries.versions(ids, self.namespace)}
+        return owners - self.existing(partition, sorted(owners)).keys()
+
+    def is_forgotten(self, partition: str, id: str | None) -> bool:
+        """Whether *id* has a tombstone in a partition."""
+        return bool(id) and id in self.tombstones.which(partition, [id or ""])
 
     def log(self) -> None:
-        """Put what was done since the last time into the log, in the transaction that did it: as one operation."""
+        """Record the changes since the last call, in the transaction that made them; all are one operation."""
         changes, self.changes = self.changes, []
         if self.dry_run or not changes:
             return
         if self.logged:
-            self.context.operations.extend(self.namespace, self.operation, changes)
+            self.operations.extend(self.namespace, self.operation, changes)
         else:
-            self.context.log(self.namespace, self.operation, IMPORT_KIND, self.actor, changes)
+            self.operations.record(self.namespace, IMPORT_KIND, self.caller.actor, changes, id=self.operation)
             self.logged = True
+
+    def advance(self, count: int) -> None:
+        """Report the progress after *count* more items."""
+        self.done += count
+        if self.on_progress is not None:
+            self.on_progress(self.done, self.checked.total)
+
+    def report(self) -> ImportReport:
+        """Return the report of the finished import."""
+        notes = list(self.notes)
+        if self.comparable and not self.vectors:
+            space = self.checked.manifest.space
+            notes.append(f"its vectors are of {space}, not of this memory's space: they are made anew")
+        if not self.is_trusted and any(self.left.values()):
+            notes.append(
+                "history, log and tombstones were not taken: the file is not known as this memory's own export; "
+                "say trust=user if it is yours"
+            )
+        return ImportReport(
+            lines=tuple(sorted(self.lines, key=lambda line: line.line)),
+            taken=dict(self.taken),
+            left=dict(self.left),
+            trusted=self.is_trusted,
+            removed=self.removed,
+            dry_run=self.dry_run,
+            operation=self.operation if self.logged else None,
+            notes=tuple(notes),
+        )
 
 
 def comparable_content(memory: Memory) -> tuple[object, ...]:
-    """Return that of *memory* in which two of one id must agree to be the same."""
+    """Return the fields in which two memories of one id must agree to be the same."""
     return (
         memory.text,
         memory.caption,
@@ -117,52 +171,3 @@ def comparable_content(memory: Memory) -> tuple[object, ...]:
         memory.importance,
         memory.expires_at,
     )
-
-
-async def check_vector_model(course: ImportJob) -> None:
-    """Note whether the file's vectors may be taken where their space is the one in use."""
-    manifest, embedding = course.checked.manifest, course.context.embedding
-    theirs, space = manifest.probe_rows(), manifest.space
-    course.comparable = manifest.vectors and space is not None
-    if not course.comparable or theirs is None or space is None:
-        return
-    known = await asyncio.to_thread(embedding.probes.get, space.fingerprint)
-    if known is None and embedding.embedder is not None and embedding.embedder.fingerprint == space.fingerprint:
-        try:
-            known = await probe_embedder(embedding.embedder)
-        except Exception:  # a stranger's embedder may raise anything; it is held against them when it answers
-            known = None
-    if known is not None and not is_same_model(known, theirs):
-        course.comparable = False
-        course.notes.append(
-            f"its vectors were made by another model of the name {space.fingerprint}: they are made anew"
-        )
-    elif known is not None or course.believed:
-        course.probes = theirs
-
-
-def adopt_space(course: ImportJob) -> bool:
-    """Return whether the file's vectors are taken; a memory without a space takes that of its embedder.
-
-    Inside the transaction that writes them.
-    """
-    theirs, store = course.checked.manifest.space, course.context.lifecycle("import")
-    if theirs is None or not course.comparable:
-        return False
-    if store.space is None and _is_own_space(course, theirs):
-        if not course.dry_run:
-            store.set_space(theirs)
-    elif store.space != theirs:
-        return False
-    if course.probes is not None and not course.dry_run:
-        course.context.embedding.probes.first(theirs.fingerprint, course.probes)
-        course.probes = None
-    return True
-
-
-def _is_own_space(course: ImportJob, theirs: Space) -> bool:
-    """Whether *theirs* is the space of the embedder here; where it does not know its dimension yet, the owner does."""
-    embedder = course.context.embedding.embedder
-    if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
-        return False
-    return embedder.dimension == theirs.dimension or (embedder.dimension < 1 and course.believed)

@@ -1,267 +1,247 @@
-"""Importer: every line is checked first, then taken batch by batch, so that others can write between.
+"""Importer: an export is checked whole, then imported batch by batch, so that others can write between.
 
-A batch is one transaction, and a memory comes with its earlier versions in it. A process that is killed has taken some
-batches whole; importing again takes the rest and nothing twice. Mode "replace" is one transaction from the first line
-to the last: what was here is gone when all of the file is there, and not before.
+A batch is one transaction, and a memory comes with its earlier versions in it. A process that is killed has imported
+some batches whole; importing again imports the rest and nothing twice. Mode "replace" is one transaction from the first
+line to the last: the old content is gone when all of the file is there, and not before.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from memory.codec import from_entry
-from memory.erasure.external_copies import export_operations
+from memory.entry_store import EntryStore
+from memory.erasure.external_copies import ExternalCopies
 from memory.errors import ArgumentError, NotTrusted
-from memory.export_import.apply import apply_items, apply_memories, note_settled_passages, replace_history
-from memory.export_import.import_job import ImportJob, adopt_space, check_vector_model
-from memory.export_import.policy_check import ExportPolicyCheck, ItemDecision, NumberedItem
-from memory.export_import.reader import CheckedExport, check_export
-from memory.export_import.report import ExportItem, ImportMode, ImportReport
-from memory.models import Actor, Trust
-from memory.partitions import CONVERSATION, prefix_of, store_namespace
-from memory.tables.erasers import ErasedItems
-from memory.tables.operation_log import namespace_replaced
-from memory.timestamps import to_aware
-from memory.write.access_control import actor_trust, check_may_change
-from memory.write.context import WriteContext
+from memory.export_import.history_importer import HistoryImporter
+from memory.export_import.import_job import ImportJob, OnImportProgress
+from memory.export_import.memory_importer import MemoryImporter
+from memory.export_import.policy_check import ImportPolicyCheck
+from memory.export_import.reader import CheckedExport, ExportLine, check_export
+from memory.export_import.report import ImportMode, ImportReport
+from memory.export_import.vector_adoption import VectorAdoption
+from memory.models import Trust
+from memory.partitions import CONVERSATION, store_namespace
+from memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
+from memory.tables.idempotency_keys import IdempotencyKeys
+from memory.tables.operation_log import OperationLog, namespace_replaced
+from memory.tables.tombstones import Tombstones
+from memory.timestamps import Clock
+from memory.write.access_control import Caller
+from memory.write.draft import Draft
+from memory.write.embedding_service import EmbeddingService
+from memory.write.policy_runner import PolicyRules
 from vectorstore import Entry
 
-
-def trust_ceiling(context: WriteContext, checked: CheckedExport, namespace: str, trust: Trust | None) -> Trust | None:
-    """Return the most trust that anything in the file may have: what the caller says, else its own word if the
-    memory itself recorded that it wrote this very file, else that of a document."""
-    if trust is not None:
-        return trust
-    own = {change.new.get("hash") for one in export_operations(context, namespace) for change in one.changes}
-    return None if checked.manifest.hash in own else Trust.DOCUMENT
-
-
-def check_import_mode(mode: object, checked: CheckedExport) -> None:
-    """Refuse to replace everything by a part."""
-    if mode == "replace" and checked.manifest.selection is not None:
-        raise ArgumentError(
-            "mode", mode, "merge or upsert: the file holds a selection, and would replace all that is here"
-        )
-
-
-def check_may_replace(context: WriteContext, namespace: str, actor: Actor) -> None:
-    """Raise ``NotTrusted`` where a namespace holds what is trusted more than *actor*, who would replace all of it."""
-    for lane in context.store.namespaces():
-        if lane.startswith(prefix_of(namespace)):
-            check_may_change(actor, map(from_entry, context.store.scan(namespace=lane)), "replace")
-    for session in context.rows.sessions(namespace=namespace, limit=1):
-        raise NotTrusted(session.session, "replace", actor, Trust.USER, "session")
-
-
-_PAGE: Final = 256
 _REVISION_BATCH: Final = 1000
 
 
-def clear_namespace(context: WriteContext, namespace: str, *, dry_run: bool) -> int:
-    """Remove all that a namespace holds; return how many entries. Inside the transaction of the import.
+class Importer:
+    """Imports exports. *erasers* and *parts* are the lists to which other parts of the memory add themselves."""
 
-    What was forgotten, and which files are the owner's own, stays known.
-    """
-    store = context.lifecycle("import")
-    lanes = [lane for lane in store.namespaces() if lane.startswith(prefix_of(namespace))]
-    removed = sum(store.count(namespace=lane) for lane in lanes)
-    if dry_run:
-        return removed
-    own, now = list(export_operations(context, namespace)), to_aware(context.clock(), context.zone)
-    for lane in lanes:
-        while page := list(islice(store.scan(namespace=lane), _PAGE)):
-            ids = [entry.id for entry in page]
-            _run_erasers(context, ErasedItems(namespace, now, {lane: ids}, frozenset(entry.text for entry in page)))
-            store.erase(ids, namespace=lane)
-    _run_erasers(context, ErasedItems(namespace, now, {}, frozenset(), everything=True))
-    if not context.apart:  # else it comes after the commit, with what takes its place
-        context.rows.erase_namespace(namespace)
-    context.operations.clear(namespace)
-    for one in reversed(own):
-        context.operations.add(namespace, one)
-    return removed
+    def __init__(  # each of the parts that an export is written into
+        self,
+        entries: EntryStore,
+        operations: OperationLog,
+        keys: IdempotencyKeys,
+        tombstones: Tombstones,
+        embedding: EmbeddingService,
+        rules: PolicyRules,
+        erasers: Sequence[Eraser],
+        parts: Sequence[ExportedPart],
+        *,
+        clock: Clock,
+    ) -> None:
+        self._entries = entries
+        self._operations = operations
+        self._keys = keys
+        self._tombstones = tombstones
+        self._embedding = embedding
+        self._rules = rules
+        self._erasers = erasers
+        self._parts = parts
+        self._clock = clock
+        self._memories = MemoryImporter(entries, keys, tombstones, clock=clock)
+        self._history = HistoryImporter(entries, operations, tombstones, rules.policies, parts)
+        self._vectors = VectorAdoption(entries, embedding)
+        self._copies = ExternalCopies(entries, operations)
 
+    async def import_file(
+        self,
+        path: Path,
+        caller: Caller,
+        *,
+        mode: ImportMode,
+        trust: Trust | None,
+        dry_run: bool,
+        on_progress: OnImportProgress,
+    ) -> ImportReport:
+        """Import the file at *path*; return the outcome of each item. *trust* is the most that an item can have."""
+        job = await asyncio.to_thread(self._open_job, path, caller, mode, trust, dry_run, on_progress)
+        policies = ImportPolicyCheck(job, self._embedding, self._rules, self._clock)
+        await self._vectors.check_model(job)
+        if job.replaces:
+            judged: dict[int, Draft] = {}
+            for batch in job.checked.memory_batches():
+                judged |= await policies.judge(batch)
+            await asyncio.to_thread(self._replace_namespace, job, judged)
+        else:
+            await asyncio.to_thread(self._begin_merge, job)
+            for batch in job.checked.batches(job.checked.operations):
+                await asyncio.to_thread(self._merge_others, job, batch)
+            for batch in job.checked.memory_batches():
+                await asyncio.to_thread(self._merge_memories, job, batch, await policies.judge(batch))
+            for batch in job.checked.batches(job.checked.others):
+                await asyncio.to_thread(self._merge_others, job, batch)
+        job.advance(job.checked.total - job.done)
+        return job.report()
 
-def raise_revisions(context: WriteContext, namespace: str, versions: int, token: str) -> None:
-    """Lift the write number above *versions*: what is written then is newer than every version of that number."""
-    store, lane = context.lifecycle("import"), store_namespace(namespace, CONVERSATION)
-    for start in range(0, versions, _REVISION_BATCH):
-        ids = [f"import {token} {at}" for at in range(start, min(start + _REVISION_BATCH, versions))]
-        store.upsert((Entry(id) for id in ids), namespace=lane)
-        store.erase(ids, namespace=lane)
-
-
-def _run_erasers(context: WriteContext, gone: ErasedItems) -> None:
-    for eraser in context.erasers:
-        eraser.erase(gone)
-
-
-OnImportProgress = Callable[[int, int], object] | None
-
-
-async def import_file(
-    context: WriteContext,
-    path: Path,
-    namespace: str,
-    *,
-    mode: ImportMode,
-    trust: Trust | None,
-    dry_run: bool,
-    actor: Actor,
-    on_progress: OnImportProgress,
-) -> ImportReport:
-    """Take the file in; return what became of each item."""
-    context.lifecycle("import")
-    checked = await asyncio.to_thread(check_export, context, path, namespace, None)
-    check_import_mode(mode, checked)
-    ceiling = await asyncio.to_thread(trust_ceiling, context, checked, namespace, trust)
-    if (word := actor_trust(actor)) is not Trust.USER:
-        ceiling = Trust.least([ceiling or Trust.USER, word])
-        if mode == "replace":
-            await asyncio.to_thread(check_may_replace, context, namespace, actor)
-    course = ImportJob(context, namespace, mode, checked, ceiling, dry_run, actor, context.operation_ids())
-    deciding = ExportPolicyCheck(course)
-    await check_vector_model(course)
-    await asyncio.to_thread(_find_existing, course)
-    if mode == "replace":
-        decided: dict[int, ItemDecision] = {}
-        for batch in _memory_batches(checked):
-            decided |= await deciding.of(batch)
-        await asyncio.to_thread(_replace_namespace, course, decided, on_progress)
-    else:
-        await asyncio.to_thread(_in_transaction, course, _begin_import)
-        done = 0
-        for numbers in checked.batches(checked.operations):
-            done += await asyncio.to_thread(_apply_other_items, course, numbers)
-            _report_progress(on_progress, done, checked)
-        for batch in _memory_batches(checked):
-            verdicts = await deciding.of(batch)
-            done += await asyncio.to_thread(_apply_memory_batch, course, batch, verdicts)
-            _report_progress(on_progress, done, checked)
-        for numbers in checked.batches(checked.others):
-            done += await asyncio.to_thread(_apply_other_items, course, numbers)
-            _report_progress(on_progress, done, checked)
-    _report_progress(on_progress, checked.total, checked)
-    return _import_report(course)
-
-
-def _replace_namespace(course: ImportJob, decided: Mapping[int, ItemDecision], on_progress: OnImportProgress) -> None:
-    """Put the file in the place of what is here, in one transaction."""
-    checked = course.checked
-    with _import_transaction(course):
-        course.removed = clear_namespace(course.context, course.namespace, dry_run=course.dry_run)
-        course.changes += [namespace_replaced(course.removed)] if course.removed else []
-        for numbers in checked.batches(checked.others):
-            note_settled_passages(course, list(checked.lines(numbers)))
-        _begin_import(course)
-        done = 0
-        for numbers in checked.batches(checked.operations):
-            done += _apply_other_items(course, numbers)
-            _report_progress(on_progress, done, checked)
-        for batch in _memory_batches(checked):
-            done += _apply_memory_batch(course, batch, decided)
-            _report_progress(on_progress, done, checked)
-        course.log()
-        for numbers in checked.batches(checked.others):
-            done += _apply_other_items(course, numbers)
-            _report_progress(on_progress, done, checked)
-    if course.context.apart and not course.dry_run:
-        replace_history(course)
-
-
-def _find_existing(course: ImportJob) -> None:
-    """See what of the file is here under another name."""
-    context, namespace, checked = course.context, course.namespace, course.checked
-    if course.mode == "replace":
-        return
-    lane = store_namespace(namespace, CONVERSATION)
-    names = {id: context.id_of_key(namespace, key) for id, key in checked.keys.items()}
-    there = context.store.get(list(names.values()), namespace=lane)
-    for (id, here), entry in zip(names.items(), there, strict=True):
-        if entry is not None and id != here:
-            course.here[id] = here
-    for numbers in checked.batches(checked.others):
-        note_settled_passages(course, list(checked.lines(numbers)))
-
-
-def _begin_import(course: ImportJob) -> None:
-    if not course.dry_run:
-        raise_revisions(course.context, course.namespace, course.checked.versions, course.operation)
-    course.vectors = adopt_space(course)
-
-
-def _apply_other_items(course: ImportJob, numbers: Sequence[int]) -> int:
-    batch = list(course.checked.lines(numbers))
-    _in_transaction(course, lambda one: apply_items(one, batch))
-    return len(batch)
-
-
-def _apply_memory_batch(course: ImportJob, batch: Sequence[NumberedItem], decided: Mapping[int, ItemDecision]) -> int:
-    def write(course: ImportJob) -> None:
-        course.vectors = adopt_space(course)  # the memory may have been switched to other vectors since the last batch
-        apply_memories(course, batch, decided)
-        course.log()
-
-    _in_transaction(course, write)
-    return len(batch)
-
-
-def _in_transaction(course: ImportJob, work: Callable[[ImportJob], object]) -> None:
-    with _import_transaction(course):
-        work(course)
-
-
-def _import_transaction(course: ImportJob) -> AbstractContextManager[object]:
-    return nullcontext() if course.dry_run else course.context.lifecycle("import").transaction()
-
-
-def _memory_batches(checked: CheckedExport) -> Iterator[list[NumberedItem]]:
-    """Yield memories and passages, each memory with its earlier versions; then what has earlier versions alone."""
-    for numbers in checked.batches(checked.memories):
-        batch = list(checked.lines(numbers))
-        owners = (given["id"] for _, given in batch if given["type"] == ExportItem.MEMORY)
-        yield batch + list(checked.lines(_version_lines(checked, owners)))
-    alone: list[int] = []
-    for owner in checked.by_owner:
-        if owner not in checked.owners:
-            alone += checked.by_owner[owner]
-            if len(alone) >= 1000:
-                yield list(checked.lines(alone))
-                alone = []
-    if alone:
-        yield list(checked.lines(alone))
-
-
-def _version_lines(checked: CheckedExport, owners: Iterable[str]) -> list[int]:
-    return [number for owner in owners if owner in checked.by_owner for number in checked.by_owner[owner]]
-
-
-def _report_progress(on_progress: OnImportProgress, done: int, checked: CheckedExport) -> None:
-    if on_progress is not None:
-        on_progress(done, checked.total)
-
-
-def _import_report(course: ImportJob) -> ImportReport:
-    manifest, notes = course.checked.manifest, list(course.notes)
-    if course.comparable and not course.vectors:
-        notes.append(f"its vectors are of {manifest.space}, not of this memory's space: they are made anew")
-    if not course.believed and any(course.left.values()):
-        notes.append(
-            "history, log and tombstones were not taken: the file is not known as this memory's own export; "
-            "say trust=user if it is yours"
+    def _open_job(
+        self,
+        path: Path,
+        caller: Caller,
+        mode: ImportMode,
+        trust: Trust | None,
+        dry_run: bool,
+        on_progress: OnImportProgress,
+    ) -> ImportJob:
+        """Check the file and what the caller may do with it."""
+        self._entries.lifecycle("import")
+        checked = check_export(path, caller.namespace, self._parts)
+        _check_import_mode(mode, checked)
+        ceiling = self._trust_ceiling(checked, caller.namespace, trust)
+        if caller.trust is not Trust.USER:
+            ceiling = Trust.least([ceiling or Trust.USER, caller.trust])
+            if mode == "replace":
+                self._check_may_replace(caller)
+        operation = self._operations.new_id()
+        return ImportJob(
+            self._entries,
+            self._operations,
+            self._tombstones,
+            checked,
+            caller,
+            mode,
+            ceiling,
+            dry_run,
+            operation,
+            on_progress,
         )
-    return ImportReport(
-        lines=tuple(sorted(course.lines, key=lambda one: one.line)),
-        taken=dict(course.taken),
-        left=dict(course.left),
-        trusted=course.believed,
-        removed=course.removed,
-        dry_run=course.dry_run,
-        operation=course.operation if course.logged else None,
-        notes=tuple(notes),
-    )
+
+    def _trust_ceiling(self, checked: CheckedExport, namespace: str, trust: Trust | None) -> Trust | None:
+        """Return the highest trust that an item of the file can have; None where the memory exported it itself."""
+        if trust is not None:
+            return trust
+        is_own = checked.manifest.hash in self._copies.export_hashes(namespace)
+        return None if is_own else Trust.DOCUMENT
+
+    def _check_may_replace(self, caller: Caller) -> None:
+        """Raise ``NotTrusted`` where the namespace holds anything that is trusted more than the caller."""
+        for partition in self._entries.partitions(caller.namespace):
+            entries = self._entries.store.scan(namespace=partition)
+            caller.check_may_change(map(from_entry, entries), "replace")
+        for session in self._entries.rows.sessions(namespace=caller.namespace, limit=1):
+            raise NotTrusted(session.session, "replace", caller.actor, Trust.USER, "session")
+
+    def _begin_merge(self, job: ImportJob) -> None:
+        """Find what of the file is here under another id, and begin."""
+        checked, namespace = job.checked, job.namespace
+        ids = {id: self._keys.id_of_key(namespace, key) for id, key in checked.keys.items()}
+        entries = self._entries.store.get(list(ids.values()), namespace=job.partition(None))
+        known = {entry.id for entry in entries if entry is not None}
+        job.renamed = {id: here for id, here in ids.items() if here in known and here != id}
+        self._note_settled_passages(job)
+        self._in_transaction(job, self._begin)
+
+    def _merge_others(self, job: ImportJob, batch: Sequence[ExportLine]) -> None:
+        self._in_transaction(job, lambda job: self._history.write(job, batch))
+        job.advance(len(batch))
+
+    def _merge_memories(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft]) -> None:
+        def write(job: ImportJob) -> None:
+            job.vectors = self._vectors.adopt(job)  # another process may have switched the space since the last batch
+            self._memories.write(job, batch, judged)
+            job.log()
+
+        self._in_transaction(job, write)
+        job.advance(len(batch))
+
+    def _replace_namespace(self, job: ImportJob, judged: Mapping[int, Draft]) -> None:
+        """Replace the namespace by the file, in one transaction; history in another file comes after it."""
+        checked = job.checked
+        with self._transaction(job):
+            job.removed = self._clear_namespace(job)
+            job.changes += [namespace_replaced(job.removed)] if job.removed else []
+            self._note_settled_passages(job)
+            self._begin(job)
+            for batch in checked.batches(checked.operations):
+                self._history.write(job, batch)
+                job.advance(len(batch))
+            for batch in checked.memory_batches():
+                self._memories.write(job, batch, judged)
+                job.log()
+                job.advance(len(batch))
+            job.log()
+            for batch in checked.batches(checked.others):
+                self._history.write(job, batch)
+                job.advance(len(batch))
+        if job.replaces_history_apart and not job.dry_run:
+            self._history.replace_history(job)
+
+    def _clear_namespace(self, job: ImportJob) -> int:
+        """Erase the entries, history and operations of the namespace; return how many entries there were.
+
+        Tombstones stay, and the records of its own exports.
+        """
+        store, namespace = self._entries.store, job.namespace
+        removed = sum(store.count(namespace=partition) for partition in self._entries.partitions(namespace))
+        if job.dry_run:
+            return removed
+        exports, now = self._copies.exports(namespace), self._clock()
+        for partition, page in self._entries.pages_to_erase(namespace):
+            ids = [entry.id for entry in page]
+            items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+            run_erasers(self._erasers, items)  # while the passages are there, so that no document gets a tombstone
+            self._entries.lifecycle("import").erase(ids, namespace=partition)
+        run_erasers(self._erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
+        if not job.replaces_history_apart:
+            self._entries.rows.erase_namespace(namespace)
+        self._operations.clear(namespace)
+        for export in reversed(exports):
+            self._operations.add(namespace, export)
+        return removed
+
+    def _note_settled_passages(self, job: ImportJob) -> None:
+        for batch in job.checked.batches(job.checked.others):
+            self._history.note_settled_passages(job, batch)
+
+    def _begin(self, job: ImportJob) -> None:
+        if not job.dry_run:
+            self._raise_revisions(job.namespace, job.checked.versions, job.operation)
+        job.vectors = self._vectors.adopt(job)
+
+    def _raise_revisions(self, namespace: str, versions: int, token: str) -> None:
+        """Raise the store's write counter above *versions*: new revisions are then above every imported version."""
+        store, partition = self._entries.store, store_namespace(namespace, CONVERSATION)
+        for start in range(0, versions, _REVISION_BATCH):
+            ids = [f"import {token} {number}" for number in range(start, min(start + _REVISION_BATCH, versions))]
+            store.upsert((Entry(id) for id in ids), namespace=partition)
+            self._entries.lifecycle("import").erase(ids, namespace=partition)
+
+    def _in_transaction(self, job: ImportJob, write: Callable[[ImportJob], object]) -> None:
+        with self._transaction(job):
+            write(job)
+
+    def _transaction(self, job: ImportJob) -> AbstractContextManager[object]:
+        return nullcontext() if job.dry_run else self._entries.lifecycle("import").transaction()
+
+
+def _check_import_mode(mode: ImportMode, checked: CheckedExport) -> None:
+    """Refuse to replace everything by a part."""
+    if mode == "replace" and checked.manifest.selection is not None:
+        expected = "merge or upsert: the file holds a selection, and would replace all that is here"
+        raise ArgumentError("mode", mode, expected)

@@ -1,204 +1,170 @@
-"""Policy check of an export's items, before they are written: the write policies may be slow, or remote.
+"""Policy check of an import: the write policies judge its items before they are written, since they may be slow.
 
-Items go through the write pipeline: messages of a turn together, each beside what is here and what of the file
-came before it. What is here already in the same words is not asked about. Facts are not asked for where the file is
-the memory's own, or brings facts of an item, or of what was remembered with it.
+The messages of a turn are judged together, each beside the stored memories and what of the file came before it. A
+memory that is here in the same words is not judged again. Facts are not made where the file is the memory's own, or
+brings the facts of an item, or of what was remembered with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Any, Final, TypeAlias
 
 from memory.codec import entry_text, from_entry, to_entry
 from memory.export_import.codec import memory_from_item, vector_from_item, without_version_fields
 from memory.export_import.import_job import ImportJob, comparable_content
-from memory.export_import.reader import turn_key
+from memory.export_import.reader import ExportLine, turn_key
 from memory.export_import.report import ExportItem
 from memory.models import Memory
 from memory.results import Outcome
-from memory.write.embedding_service import EmbeddingResult
-from memory.write.pipeline import WritePipeline
-from memory.write.policy_runner import PolicyResult, PolicyRules
+from memory.timestamps import Clock
+from memory.write.draft import Draft, drafts_to_store
+from memory.write.embedding_service import EmbeddingResult, EmbeddingService
+from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import VectorStore, open_store
 
-NumberedItem: TypeAlias = tuple[int, dict[str, Any]]
-_CONCURRENCY: Final = 8
-
-
-@dataclass(frozen=True, slots=True)
-class ItemDecision:
-    """What the policies make of a memory, and its vector if that was had on the way.
-
-    What was *made* of it comes with the ids of all memories that it was made from.
-    """
-
-    judged: PolicyResult
-    made: tuple[tuple[PolicyResult, tuple[str, ...]], ...] = ()
-    embedded: EmbeddingResult | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadMemory:
-    """A memory on a line, before it is judged."""
-
-    line: int
-    memory: Memory
-    kind: str
-
-    @property
-    def turn(self) -> Hashable:
-        """What the messages of one turn have in common; of anything else its line."""
-        return turn_key(self.memory) or self.line
-
 
 @dataclass(slots=True)
-class ExportPolicyCheck:
-    """Asks the policies about one file, batch by batch."""
+class ImportPolicyCheck:
+    """Judges the items of one import, batch by batch."""
 
-    course: ImportJob
-    _scratch: VectorStore | None = None
-    """What of the file came before and is not in the store: nothing is written yet, or nothing will be."""
-    _made: int = 0
+    job: ImportJob
+    embedding: EmbeddingService
+    rules: PolicyRules
+    clock: Clock
+    _unwritten: VectorStore | None = None
+    """The memories of earlier batches that are not in the store: nothing is written yet, or nothing will be."""
+    _facts: int = 0
 
-    async def of(self, batch: Sequence[NumberedItem]) -> dict[int, ItemDecision]:
-        """Return what becomes of the memories of *batch*, by line; none for what passes as it is."""
-        context, rules = self.course.context, self.course.context.rules
-        if not rules.policies:
+    async def judge(self, batch: Sequence[ExportLine]) -> dict[int, Draft]:
+        """Return by line the drafts of *batch* as the policies leave them; without those that stay as they are."""
+        if not self.rules.policies:
             return {}
-        asked = await asyncio.to_thread(self._asked, batch)
-        silent = replace(rules, making=False)
-        past = [one for one in asked if one.kind != ExportItem.MEMORY]
-        found = await self._apart([[one] for one in past], WritePipeline(context, self.course.namespace, silent))
-        items = [one for one in asked if one.kind == ExportItem.MEMORY]
-        turns = [list(turn) for _, turn in groupby(items, key=lambda one: one.turn)]
-        found |= await (self._beside(batch, turns, silent) if rules.looking else self._apart(turns))
-        return {one.line: found[one.line] for one in asked if not _is_unchanged(found[one.line], one.memory)}
+        versions_and_passages, turns = await asyncio.to_thread(self._drafts, batch)
+        judged = await apply_policies_apart(versions_and_passages, replace(self.rules, making=False))
+        if self.rules.looking:
+            judged += await self._judge_in_order(batch, turns)
+        else:
+            for making in (True, False):
+                same = [draft for turn in turns if self._makes_facts(turn) is making for draft in turn]
+                judged += await apply_policies_apart(same, replace(self.rules, making=making))
+        return {draft.origin: draft for draft in judged if not _is_unchanged(draft)}
 
-    def _asked(self, batch: Sequence[NumberedItem]) -> list[_ReadMemory]:
-        """Return the memories of a batch, but those that are here already in the same words."""
-        course = self.course
-        read = [_ReadMemory(number, course.read(memory_from_item(given)), given["type"]) for number, given in batch]
-        lanes = [course.lane(given.get("collection")) for _, given in batch]
-        here: dict[tuple[str, str], Memory] = {}
-        for lane in dict.fromkeys(lanes):
-            ids = [one.memory.id for one, at in zip(read, lanes, strict=True) if at == lane]
-            here.update({(lane, id): from_entry(entry) for id, entry in course.there(lane, ids).items()})
-        asked = []
-        for one, lane in zip(read, lanes, strict=True):
-            before = here.get((lane, one.memory.id))
-            if before is None or (
-                one.kind != ExportItem.VERSION and comparable_content(before) != comparable_content(one.memory)
-            ):
-                asked.append(replace(one, memory=without_version_fields(one.memory)))
-        return asked
+    def _drafts(self, batch: Sequence[ExportLine]) -> tuple[list[Draft], list[list[Draft]]]:
+        """Return drafts of versions and passages, and those of memories by turn; the origin of a draft is its line.
 
-    async def _apart(
-        self, turns: Sequence[Sequence[_ReadMemory]], road: WritePipeline | None = None
-    ) -> dict[int, ItemDecision]:
-        """Judge turns that are not held against anything; a few at once."""
-        free = asyncio.Semaphore(_CONCURRENCY)
-        rules, course = self.course.context.rules, self.course
-
-        async def one(turn: Sequence[_ReadMemory]) -> dict[int, ItemDecision]:
-            on = road or WritePipeline(course.context, course.namespace, replace(rules, making=self._to_make_of(turn)))
-            async with free:
-                return _turn_decisions(turn, *await on.judged([one.memory for one in turn]))
-
-        found: dict[int, ItemDecision] = {}
-        for those in await asyncio.gather(*map(one, turns)):
-            found |= those
-        return found
-
-    async def _beside(
-        self, batch: Sequence[NumberedItem], turns: Sequence[Sequence[_ReadMemory]], silent: PolicyRules
-    ) -> dict[int, ItemDecision]:
-        """Judge turns one after another, each beside what is here and what of the file comes before it.
-
-        What is linked already was compared with its own file where that was written.
+        Items that are here already in the same words are left out.
         """
-        course, context = self.course, self.course.context
-        hidden, later = frozenset(course.here.values()), course.dry_run or course.mode == "replace"
-        stored = SimilarMemoryLookup(
-            context, course.namespace, hidden=hidden, beside=self._scratch, own=course.mode != "replace"
+        job = self.job
+        partitions: dict[str, list[tuple[ExportLine, Memory]]] = {}
+        for line in batch:
+            memory = job.received(memory_from_item(line.fields))
+            partitions.setdefault(job.partition(line.fields.get("collection")), []).append((line, memory))
+        drafts: dict[int, Draft] = {}
+        for partition, items in partitions.items():
+            existing = job.existing(partition, [memory.id for _, memory in items])
+            for line, memory in items:
+                entry = existing.get(memory.id)
+                differs = entry is None or (
+                    line.kind != ExportItem.VERSION
+                    and comparable_content(from_entry(entry)) != comparable_content(memory)
+                )
+                if differs:
+                    drafts[line.number] = Draft.new(without_version_fields(memory), origin=line.number)
+        apart: list[Draft] = []
+        turns: list[list[Draft]] = []
+        previous: object = None
+        for line in batch:
+            if (draft := drafts.get(line.number)) is None:
+                continue
+            if line.kind != ExportItem.MEMORY:
+                apart.append(draft)
+                continue
+            key = turn_key(draft.memory) or line.number
+            if not turns or key != previous:
+                turns.append([])
+            turns[-1].append(replace(draft, turn=turns[-1][0].turn if turns[-1] else draft.turn))
+            previous = key
+        return apart, turns
+
+    async def _judge_in_order(self, batch: Sequence[ExportLine], turns: Sequence[Sequence[Draft]]) -> list[Draft]:
+        """Judge turns one after another, each beside the stored memories and what of the file came before it.
+
+        Near duplicates that are linked in the file were compared with their own file when they were written.
+        """
+        job, silent = self.job, replace(self.rules, making=False)
+        replaced = frozenset(job.renamed.values())
+        lookup = SimilarMemoryLookup(
+            job.namespace,
+            None if job.replaces else job.entries.store,
+            self.embedding,
+            self.clock,
+            hidden=replaced,
+            beside=self._unwritten,
         )
-        brought = self._brought(batch)
-        stored.ready.update(brought)
-        linked = replace(stored, hidden=hidden | course.checked.owners) if course.checked.linked else stored
-        await stored.prepare([one.memory for turn in turns for one in turn])
-        found: dict[int, ItemDecision] = {}
+        file_vectors = self._file_vectors(batch)
+        lookup.ready.update(file_vectors)
+        linked_lookup = replace(lookup, hidden=replaced | job.checked.owners) if job.checked.linked else lookup
+        await lookup.prepare([draft.memory for turn in turns for draft in turn])
+        judged: list[Draft] = []
         kept: list[Memory] = []
         for turn in turns:
-            rules = context.rules if self._to_make_of(turn) else silent
-            looked = stored if course.checked.linked.isdisjoint(one.memory.id for one in turn) else linked
-            judged, made = await WritePipeline(context, course.namespace, rules, looked).judged(
-                [one.memory for one in turn]
-            )
-            found |= _turn_decisions(turn, judged, made)
-            for one in (*judged, *made):
-                if one.memory is not None:
-                    self._made += 1
-                    kept.append(replace(one.memory, id=one.memory.id or f"made {self._made}"))
-                    stored.add(kept[-1])
-        road = WritePipeline(context, course.namespace, silent, stored)
-        await road.let_go([] if course.dry_run else [entry_text(one) for one in kept])
-        if later:
-            await asyncio.to_thread(self._note, kept, stored.ready)
-            return found
-        return {line: _with_ready_vector(one, stored, brought) for line, one in found.items()}
+            is_linked = not job.checked.linked.isdisjoint(draft.memory.id for draft in turn)
+            rules = self.rules if self._makes_facts(turn) else silent
+            judged += await apply_policies(turn, rules, linked_lookup if is_linked else lookup)
+            for draft in drafts_to_store(judged[-len(turn) :]):
+                self._facts += 1
+                kept.append(replace(draft.memory, id=draft.memory.id or f"made {self._facts}"))
+                lookup.add(kept[-1])
+        await lookup.forget_unused([] if job.dry_run else [entry_text(memory) for memory in kept])
+        if job.dry_run or job.replaces:
+            await asyncio.to_thread(self._add_unwritten, kept, lookup.ready)
+            return judged
+        return [_with_vector(draft, lookup.ready) if draft.text not in file_vectors else draft for draft in judged]
 
-    def _note(self, kept: Sequence[Memory], ready: Mapping[str, EmbeddingResult]) -> None:
-        """Put what will not be in the store where the following batches find it."""
-        space = self.course.context.store.space or (self.course.checked.manifest.space if self.course.vectors else None)
-        if self._scratch is None:
-            self._scratch = open_store("numpy:", space=space)
-        of = self._scratch.space
-        made = [ready.get(entry_text(one)) for one in kept]
-        rows = [None if one is None or of is None or one.space != of else one.vectors[0] for one in made]
-        entries = [to_entry(one, vector=row) for one, row in zip(kept, rows, strict=True)]
-        self._scratch.upsert(entries, namespace=self.course.lane(None))
+    def _add_unwritten(self, memories: Sequence[Memory], results: Mapping[str, EmbeddingResult]) -> None:
+        """Let the following batches see *memories*, which are not in the store while they are judged."""
+        job = self.job
+        if self._unwritten is None:
+            space = job.entries.store.space or (job.checked.manifest.space if job.vectors else None)
+            self._unwritten = open_store("numpy:", space=space)
+        space = self._unwritten.space
+        entries = []
+        for memory in memories:
+            result = results.get(entry_text(memory))
+            fits = result is not None and space is not None and result.space == space
+            entries.append(to_entry(memory, vector=result.vectors[0] if result is not None and fits else None))
+        self._unwritten.upsert(entries, namespace=job.partition(None))
 
-    def _brought(self, batch: Sequence[NumberedItem]) -> dict[str, EmbeddingResult]:
-        """Return the vectors that the file brings, by what they were made of."""
-        space = self.course.checked.manifest.space
-        if not self.course.vectors or space is None:
+    def _file_vectors(self, batch: Sequence[ExportLine]) -> dict[str, EmbeddingResult]:
+        """Return the vectors that the file brings, by the texts they were made from."""
+        space = self.job.checked.manifest.space
+        if not self.job.vectors or space is None:
             return {}
-        rows = ((memory_from_item(given), vector_from_item(given, space)) for _, given in batch)
-        return {entry_text(one): EmbeddingResult((row,), (None,), space=space) for one, row in rows if row is not None}
+        vectors = ((memory_from_item(line.fields), vector_from_item(line.fields, space)) for line in batch)
+        return {
+            entry_text(memory): EmbeddingResult((vector,), (None,), space=space)
+            for memory, vector in vectors
+            if vector is not None
+        }
 
-    def _to_make_of(self, turn: Sequence[_ReadMemory]) -> bool:
-        sources = self.course.checked.sources
-        return self.course.ceiling is not None and not any(
-            one.memory.id in sources or one.memory.operation in sources for one in turn
+    def _makes_facts(self, turn: Sequence[Draft]) -> bool:
+        """Whether facts are made of a turn: not of the memory's own export, nor where the file brings them."""
+        sources = self.job.checked.sources
+        return self.job.ceiling is not None and not any(
+            draft.memory.id in sources or draft.memory.operation in sources for draft in turn
         )
 
 
-def _with_ready_vector(
-    one: ItemDecision, stored: SimilarMemoryLookup, brought: Mapping[str, EmbeddingResult]
-) -> ItemDecision:
-    text = None if one.judged.memory is None else entry_text(one.judged.memory)
-    return one if text is None or text in brought else replace(one, embedded=stored.ready.get(text))
+def _with_vector(draft: Draft, results: Mapping[str, EmbeddingResult]) -> Draft:
+    """Return *draft* with the vector that was made to compare it, if any."""
+    result = results.get(draft.text) if draft.settled is None else None
+    return draft if result is None else replace(draft, vector=result.vectors[0], space=result.space)
 
 
-def _turn_decisions(
-    turn: Sequence[_ReadMemory], judged: Sequence[PolicyResult], made: Sequence[PolicyResult]
-) -> dict[int, ItemDecision]:
-    """Return the decisions of a turn; what was made stands with the first that it was made from."""
-    found = {}
-    for place, (one, verdict) in enumerate(zip(turn, judged, strict=True)):
-        own = [
-            (fact, tuple(turn[source].memory.id for source in fact.places)) for fact in made if fact.places[0] == place
-        ]
-        found[one.line] = ItemDecision(verdict, tuple(own))
-    return found
-
-
-def _is_unchanged(one: ItemDecision, memory: Memory) -> bool:
-    """Whether nothing has to be done with *memory* that would not be done without policies."""
-    judged = one.judged
-    as_it_was = judged.memory == memory and judged.outcome is Outcome.STORED and not judged.reason
-    return as_it_was and not one.made and one.embedded is None
+def _is_unchanged(draft: Draft) -> bool:
+    """Whether the policies left *draft* as it came, so that it is written as without policies."""
+    as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome is Outcome.STORED
+    return as_it_came and not (draft.reasons or draft.facts or draft.vector is not None)

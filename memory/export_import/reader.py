@@ -1,7 +1,7 @@
-"""Reader of an export: every line is checked before anything of it is taken, and recognised when it is taken.
+"""Reader of an export: the whole file is checked before any item is imported, and each line again when it is.
 
-What is wrong is named by its line. Lines are read one by one, so a file of any size needs little memory: what is kept
-of a line is where it begins, a hash, and the ids that other lines name.
+Errors name the line. The file may be of any size: what is kept of a line is where it ends, a hash, and the ids that
+other lines name.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import json
 import stat
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from memory.errors import ArgumentError, UnreadableExport
 from memory.export_import.codec import (
@@ -32,124 +32,148 @@ from memory.export_import.codec import (
 from memory.export_import.report import ExportItem
 from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
+from memory.tables.erasers import ExportedPart
 from memory.validation import checked_int, checked_label
-from memory.write.context import WriteContext
 from memory.write.policies import NEAR_DUPLICATE_KEY
 
 MAX_LINE_BYTES: Final = 1 << 28
-"""Bytes of one line: a message may carry a document."""
+"""The longest line in bytes: a message may carry a document."""
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _BATCH: Final = 1000
 _BATCH_BYTES: Final = 1 << 26
-_PROGRESS_INTERVAL: Final = 256
 TurnKey: TypeAlias = tuple[str | None, str | None]
 """The session and the operation of a turn."""
 
 
+class ExportLine(NamedTuple):
+    """One item of an export: the *number* of its line, and the *fields* of its JSON object."""
+
+    number: int
+    fields: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """The type of the item, as ``ExportItem`` or an ``ExportedPart`` names it."""
+        return str(self.fields["type"])
+
+
 @dataclass(slots=True)
 class CheckedExport:
-    """A file that is whole: its *manifest*, where its lines are, and what they say of one another."""
+    """A file whose every line was checked: its *manifest*, where its lines are, and the ids that they name."""
 
     path: Path
     manifest: ExportManifest
     versions: int = 0
-    """The highest number of a version in it."""
+    """The highest version number in the file."""
     owners: set[str] = field(default_factory=set)
-    """Memories of which it has the present version."""
+    """The ids of the memories whose present version is in the file."""
     by_owner: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """The lines of their earlier versions."""
+    """The lines of earlier versions, by memory."""
     memories: list[int] = field(default_factory=list)
     operations: list[int] = field(default_factory=list)
     others: list[int] = field(default_factory=list)
     """The lines of memories and passages, of operations, of everything else."""
     sources: set[str] = field(default_factory=set)
-    """Memories, and operations that made memories, of which something else in it was made."""
+    """The ids of memories from which another in the file was derived, and of operations that made derived ones."""
     linked: set[str] = field(default_factory=set)
-    """Memories that nearly repeat another, and those that they repeat."""
+    """The ids of near duplicates, and of the memories that they repeat."""
     joined: set[int] = field(default_factory=set)
-    """Lines of messages that were said in one turn with the line before."""
+    """The lines of messages that belong to the same turn as the line before."""
     turn: TurnKey | None = None
     """The turn of the last line that was checked."""
     keys: dict[str, str] = field(default_factory=dict)
-    """By id, the keys that callers gave."""
+    """Idempotency keys by memory id."""
     ends: array[int] = field(default_factory=lambda: array("Q", [0]))
-    marks: list[bytes] = field(default_factory=list)
+    hashes: list[bytes] = field(default_factory=list)
 
     @property
     def total(self) -> int:
-        """How many items it has."""
+        """How many items the file has."""
         return sum(self.manifest.counts.values())
 
-    def note(self, line: bytes) -> None:
-        """Remember where *line*, the next one, ends, and what it is known by."""
+    def add_line(self, line: bytes) -> None:
+        """Note where *line*, the next one, ends, and its hash."""
         self.ends.append(self.ends[-1] + len(line))
-        self.marks.append(_line_hash(line))
+        self.hashes.append(_line_hash(line))
 
-    def batches(self, numbers: Iterable[int]) -> Iterator[list[int]]:
-        """Yield *numbers* of lines, about a thousand at once and not too many bytes; no turn is cut."""
+    def batches(self, numbers: Iterable[int]) -> Iterator[list[ExportLine]]:
+        """Yield the lines *numbers*, about a thousand at once and not too many bytes; no turn is split."""
         batch: list[int] = []
         size = 0
         for number in numbers:
             length = self.ends[number] - self.ends[number - 1]
             full = len(batch) >= _BATCH or size + length > _BATCH_BYTES
             if batch and full and number not in self.joined:
-                yield batch
+                yield self.lines(batch)
                 batch, size = [], 0
             batch.append(number)
             size += length
         if batch:
-            yield batch
+            yield self.lines(batch)
 
-    def lines(self, numbers: Iterable[int]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield (number, item) for lines, which must be what they were when they were checked."""
+    def memory_batches(self) -> Iterator[list[ExportLine]]:
+        """Yield memories and passages, each memory with its earlier versions; then versions without a present one."""
+        for batch in self.batches(self.memories):
+            owners = [line.fields["id"] for line in batch if line.kind == ExportItem.MEMORY]
+            versions = [number for owner in owners if owner in self.by_owner for number in self.by_owner[owner]]
+            yield batch + self.lines(versions)
+        orphans: list[int] = []
+        for owner, numbers in self.by_owner.items():
+            if owner not in self.owners:
+                orphans += numbers
+                if len(orphans) >= _BATCH:
+                    yield self.lines(orphans)
+                    orphans = []
+        if orphans:
+            yield self.lines(orphans)
+
+    def lines(self, numbers: Iterable[int]) -> list[ExportLine]:
+        """Return the lines *numbers*; a line that changed since it was checked raises ``UnreadableExport``."""
+        lines = []
         with self.path.open("rb") as file:
             for number in numbers:
                 start, end = self.ends[number - 1], self.ends[number]
                 file.seek(start)
                 line = file.read(end - start)
-                if _line_hash(line) != self.marks[number - 1]:
+                if _line_hash(line) != self.hashes[number - 1]:
                     raise UnreadableExport(str(self.path), number, "the file was changed while it was read")
-                yield number, _parse_object(line, number, self.path)
+                lines.append(ExportLine(number, _parse_object(line, number, self.path)))
+        return lines
 
 
-def check_export(
-    context: WriteContext, path: Path, namespace: str, on_progress: Callable[[int, int], object] | None
-) -> CheckedExport:
-    """Read all of the file and return what it is; what is wrong raises ``UnreadableExport``."""
+def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> CheckedExport:
+    """Check every line of the file, for an import into *namespace*; the first wrong one raises ``UnreadableExport``."""
     _check_path(path)
-    found: CheckedExport | None = None
+    checked: CheckedExport | None = None
     counts: Counter[str] = Counter()
     seen: set[tuple[object, ...]] = set()
     for number, line in _numbered_lines(path):
-        if found is None:
-            found = CheckedExport(path, read_manifest(line, str(path)))
-            found.note(line)
+        if checked is None:
+            checked = CheckedExport(path, read_manifest(line, str(path)))
+            checked.add_line(line)
             digest = lines_hasher()
             continue
         digest.update(line)
-        found.note(line)
-        given = _parse_object(line, number, path)
+        checked.add_line(line)
+        item = ExportLine(number, _parse_object(line, number, path))
         try:
-            identity = _check_item(context, given, namespace, found, number)
+            identity = _check_item(item, namespace, parts, checked)
         except ArgumentError as error:
             raise UnreadableExport(str(path), number, str(error)) from error
         if identity is not None:
             if identity in seen:
-                raise UnreadableExport(str(path), number, f"{given['type']} {identity[-1]!r} is there twice")
+                raise UnreadableExport(str(path), number, f"{item.kind} {identity[-1]!r} is there twice")
             seen.add(identity)
-        counts[given["type"]] += 1
-        if on_progress is not None and not number % _PROGRESS_INTERVAL:
-            on_progress(number - 1, found.total)
-    if found is None:
+        counts[item.kind] += 1
+    if checked is None:
         raise UnreadableExport(str(path), 1, "the file is empty")
-    if digest.hexdigest() != found.manifest.hash:
+    if digest.hexdigest() != checked.manifest.hash:
         what = "the hash of the lines is not the one of the first line; it was edited"
-        raise UnreadableExport(str(path), len(found.marks), what)
-    if counts != Counter(found.manifest.counts):
-        raise UnreadableExport(
-            str(path), 1, "it does not hold as many items as its first line says; it was cut or edited"
-        )
-    return found
+        raise UnreadableExport(str(path), len(checked.hashes), what)
+    if counts != Counter(checked.manifest.counts):
+        what = "it does not hold as many items as its first line says; it was cut or edited"
+        raise UnreadableExport(str(path), 1, what)
+    return checked
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -173,86 +197,89 @@ def _line_hash(line: bytes) -> bytes:
 
 def _parse_object(line: bytes, number: int, path: Path) -> dict[str, Any]:
     try:
-        given = json.loads(line.decode())
+        fields = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise UnreadableExport(str(path), number, "the line is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableExport(str(path), number, "the line is not JSON") from error
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         raise UnreadableExport(str(path), number, "the line is no JSON object")
-    return given
+    return fields
 
 
 def _check_item(
-    context: WriteContext, given: dict[str, Any], namespace: str, found: CheckedExport, number: int
+    item: ExportLine, namespace: str, parts: Sequence[ExportedPart], checked: CheckedExport
 ) -> tuple[object, ...] | None:
-    """Check one item as it will be taken, and note it; return what names it, if it may be there only once."""
-    kind, manifest = given.get("type"), found.manifest
+    """Check one item as the import will read it, and note it in *checked*; return its identity if it must be unique."""
+    number, fields, kind = item.number, item.fields, item.fields.get("type")
     if kind in (ExportItem.MEMORY, ExportItem.PASSAGE, ExportItem.VERSION):
-        memory = memory_from_item(given)
-        extra_fields(given)
-        vector_from_item(given, manifest.space)
-        if given.get("no_vector") is not None:
-            checked_label(given["no_vector"], "item.no_vector")
+        memory = memory_from_item(fields)
+        extra_fields(fields)
+        vector_from_item(fields, checked.manifest.space)
+        if fields.get("no_vector") is not None:
+            checked_label(fields["no_vector"], "item.no_vector")
         if kind == ExportItem.VERSION:
-            version, before = checked_int(given.get("version"), "item.version", 1), found.by_owner[memory.id]
-            if version != len(before) + 1:
-                expected = (
-                    f"{len(before) + 1} is needed: the versions of a memory are counted from 1, one after another"
-                )
-                raise ArgumentError("item.version", version, expected)
-            found.versions = max(found.versions, version)
-            before.append(number)
+            _check_version(item, memory.id, checked)
             return None
-        found.memories.append(number)
+        checked.memories.append(number)
         if kind == ExportItem.PASSAGE:
-            return kind, _checked_collection(given, namespace), memory.id
-        _note_references(found, memory, number)
+            return kind, _checked_collection(fields, namespace), memory.id
+        _note_references(checked, memory, number)
         return kind, memory.id
     if kind == ExportItem.OPERATION:
-        found.operations.append(number)
-        return kind, operation_from_item(given).id
-    found.others.append(number)
+        checked.operations.append(number)
+        return kind, operation_from_item(fields).id
+    checked.others.append(number)
     if kind == ExportItem.MESSAGE:
-        row = message_from_item(given, namespace)
+        row = message_from_item(fields, namespace)
         return kind, row.session, row.sequence
     if kind == ExportItem.SESSION:
-        return kind, session_from_item(given)[0]
+        return kind, session_from_item(fields)[0]
     if kind == ExportItem.FORGOTTEN:
-        collection, id, _ = tombstone_from_item(given)
-        return kind, None if collection is None else _checked_collection(given, namespace), id
-    part = next((one for one in context.carried if one.line == kind), None)
+        collection, id, _ = tombstone_from_item(fields)
+        return kind, None if collection is None else _checked_collection(fields, namespace), id
+    part = next((part for part in parts if part.line == kind), None)
     if part is None:
         raise ArgumentError("item.type", kind, "a type of line that this memory takes is needed")
-    return kind, *part.named(namespace, given)
+    return kind, *part.named(namespace, fields)
 
 
-def _checked_collection(given: dict[str, Any], namespace: str) -> str:
-    collection = checked_label(given.get("collection"), "item.collection")
+def _check_version(item: ExportLine, owner: str, checked: CheckedExport) -> None:
+    version, earlier = checked_int(item.fields.get("version"), "item.version", 1), checked.by_owner[owner]
+    expected = len(earlier) + 1
+    if version != expected:
+        what = f"{expected} is needed: the versions of a memory are counted from 1, one after another"
+        raise ArgumentError("item.version", version, what)
+    checked.versions = max(checked.versions, version)
+    earlier.append(item.number)
+
+
+def _checked_collection(fields: dict[str, Any], namespace: str) -> str:
+    collection = checked_label(fields.get("collection"), "item.collection")
     store_namespace(namespace, DOCUMENTS, collection)
     return collection
 
 
 def turn_key(memory: Memory) -> TurnKey | None:
-    """Return what the messages of one turn have in common; None for what is no message."""
-    said = memory.kind == "turn" and None not in (memory.sequence, memory.operation)
-    return (memory.session, memory.operation) if said else None
+    """Return the session and operation that the messages of one turn share; None for a memory that is no message."""
+    is_message = memory.kind == "turn" and None not in (memory.sequence, memory.operation)
+    return (memory.session, memory.operation) if is_message else None
 
 
-def _note_references(found: CheckedExport, memory: Memory, number: int) -> None:
-    """Note what *memory* says of others."""
-    before, found.turn = found.turn, turn_key(memory)
-    if before is not None and before == found.turn:
-        found.joined.add(number)
-    found.owners.add(memory.id)
+def _note_references(checked: CheckedExport, memory: Memory, number: int) -> None:
+    """Note the turn of *memory*, its key, and the memories that it refers to."""
+    previous, checked.turn = checked.turn, turn_key(memory)
+    if previous is not None and previous == checked.turn:
+        checked.joined.add(number)
+    checked.owners.add(memory.id)
     if memory.key is not None:
-        found.keys[memory.id] = memory.key
+        checked.keys[memory.id] = memory.key
     if memory.derived_from:
-        found.sources.update(memory.derived_from)
-        found.sources.update([memory.operation] if memory.operation else ())
-    near = memory.metadata.get(NEAR_DUPLICATE_KEY)
-    if isinstance(near, str):
-        found.linked.update((memory.id, near))
+        checked.sources.update(memory.derived_from)
+        checked.sources.update([memory.operation] if memory.operation else ())
+    repeated = memory.metadata.get(NEAR_DUPLICATE_KEY)
+    if isinstance(repeated, str):
+        checked.linked.update((memory.id, repeated))
 
 
 def _check_path(path: Path) -> None:

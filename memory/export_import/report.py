@@ -11,11 +11,11 @@ from memory.models import choice
 from memory.results import Outcome, Report
 
 ImportMode: TypeAlias = Literal["replace", "merge", "upsert"]
-"""What becomes of what is here: all of it goes first; it stays as it is; what differs is corrected by the file."""
+"""Treatment of what is here already: everything is replaced; it stays; it stays and is corrected where it differs."""
 
 
 class ExportItem(StrEnum):
-    """What one line of an export holds."""
+    """Type of an item, which is one line of an export."""
 
     MEMORY = "memory"
     PASSAGE = "passage"
@@ -28,7 +28,7 @@ class ExportItem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """What was written to *path*: how many of each item, and the *hash* of their lines."""
+    """Result of an export to *path*: the number of items of each type, and the *hash* of their lines."""
 
     path: str
     counts: Mapping[str, int]
@@ -39,10 +39,10 @@ class ExportReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportLine:
-    """What became of the memory or passage *id* on a *line* of the file, and why.
+    """Outcome of the memory or passage *id* on a *line* of the file, with its reason.
 
-    *pending*: its vector is of another space, or the file has none; it is made when the memory embeds again. *of*,
-    *spans* and *made* as in the ``Report`` of what is remembered.
+    *pending*: its vector is of another space, or missing in the file; it is made when the memory embeds again. *of*,
+    *spans* and *made* as in ``Report``.
     """
 
     line: int
@@ -60,10 +60,10 @@ class ImportLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of every item: a line for each memory and passage, counts (*taken*, *left*) for all others.
+    """Outcome of every item: a line for each memory and passage, counts (*taken*, *left*) by type for all others.
 
-    *trusted*: whether the file's own word on trust was taken. *removed* is how many memories went before (mode
-    replace). *notes* say what was not taken and why.
+    *trusted*: whether the trust that the file states was accepted. *removed* counts the memories that a "replace"
+    removed. *notes* name what was not taken, with the reason.
     """
 
     lines: tuple[ImportLine, ...]
@@ -77,6 +77,6 @@ class ImportReport:
 
     @property
     def pending(self) -> int:
-        """How many wait for their vector."""
-        made = sum(one.stored and one.deferred is not None for line in self.lines for one in line.made)
-        return made + sum(line.pending for line in self.lines)
+        """How many memories, passages and facts wait for their vector."""
+        facts = sum(fact.stored and fact.deferred is not None for line in self.lines for fact in line.made)
+        return facts + sum(line.pending for line in self.lines)

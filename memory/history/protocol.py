@@ -24,7 +24,7 @@ from memory.messages import Message, Role
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message in its place: *sequence* within the session, and when it was stored (*at*).
+    """Message with its *sequence* within the session, and the time at which it was stored (*at*).
 
     *memory* is the id of the memory that keeps it searchable, once there is one.
     """
@@ -37,7 +37,7 @@ class StoredMessage:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """A message with its namespace and session, as the parts below the public protocol need it.
+    """Message with its namespace and session, as the parts below the public protocol need it.
 
     *memory* is the id reserved for its memory, empty when nothing is to be kept of it, None while that is undecided.
     """
@@ -52,7 +52,7 @@ class HistoryRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session that has messages: how many, when the first and the last were stored, and how it *begins*.
+    """Session that has messages: their number, the times of the first and the last, and how it *begins*.
 
     *begins* are the first words of the user (of anybody, where the user said nothing), on one line.
     """
@@ -121,7 +121,7 @@ class HistoryStorage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the session's messages up to the number *through* say, in *text*; made of *messages* of them.
+    """Summary (*text*) of *messages* messages of a session, up to the number *through*.
 
     *name* tells the summaries of one maker from those of another; *at* is when it was kept, given by the storage.
     """
@@ -155,10 +155,10 @@ class SummaryStorage(Protocol):
         made_of: Sequence[int],
         namespace: str = "",
     ) -> bool:
-        """Keep *summary*, which continues *before* by the messages numbered *made_of*; say whether it was kept.
+        """Keep *summary*, which continues *before* by the messages numbered *made_of*; return whether it was kept.
 
-        It is not, and nothing changes, where *before* is not the summary that is there, or one of those messages
-        is not: it may then hold what was just forgotten, and must not be used.
+        It is not kept, and nothing changes, where *before* is not the stored summary, or one of those messages is not
+        stored: it may then hold what was just forgotten, and must not be used.
         """
         ...
 
@@ -198,10 +198,10 @@ def is_same_summary(found: Summary | None, before: Summary | None) -> bool:
 
 
 MessageRewriter: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]
-"""Gives stored messages the words in which they are shown, such as those that a quoting answer only points to."""
+"""Returns stored messages with the words that are shown, such as those that a quoting answer only points to."""
 
 CallbackWrapper: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Gives a policy's function as it is to be called in this reading, such as one that counts what its model costs."""
+"""Wraps a policy's function for one reading, such as to count the cost of its model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ LOOK_AHEAD = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """What every session of a storage may keep; at least one of *messages* and *idle*.
+    """Bounds of every session of a storage; at least one of *messages* and *idle*.
 
     - *messages*: the newest so many, whole groups (``memory.messages.groups``), the newest group always. System
       messages neither count nor go.

@@ -21,7 +21,7 @@ from memory.messages import Message, Role
 
 @translating
 class ShortTermMemory:
-    """A session of *storage*, read through *policy* (None: everything).
+    """Session of *storage*, read through *policy* (None: everything).
 
     Without a *session* id a new one is made by *ids*.
     """
@@ -55,7 +55,7 @@ class ShortTermMemory:
 
     @property
     def policy(self) -> WindowPolicy:
-        """What chooses the window."""
+        """The policy that chooses the window."""
         return self._policy
 
     async def append(self, *messages: Message) -> list[int]:

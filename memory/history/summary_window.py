@@ -150,9 +150,9 @@ class SummaryWindow:
         text = text.strip().encode("utf-8", "replace").decode()
         if self._counter.count(text) <= self._limit:
             return text, ()
-        return self._cut(text), (f"the summary was cut to {self._limit} tokens",)
+        return self._truncate(text), (f"the summary was cut to {self._limit} tokens",)
 
-    def _cut(self, text: str) -> str:
+    def _truncate(self, text: str) -> str:
         """Return as much of *text*, from its beginning, as the limit allows; whole words if it has several."""
         low, high = 1, len(text)
         while low < high:

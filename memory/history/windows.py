@@ -18,9 +18,9 @@ from memory.tokens.counter import TokenCounter, checked_counter, message_tokens
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What was chosen: *messages*, how many were left out (*dropped*), and whether they exceed the limit.
+    """Chosen *messages*, the number of those left out (*dropped*), and whether they exceed the limit.
 
-    *summary* is the one of *messages* that nobody said: it tells what was left out, and stands after the system's.
+    *summary* is the message among them that carries a summary of what was left out; it stands after the system's.
     *notes* say what was done differently than asked.
     """
 
@@ -48,7 +48,7 @@ class WindowPolicy(Protocol):
 
 @runtime_checkable
 class ConversationWindowPolicy(WindowPolicy, Protocol):
-    """A read policy that may keep something beside the conversation, and so reads it itself.
+    """Window policy that may keep something beside the conversation, and so reads it itself.
 
     ``apply`` gives its window of messages alone. ``window`` obeys the same rules, and no message is changed.
     """
@@ -69,7 +69,7 @@ def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def checked_window_policy(policy: object, argument: str) -> WindowPolicy:
-    """Return *policy* if it is a read policy; a class that makes one is none."""
+    """Return *policy* if it is a window policy; a class is none."""
     if isinstance(policy, type) or not isinstance(policy, WindowPolicy):
         expected = "a read policy is needed, such as FixedWindow(turns=10); it has a method apply(messages)"
         raise ArgumentError(argument, policy, expected)
@@ -104,7 +104,7 @@ def newest_groups(messages: Sequence[Message], budget: int, cost: MessageCost, *
         kept.insert(0, group)
         spent += price
     while len(kept) > 1 and kept[0][0].role == "tool":
-        kept.pop(0)  # more than one group is never over the budget, so what is spent need not be told anew
+        kept.pop(0)  # more than one group is never over the budget, so *spent* need not be corrected
     chosen = (*system, *(message for group in kept for message in group))
     return Window(chosen, dropped=len(messages) - len(chosen), over_budget=spent > budget)
 
@@ -185,7 +185,8 @@ class ChainedWindow:
     """The messages that all of *policies* let through, such as ``ChainedWindow(FixedWindow(turns=20),
     TokenWindow(4000, …))``.
 
-    A policy that sums up what fell out stands around a chain, not in it: ``SummaryWindow(Chain(…), summarise)``.
+    A policy that sums up what fell out is put around a chain, not in it:
+    ``SummaryWindow(ChainedWindow(…), summarise)``.
     """
 
     def __init__(self, *policies: WindowPolicy) -> None:

@@ -52,7 +52,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One server-sent event; *event* is "message" where the server names none."""
+    """Server-sent event; *event* is "message" where the server names none."""
 
     event: str
     data: str
@@ -281,7 +281,7 @@ class HttpClient:
 
 
 class _LimitedStream(httpx.AsyncByteStream):
-    """A response's bytes, counted: more than *limit* of them since the last ``reset`` is an error."""
+    """Bytes of a response, counted: more than *limit* of them since the last ``reset`` is an error."""
 
     def __init__(self, url: str, source: httpx.AsyncByteStream, limit: int) -> None:
         self._url, self._source, self._limit, self._count = url, source, limit, 0

@@ -28,7 +28,7 @@ _RETRIABLE_STATUSES = frozenset({408, 409, 429})
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """An error status as an attempt's outcome, and whether another attempt may fare better."""
+    """Error status as an attempt's outcome, and whether another attempt may fare better."""
 
     error: HttpStatusError
     retriable: bool

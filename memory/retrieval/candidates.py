@@ -1,37 +1,190 @@
-"""Candidates for scoring: the best memories by BM25, by vector and by date, with their neighbouring turns."""
+"""Candidates of one store namespace: the best by BM25, by vector and by date, with their neighbouring turns, scored.
+
+A query searches several store namespaces (``search_targets``): the partitions and collections of its namespaces. Each
+is searched by itself, with its own index and statistics; the retriever merges, packs and explains the results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
+from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.validity import ValidityFilter
-from memory.retrieval.scoring.features import date_fit
-from memory.retrieval.scoring.neighbour_window import neighbour_window
-from memory.retrieval.scoring.question import AnalyzedQuestion
-from vectorstore import Filter, Vector, View
+from memory.retrieval.index.validity import ValidityFilter, combine_filters
+from memory.retrieval.languages.base import Lexicon
+from memory.retrieval.query import Query
+from memory.retrieval.query_analysis import analyze_question, remove_names
+from memory.retrieval.scoring.conversation_scorer import score_conversation
+from memory.retrieval.scoring.document_scorer import score_documents
+from memory.retrieval.scoring.features import AnalyzedQuestion, date_fit, neighbour_window
+from memory.retrieval.scoring.scores import ScoredCandidates
+from memory.retrieval.scoring.settings import RecallSettings
+from memory.timestamps import to_zone
+from vectorstore import Filter, Vector, VectorStore, View
 
 Rows = NDArray[np.int64]
+IdFilter = Callable[[list[str]], NDArray[np.bool_]]
 _MIN_DATE_FIT = 0.7
 """A date that fits less well names no candidate by itself: every memory of that year would be one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTarget:
+    """A store namespace (*name*) and the *partition* that it belongs to."""
+
+    name: str
+    partition: str
+
+
+def search_targets(store: VectorStore, query: Query) -> list[SearchTarget]:
+    """Return the store namespaces to search, each once; the archive too for a query about another time than now."""
+    partitions = dict.fromkeys(query.partitions)
+    if CONVERSATION in partitions and query.validity.past:
+        partitions[ARCHIVE] = None
+    targets: dict[SearchTarget, None] = {}
+    names = store.namespaces() if DOCUMENTS in partitions and query.collections is None else []
+    for namespace in dict.fromkeys(query.namespaces):
+        for partition in partitions:
+            if partition != DOCUMENTS:
+                targets[SearchTarget(store_namespace(namespace, partition), partition)] = None
+            elif query.collections is None:
+                prefix = prefix_of(namespace) + DOCUMENTS + "/"
+                targets.update({SearchTarget(name, partition): None for name in names if name.startswith(prefix)})
+            else:
+                for collection in query.collections:
+                    targets[SearchTarget(store_namespace(namespace, partition, collection), partition)] = None
+    return list(targets)
+
+
+def caller_filters(query: Query) -> list[Filter]:
+    """Return the filters that the caller asked for: none, or one."""
+    return [query.where] if query.where else []
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuery:
+    """A query as it is analyzed in one store namespace.
+
+    *vector* is that of the question there, None without one; *where* is everything that candidates must pass.
+    """
+
+    index: RetrievalIndex
+    question: AnalyzedQuestion
+    vector: Vector | None
+    validity: ValidityFilter
+    where: Filter | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSearcher:
+    """Finds and scores candidates in the store namespaces of which *indexes* keeps retrieval indexes.
+
+    *terms* is the analyzer's split of a text into terms; *zone* is that of the days of a question.
+    """
+
+    indexes: IndexSynchronizer
+    settings: RecallSettings
+    lexicon: Lexicon
+    terms: Callable[[str], Sequence[str]]
+    zone: tzinfo
+
+    @contextmanager
+    def analyze(self, view: View, target: SearchTarget, query: Query) -> Iterator[NamespaceQuery]:
+        """Give *query* as analyzed with the index of *target*, which is locked until the block ends."""
+        conversation = target.partition != DOCUMENTS
+        validity = query.validity
+        today = to_zone(query.as_of or query.now, self.zone).date()
+        with self.indexes.index(view, target.name, conversation=conversation) as index:
+            question = analyze_question(
+                query.search_text,
+                index,
+                lexicon=self.lexicon,
+                terms=self.terms,
+                today=today,
+                last_question=query.text,
+            )
+            vector = self._vector(query, question.text_without_names if conversation else query.search_text)
+            where = combine_filters([*validity.conditions(index), *caller_filters(query)])
+            yield NamespaceQuery(index, question, vector, validity, where)
+
+    def score(self, view: View, target: SearchTarget, query: Query) -> ScoredCandidates:
+        """Return the scored candidates of *target*."""
+        with self.analyze(view, target, query) as analyzed:
+            index, question, vector = analyzed.index, analyzed.question, analyzed.vector
+            count = self.candidate_count(target)
+            rows = index.rows(
+                text_and_vector_candidates(
+                    view, target.name, text=query.search_text, vector=vector, count=count, where=analyzed.where
+                )
+            )
+            abstention = self.settings.abstention
+            if target.partition == DOCUMENTS:
+                weights = self.settings.documents
+                return score_documents(
+                    view, target.name, index, rows, question, vector, weights=weights, abstention=abstention
+                )
+            rows = np.union1d(rows, date_candidates(index, question, count))
+            rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
+            return score_conversation(
+                view,
+                target.name,
+                index,
+                rows,
+                question,
+                vector,
+                partition=target.partition,
+                validity=analyzed.validity,
+                weights=self.settings.conversation,
+                abstention=abstention,
+            )
+
+    def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
+        """Return a function that tells which ids pass the caller's filters; None without any."""
+        filters = caller_filters(query)
+        if not filters:
+            return None
+        return lambda ids: view.passing(ids, where=combine_filters(filters), namespace=target.name)
+
+    def candidate_count(self, target: SearchTarget) -> int:
+        """Return how many candidates each search (text, vector, date) names."""
+        return self.settings.document_candidates if target.partition == DOCUMENTS else self.settings.candidates
+
+    def without_participants(self, text: str, namespace: str) -> str:
+        """Return *text* without the names of participants in the conversations of the user's *namespace*."""
+        name = store_namespace(namespace, CONVERSATION)
+        with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
+            return remove_names(text, index, lexicon=self.lexicon, terms=self.terms)[0]
+
+    def _vector(self, query: Query, text: str) -> Vector | None:
+        if self.indexes.store.space is None:
+            return None
+        # The names of participants may have changed since texts_to_embed().
+        return query.vectors.get(text, query.vectors.get(query.search_text))
 
 
 def text_and_vector_candidates(
     view: View, namespace: str, *, text: str, vector: Vector | None, count: int, where: Filter | None
 ) -> list[str]:
     """Return the ids of the *count* best by BM25 of *text* and the *count* nearest to *vector*."""
-    found = dict.fromkeys(one for one, _ in view.matching(text, count, where=where, namespace=namespace))
+    ids = dict.fromkeys(id for id, _ in view.matching(text, count, where=where, namespace=namespace))
     if vector is not None:
-        found.update(dict.fromkeys(one for one, _ in view.nearest(vector, count, where=where, namespace=namespace)))
-    return list(found)
+        ids.update(dict.fromkeys(id for id, _ in view.nearest(vector, count, where=where, namespace=namespace)))
+    return list(ids)
 
 
 def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:
-    """Return the *count* rows that fit a date of *question* best, the latest first among equals; none that do not."""
+    """Return the *count* rows that best fit a date of *question*, the latest first among equals.
+
+    Rows that hardly fit are left out; without dates in the question there are none.
+    """
     if not question.dates:
         return np.zeros(0, dtype=np.int64)
     rows = np.flatnonzero(index.alive.rows)
@@ -42,20 +195,16 @@ def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: in
 
 
 def add_neighbours(
-    index: RetrievalIndex,
-    rows: Rows,
-    *,
-    standing: ValidityFilter,
-    passing: Callable[[list[str]], NDArray[np.bool_]] | None = None,
+    index: RetrievalIndex, rows: Rows, validity: ValidityFilter, id_filter: IdFilter | None = None
 ) -> Rows:
-    """Return *rows* and the two turns before and after each, in order of their number.
+    """Return *rows* with the two turns before and after each, in ascending order.
 
-    Those that do not stand are left out, and those that *passing* refuses.
+    Rows that are not valid are left out, and those whose ids *id_filter* refuses.
     """
-    surroundings = neighbour_window(index.order, rows)
-    every = np.unique(np.concatenate([rows, *surroundings.sides]))
-    every = every[every != NO_ROW]
-    every = every[~standing.hidden(index, every)]
-    if passing is not None and len(every):
-        every = every[passing([index.ids[row] for row in every.tolist()])]
-    return np.asarray(every)
+    window = neighbour_window(index.links, rows)
+    found = np.unique(np.concatenate([rows, *window.sides]))
+    found = found[found != NO_ROW]
+    found = found[~validity.hidden(index, found)]
+    if id_filter is not None and len(found):
+        found = found[id_filter([index.ids[row] for row in found.tolist()])]
+    return np.asarray(found)

@@ -19,12 +19,12 @@ from memory.codec import from_entry
 from memory.models import Memory
 from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.results import Hit, Omitted, RecallResult
+from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.validity import combine_filters
-from memory.retrieval.namespace_search import NamespaceSearcher, SearchTarget, requested_filters
-from memory.retrieval.query import NeighbourExpansion, Query
+from memory.retrieval.query import EXCHANGE, NeighbourExpansion, Query
 from memory.retrieval.token_budget import OVER_BUDGET
 from vectorstore import Filter, View
 
@@ -34,162 +34,167 @@ MAX_EXCHANGE_TURNS = 12
 
 @dataclass(frozen=True, slots=True)
 class NeighbourTurns:
-    """The rows before a row and those after it, each in the order in which they were said."""
+    """The rows before a row and those after it, each in the order of the session."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
 
 def neighbour_turns(
-    index: RetrievalIndex, row: int, around: NeighbourExpansion, shown: Callable[[int], bool]
+    index: RetrievalIndex, row: int, neighbours: NeighbourExpansion, is_visible: Callable[[int], bool]
 ) -> NeighbourTurns:
-    """Return the rows around *row*: *around* of each side, or its exchange; those not *shown* are passed over."""
-    if isinstance(around, int):
+    """Return the neighbours of *row*, so many on either side or its exchange, without rows that are not visible."""
+    before_links, after_links = index.links.before.rows, index.links.after.rows
+    if isinstance(neighbours, int):
         return NeighbourTurns(
-            tuple(reversed(_follow_links(index.order.before.rows, row, around, shown))),
-            tuple(_follow_links(index.order.after.rows, row, around, shown)),
+            tuple(reversed(_follow_links(before_links, row, neighbours, is_visible))),
+            tuple(_follow_links(after_links, row, neighbours, is_visible)),
         )
-    before = _follow_links(index.order.before.rows, row, MAX_EXCHANGE_TURNS, shown)
-    after = _follow_links(index.order.after.rows, row, MAX_EXCHANGE_TURNS, shown)
-    own_before, own_after = _run_length(index, row, before), _run_length(index, row, after)
-    if _opens_exchange(index, row, before[:own_before]):
-        other = _other_run_length(index, after[own_after:])
-        return NeighbourTurns(tuple(reversed(before[:own_before])), tuple(after[: own_after + other]))
-    other = _other_run_length(index, before[own_before:])
-    return NeighbourTurns(tuple(reversed(before[: own_before + other])), tuple(after[:own_after]))
+    before = _follow_links(before_links, row, MAX_EXCHANGE_TURNS, is_visible)
+    after = _follow_links(after_links, row, MAX_EXCHANGE_TURNS, is_visible)
+    run_before, run_after = _run_length(index, row, before), _run_length(index, row, after)
+    if _opens_exchange(index, row, before[:run_before]):
+        answer = _leading_run_length(index, after[run_after:])
+        return NeighbourTurns(tuple(reversed(before[:run_before])), tuple(after[: run_after + answer]))
+    question = _leading_run_length(index, before[run_before:])
+    return NeighbourTurns(tuple(reversed(before[: run_before + question])), tuple(after[:run_after]))
 
 
 def _opens_exchange(index: RetrievalIndex, row: int, run_before: list[int]) -> bool:
-    """Whether *row* begins an exchange rather than ends one: it asks, goes on after a question of its own run, or
-    neither answers nor is the assistant's.
+    """Return whether *row* begins an exchange rather than ends it.
+
+    It does if it ends with a question, continues its own run after a question, or neither answers nor is the
+    assistant's.
     """
-    cues = index.cues.rows
-    if cues[row] & int(TextFeature.ENDS_ASKING) or any(cues[one] & int(TextFeature.ASKS) for one in run_before):
+    features = index.text_features.rows
+    if features[row] & int(TextFeature.ENDS_ASKING) or any(
+        features[other] & int(TextFeature.ASKS) for other in run_before
+    ):
         return True
-    return bool(index.order.answers.rows[row] == NO_ROW and not index.assistant.rows[row])
+    return bool(index.links.answers.rows[row] == NO_ROW and not index.assistant.rows[row])
 
 
 def _run_length(index: RetrievalIndex, row: int, following: list[int]) -> int:
-    """Return how many of *following* go on in the voice of *row*."""
+    """Return how many of *following*, the nearest first, have the speaker of *row* before another one comes."""
     speakers = index.speaker.rows
-    return next((at for at, one in enumerate(following) if speakers[one] != speakers[row]), len(following))
+    return next((i for i, other in enumerate(following) if speakers[other] != speakers[row]), len(following))
 
 
-def _other_run_length(index: RetrievalIndex, following: list[int]) -> int:
-    return 1 + _run_length(index, following[0], following[1:]) if following else 0
+def _leading_run_length(index: RetrievalIndex, rows: list[int]) -> int:
+    return 1 + _run_length(index, rows[0], rows[1:]) if rows else 0
 
 
-def _follow_links(links: NDArray[np.int32], row: int, count: int, shown: Callable[[int], bool]) -> list[int]:
-    """Return the next *count* rows along *links*, the nearest first."""
+def _follow_links(links: NDArray[np.int32], row: int, count: int, is_visible: Callable[[int], bool]) -> list[int]:
+    """Return the next *count* visible rows along *links*, the nearest first."""
     found: list[int] = []
-    at = int(links[row])
-    while at != NO_ROW and len(found) < count:
-        if shown(at):
-            found.append(at)
-        at = int(links[at])
+    linked = int(links[row])
+    while linked != NO_ROW and len(found) < count:
+        if is_visible(linked):
+            found.append(linked)
+        linked = int(links[linked])
     return found
 
 
 T = TypeVar("T")
 Side: TypeAlias = Literal["before", "after"]
 NO_NEIGHBOURS_NOTE = "the turns around a hit are not known: this store has data and no lifecycle"
-NO_EXCHANGE_NOTE = "a passage has no exchange around it: around=1 gives the passages beside it"
+NO_EXCHANGE_NOTE = "a passage has no exchange around it: neighbours=1 gives the passages beside it"
 
 
-def expand_context(
-    reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query, found: RecallResult
+def expand_neighbours(
+    searcher: NamespaceSearcher, view: View, targets: Sequence[SearchTarget], query: Query, found: RecallResult
 ) -> RecallResult:
-    """Return *found* with what stands around each hit as ``query.around`` asks: turns of its session, or passages of
-    its document, by their place in it.
+    """Return *found* with the neighbours of each hit that ``query.neighbours`` asks for.
 
-    A turn or passage that is a hit itself, or stands at a better hit already, is not repeated. What does not stand at
-    the time asked for, or does not pass the filters asked for, is passed over.
+    A memory that is a hit itself, or a neighbour of a better hit, is not repeated. Memories that are hidden at the
+    times of the query, or do not pass the caller's filters, are skipped.
     """
-    taken = {(hit.namespace, hit.lane, hit.memory.id) for hit in found}
-    room = _remaining_budget(query, found)
+    returned = {(hit.namespace, hit.partition, hit.memory.id) for hit in found}
+    remaining = _remaining_budget(query, found)
     hits: list[Hit] = []
-    left_out = list(found.left_out)
+    omitted = list(found.left_out)
     for hit in found:
         before: list[Memory] = []
         after: list[Memory] = []
         full: set[str] = set()
-        for side, memory in _hit_neighbours(reader, view, places, query, hit):
-            name = (hit.namespace, hit.lane, memory.id)
-            if name in taken:
+        for side, memory in _hit_neighbours(searcher, view, targets, query, hit):
+            key = (hit.namespace, hit.partition, memory.id)
+            if key in returned:
                 continue
-            taken.add(name)
-            cost = 0 if room is None or query.counter is None else query.counter(memory.text)
-            if side in full or (room is not None and cost > room):
+            returned.add(key)
+            cost = 0 if remaining is None or query.counter is None else query.counter(memory.text)
+            if side in full or (remaining is not None and cost > remaining):
                 full.add(side)
-                left_out.append(Omitted(memory.id, f"{OVER_BUDGET}, beside {hit.memory.id}"))
+                omitted.append(Omitted(memory.id, f"{OVER_BUDGET}, beside {hit.memory.id}"))
                 continue
-            room = None if room is None else room - cost
+            remaining = None if remaining is None else remaining - cost
             (before if side == "before" else after).append(memory)
         hits.append(replace(hit, before=tuple(reversed(before)), after=tuple(after)))
-    lost = query.around == "exchange" and any(hit.lane == DOCUMENTS for hit in found)
-    notes = (NO_EXCHANGE_NOTE,) if lost else ()
-    return replace(found, hits=tuple(hits), left_out=tuple(left_out), notes=(*found.notes, *notes))
+    lacks_exchange = query.neighbours == EXCHANGE and any(hit.partition == DOCUMENTS for hit in found)
+    notes = (NO_EXCHANGE_NOTE,) if lacks_exchange else ()
+    return replace(found, hits=tuple(hits), left_out=tuple(omitted), notes=(*found.notes, *notes))
 
 
 def _hit_neighbours(
-    reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query, hit: Hit
+    searcher: NamespaceSearcher, view: View, targets: Sequence[SearchTarget], query: Query, hit: Hit
 ) -> Iterator[tuple[Side, Memory]]:
-    """Yield (side, memory) of what stands around *hit*, the nearest first."""
-    place = next((one for one in places if _is_target_of(view, one, hit)), None)
-    if place is None:
+    """Yield (side, memory) of the neighbours of *hit*, the nearest first."""
+    target = next((target for target in targets if _is_target_of(view, target, hit)), None)
+    if target is None:
         return
-    if place.lane == DOCUMENTS:
-        yield from _neighbour_passages(reader, view, place, query, hit)
+    if target.partition == DOCUMENTS:
+        yield from _neighbour_passages(searcher, view, target, query, hit)
         return
-    passing = reader.passing(view, place, query)
-    with reader.reading(view, place, query) as reading:
-        index, standing = reading.index, reading.standing
+    id_filter = searcher.id_filter(view, target, query)
+    with searcher.analyze(view, target, query) as analyzed:
+        index, validity = analyzed.index, analyzed.validity
 
-        def shown(row: int) -> bool:
-            hidden = bool(standing.hidden(index, np.array([row]))[0])
-            return not hidden and (passing is None or bool(passing([index.ids[row]])[0]))
+        def is_visible(row: int) -> bool:
+            hidden = bool(validity.hidden(index, np.array([row]))[0])
+            return not hidden and (id_filter is None or bool(id_filter([index.ids[row]])[0]))
 
         row = index.row(hit.memory.id)
-        turns = neighbour_turns(index, row, query.around, shown) if row >= 0 else NeighbourTurns((), ())
-        named = [(side, index.ids[row]) for side, row in _nearest_first(turns.before, turns.after)]
-    entries = view.get([id for _, id in named], namespace=place.name)
-    for (side, _), entry in zip(named, entries, strict=True):
+        turns = neighbour_turns(index, row, query.neighbours, is_visible) if row >= 0 else NeighbourTurns((), ())
+        neighbours = [(side, index.ids[row]) for side, row in _nearest_first(turns.before, turns.after)]
+    entries = view.get([id for _, id in neighbours], namespace=target.name)
+    for (side, _), entry in zip(neighbours, entries, strict=True):
         if entry is not None:
             yield side, from_entry(entry)
 
 
 def _neighbour_passages(
-    reader: NamespaceSearcher, view: View, place: SearchTarget, query: Query, hit: Hit
+    searcher: NamespaceSearcher, view: View, target: SearchTarget, query: Query, hit: Hit
 ) -> Iterator[tuple[Side, Memory]]:
     """Yield (side, memory) of the passages around *hit* in its document, the nearest first."""
     source = hit.memory.source
-    if source is None or source.document is None or not isinstance(query.around, int):
+    if source is None or source.document is None or not isinstance(query.neighbours, int):
         return
     of_document: Filter = {"document": source.document}
-    with reader.reading(view, place, query) as reading:
-        ids = [id for id in reading.index.ids if id]
-        where = combine_filters([*reading.standing.conditions(reading.index), *requested_filters(query), of_document])
-    there = view.passing(ids, where=where, namespace=place.name)
-    entries = view.get([id for id, is_there in zip(ids, there, strict=True) if is_there], namespace=place.name)
+    with searcher.analyze(view, target, query) as analyzed:
+        ids = [id for id in analyzed.index.ids if id]
+        conditions = [*analyzed.validity.conditions(analyzed.index), *caller_filters(query), of_document]
+    passes = view.passing(ids, where=combine_filters(conditions), namespace=target.name)
+    entries = view.get([id for id, passing in zip(ids, passes, strict=True) if passing], namespace=target.name)
     passages = sorted((from_entry(entry) for entry in entries if entry is not None), key=_passage_order)
-    at = next((at for at, one in enumerate(passages) if one.id == hit.memory.id), None)
-    if at is not None:
-        count = query.around
-        yield from _nearest_first(passages[max(0, at - count) : at], passages[at + 1 : at + 1 + count])
+    position = next((i for i, passage in enumerate(passages) if passage.id == hit.memory.id), None)
+    if position is not None:
+        count = query.neighbours
+        before = passages[max(0, position - count) : position]
+        yield from _nearest_first(before, passages[position + 1 : position + 1 + count])
 
 
-def _is_target_of(view: View, place: SearchTarget, hit: Hit) -> bool:
-    """Whether *hit* is of *place*: of one of several collections, the one that has it."""
-    if parse_store_namespace(place.name)[:2] != (hit.namespace, hit.lane):
+def _is_target_of(view: View, target: SearchTarget, hit: Hit) -> bool:
+    """Return whether *target* has *hit*; of the collections of one namespace, only one has it."""
+    if parse_store_namespace(target.name)[:2] != (hit.namespace, hit.partition):
         return False
-    return place.lane != DOCUMENTS or view.get([hit.memory.id], namespace=place.name)[0] is not None
+    return target.partition != DOCUMENTS or view.get([hit.memory.id], namespace=target.name)[0] is not None
 
 
 def _nearest_first(before: Sequence[T], after: Sequence[T]) -> list[tuple[Side, T]]:
-    """Return what stands *before* and *after*, each in order, the nearest first, each with its side."""
-    sides: list[tuple[int, Side, T]] = [(at, "before", one) for at, one in enumerate(reversed(before))]
-    sides += [(at, "after", one) for at, one in enumerate(after)]
-    return [(side, one) for _, side, one in sorted(sides, key=lambda one: one[0])]
+    """Return (side, item) of the items *before* and *after*, each given in order, the nearest first."""
+    ranked: list[tuple[int, Side, T]] = [(rank, "before", item) for rank, item in enumerate(reversed(before))]
+    ranked += [(rank, "after", item) for rank, item in enumerate(after)]
+    return [(side, item) for _, side, item in sorted(ranked, key=lambda neighbour: neighbour[0])]
 
 
 def _passage_order(passage: Memory) -> tuple[int, str]:

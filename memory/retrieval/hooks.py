@@ -12,7 +12,7 @@ from math import isfinite
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
-from memory.retrieval.scoring.settings import check_whole_number
+from memory.validation import checked_int
 
 RewriteHook: TypeAlias = Callable[[str, Sequence[str]], str | Awaitable[str]]
 ExpandHook: TypeAlias = Callable[[str], Sequence[str] | Awaitable[Sequence[str]]]
@@ -22,16 +22,18 @@ RerankHook: TypeAlias = Callable[[str, Sequence[str]], Sequence[float] | Awaitab
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallHooks:
-    """Callables around a recall; each may be left out.
+    """Callables around a recall; each is optional.
 
-    - *rewrite* gets the question and what was said before, and returns the question to ask instead.
-    - *expand* gets the question and returns others to ask beside it; the first *most* are taken.
-    - *imagine* gets the question and returns what an answer might be; what is like it is looked for too.
-    - *rerank* gets the question and the texts of the best *depth* memories, best first, and returns a score for each,
-      higher is better. Its share of the final score is *share*; 1 leaves the order to it alone.
+    - *rewrite* (query rewriting) gets the question and the turns before it, and returns the question to search for
+      instead.
+    - *expand* (query expansion) gets the question and returns other questions to search for beside it; the first *most*
+      are used.
+    - *imagine* (HyDE) gets the question and returns a hypothetical answer; memories similar to it are found too.
+    - *rerank* (a reranker) gets the question and the texts of the best *depth* memories, best first, and returns a
+      score for each, higher is better. Its share of the final score is *share*; 1 leaves the order to it alone.
 
-    A call may take *timeout* seconds. A sync one runs in a thread of its own, which nothing can stop: after the time it
-    is left to itself.
+    A call may take *timeout* seconds. A sync callable runs in a thread of its own, which cannot be stopped: after that
+    time its result is ignored.
     """
 
     rewrite: RewriteHook | None = None
@@ -45,14 +47,14 @@ class RecallHooks:
 
     def __post_init__(self) -> None:
         for name in ("rewrite", "expand", "imagine", "rerank"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise ArgumentError(name, given, "a callable is needed")
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise ArgumentError(name, hook, "a callable is needed")
         for name in ("timeout", "share"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value <= 0:
                 raise ArgumentError(name, value, "a number above 0 is needed")
         if self.share > 1:
             raise ArgumentError("share", self.share, "a number in (0, 1] is needed")
-        check_whole_number("most", self.most, 1)
-        check_whole_number("depth", self.depth, 1)
+        checked_int(self.most, "most", 1)
+        checked_int(self.depth, "depth", 1)

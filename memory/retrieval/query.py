@@ -1,102 +1,50 @@
-"""A query: a question with everything that bounds its answers, checked where it is made; the options of a recall."""
+"""The query: a question with everything that bounds its answers, checked where it is made, and the options of a recall.
+
+``RecallOptions`` is the one list of what a caller may ask for; ``Query.of`` turns it into a checked value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
 from memory.errors import ArgumentError
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.scoring.settings import check_whole_number
-from memory.scopes import Scopes
+from memory.retrieval.index.validity import ValidityFilter
+from memory.scopes import Scopes, scope_filter
+from memory.timestamps import to_aware
+from memory.validation import checked_int, checked_labels
 from vectorstore import Filter, Vector
 
 EXCHANGE: Final = "exchange"
 NeighbourExpansion: TypeAlias = int | Literal["exchange"]
-SEARCHABLE_PARTITIONS = (CONVERSATION, DOCUMENTS, ARCHIVE)
+DEFAULT_PARTITIONS: Final = (CONVERSATION, DOCUMENTS)
+SEARCHABLE_PARTITIONS: Final = (CONVERSATION, DOCUMENTS, ARCHIVE)
 _NO_VECTORS: Mapping[str, Vector] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVariant:
-    """Other words for a question, and what they weigh beside its own, which weigh 1; not *sure*: they are imagined."""
-
-    text: str
-    weight: float = 1.0
-    sure: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
-    """A question and everything that bounds its answers.
-
-    *vectors* maps each wording of the question that ``Retriever.wordings`` named to its vector; a wording
-    that is missing falls back to that of *text*, and none at all means search by words alone. *now* decides
-    what is valid and what has expired; *as_of* asks for what held then, *known_at* for what was recorded by
-    then (both search the archive too). *collections* of documents: None for all. *counter* counts the
-    tokens of a text for *token_budget*. *context* is what was said before, that *text* leans on: it is asked together
-    with it (``asked``), but what kind of question it is, *text* says alone. *wordings* are asked beside it, and their
-    rankings fused. *around* asks for so many turns on each side of a hit, or its whole "exchange".
-    """
-
-    text: str
-    now: datetime
-    context: tuple[str, ...] = ()
-    vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
-    namespaces: tuple[str, ...] = ("",)
-    lanes: tuple[str, ...] = (CONVERSATION, DOCUMENTS)
-    collections: tuple[str, ...] | None = None
-    k: int = 10
-    where: Filter | None = None
-    tags: tuple[str, ...] = ()
-    as_of: datetime | None = None
-    known_at: datetime | None = None
-    token_budget: int | None = None
-    counter: Callable[[str], int] | None = None
-    explain: bool = False
-    wordings: tuple[QueryVariant, ...] = ()
-    around: NeighbourExpansion = 0
-
-    def worded(self, wording: QueryVariant) -> Query:
-        """Return the same asked in other words."""
-        return replace(self, text=wording.text, context=(), wordings=())
-
-    @property
-    def asked(self) -> str:
-        """The words to search for: those of the question, and before them what it leans on."""
-        return " ".join((*self.context, self.text))
-
-    def __post_init__(self) -> None:
-        check_question(self.text)
-        check_whole_number("k", self.k)
-        if not self.namespaces:
-            raise ArgumentError("namespace", self.namespaces, "at least one is needed")
-        if not self.lanes or not set(self.lanes) <= set(SEARCHABLE_PARTITIONS):
-            raise ArgumentError("lanes", self.lanes, f"one or more of {', '.join(SEARCHABLE_PARTITIONS)} are needed")
-        for name in ("now", "as_of", "known_at"):
-            moment = getattr(self, name)
-            if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
-                raise ArgumentError(name, moment, "an aware datetime is needed")
-        if self.token_budget is not None:
-            check_whole_number("token_budget", self.token_budget)
-            if self.counter is None:
-                raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
-        if self.around != EXCHANGE and (type(self.around) is not int or self.around < 0):
-            raise ArgumentError("around", self.around, f"a number of turns or {EXCHANGE!r} is needed")
-
-
-def check_question(text: object) -> None:
-    """Raise unless *text* can be asked."""
-    if not isinstance(text, str) or not text.strip():
-        raise ArgumentError("question", text, "a text that is not empty is needed")
-
-
 class RecallOptions(TypedDict, total=False):
-    """The keywords of ``LongTermMemory.recall`` that bound its answer."""
+    """The options of ``LongTermMemory.recall`` and ``why_not``; an option that is not given bounds nothing.
+
+    - *context*: what was said before, oldest first. A follow-up question ("and when was that?") is searched together
+      with the turns that it refers to.
+    - *namespace*: one namespace or several; each is ranked by its own statistics.
+    - *where*: a filter on metadata. *tags*: any of them. *scopes*: all of them, as ``{"project": "atlas"}``, or with a
+      list of values of which any will do.
+    - *as_of*: search for what was valid at this time. *known_at*: search for what was recorded by this time. Naive
+      times are taken in the memory's zone.
+    - *token_budget*: tokens that all hits together may have, counted by *counter* (None: the memory's own).
+    - *explain*: give each hit the parts of its score and the terms that matched. ``why_not`` always does.
+    - *partitions*: where to search, of "conversation", "documents" and "archive". *collections*: the collections of
+      documents to search (None: all).
+    - *neighbours*: neighbour expansion. Each hit comes with so many turns of its session, or passages of its document,
+      on either side, or a turn with its whole "exchange", inside the *token_budget*.
+    - *hooks*: used instead of the hooks with which the memory was opened.
+    """
 
     context: Sequence[str]
     namespace: str | Sequence[str]
@@ -107,7 +55,129 @@ class RecallOptions(TypedDict, total=False):
     known_at: datetime | None
     token_budget: int | None
     counter: Callable[[str], int] | None
-    lanes: Sequence[str]
+    explain: bool
+    partitions: Sequence[str]
     collections: Sequence[str] | None
-    around: NeighbourExpansion
+    neighbours: NeighbourExpansion
     hooks: RecallHooks | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVariant:
+    """Another wording of a question, and its weight in the fusion, where the question itself has 1.
+
+    A *hypothetical* answer (HyDE) takes part in the ranking, but is no evidence that a memory is about the question.
+    """
+
+    text: str
+    weight: float = 1.0
+    hypothetical: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question and everything that bounds its answers.
+
+    *text* alone decides which kind of question it is. *context* are the turns that it refers to; they are searched
+    together with it (``search_text``). *variants* are searched beside it, and their rankings fused.
+
+    *vectors* maps the texts that ``Retriever.texts_to_embed`` names to their vectors; a text that is missing falls back
+    to that of ``search_text``, and no vectors at all mean a search by words alone. *where* holds the caller's filter,
+    scopes and tags. *now* decides what is valid and what has expired; *as_of* and *known_at* as in ``RecallOptions``;
+    both search the archive too. *counter* counts the tokens of a text for *token_budget*.
+    """
+
+    text: str
+    now: datetime
+    context: tuple[str, ...] = ()
+    vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
+    namespaces: tuple[str, ...] = ("",)
+    partitions: tuple[str, ...] = DEFAULT_PARTITIONS
+    collections: tuple[str, ...] | None = None
+    k: int = 10
+    where: Filter | None = None
+    as_of: datetime | None = None
+    known_at: datetime | None = None
+    token_budget: int | None = None
+    counter: Callable[[str], int] | None = None
+    explain: bool = False
+    variants: tuple[QueryVariant, ...] = ()
+    neighbours: NeighbourExpansion = 0
+
+    def __post_init__(self) -> None:
+        check_question(self.text)
+        checked_int(self.k, "k")
+        if not self.namespaces:
+            raise ArgumentError("namespace", self.namespaces, "at least one is needed")
+        if not self.partitions or not set(self.partitions) <= set(SEARCHABLE_PARTITIONS):
+            expected = f"one or more of {', '.join(SEARCHABLE_PARTITIONS)} are needed"
+            raise ArgumentError("partitions", self.partitions, expected)
+        for name in ("now", "as_of", "known_at"):
+            moment = getattr(self, name)
+            if moment is not None and (not isinstance(moment, datetime) or moment.utcoffset() is None):
+                raise ArgumentError(name, moment, "an aware datetime is needed")
+        if self.token_budget is not None:
+            checked_int(self.token_budget, "token_budget")
+            if self.counter is None:
+                raise ArgumentError("counter", None, "a token budget needs a function that counts tokens")
+        if self.neighbours != EXCHANGE and (type(self.neighbours) is not int or self.neighbours < 0):
+            raise ArgumentError("neighbours", self.neighbours, f"a number of turns or {EXCHANGE!r} is needed")
+
+    @classmethod
+    def of(
+        cls,
+        question: str,
+        k: int,
+        options: RecallOptions,
+        *,
+        now: datetime,
+        zone: tzinfo | None,
+        counter: Callable[[str], int],
+    ) -> Query:
+        """Return the query of a caller's *options*; *context* and *hooks* are the retriever's to add.
+
+        Naive times are taken in *zone*; *counter* counts tokens where the options name no other. An unknown option
+        raises ``TypeError``, an unusable value ``ArgumentError``.
+        """
+        for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
+            raise TypeError(f"{unknown!r} is no option of recall, which are {', '.join(RecallOptions.__annotations__)}")
+        check_question(question)
+        namespace, collections = options.get("namespace", ""), options.get("collections")
+        as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
+        return cls(
+            text=question,
+            now=now,
+            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
+            partitions=tuple(options.get("partitions", DEFAULT_PARTITIONS)),
+            collections=None if collections is None else tuple(collections),
+            k=k,
+            where=scope_filter(
+                options.get("scopes"), checked_labels(options.get("tags", ()), "tags"), options.get("where")
+            ),
+            as_of=None if as_of is None else to_aware(as_of, zone, argument="as_of"),
+            known_at=None if known_at is None else to_aware(known_at, zone, argument="known_at"),
+            token_budget=options.get("token_budget"),
+            counter=counter if own_counter is None else own_counter,
+            explain=options.get("explain", False),
+            neighbours=options.get("neighbours", 0),
+        )
+
+    @property
+    def search_text(self) -> str:
+        """The text to search for: the turns that the question refers to, and the question."""
+        return " ".join((*self.context, self.text))
+
+    @property
+    def validity(self) -> ValidityFilter:
+        """Which memories are valid and known at the times of the query."""
+        return ValidityFilter(self.now, self.as_of, self.known_at)
+
+    def of_variant(self, variant: QueryVariant) -> Query:
+        """Return the same query for the text of *variant*, which needs no context."""
+        return replace(self, text=variant.text, context=(), variants=())
+
+
+def check_question(text: object) -> None:
+    """Raise ``ArgumentError`` unless *text* is a text that is not blank."""
+    if not isinstance(text, str) or not text.strip():
+        raise ArgumentError("question", text, "a text that is not empty is needed")

@@ -15,7 +15,7 @@ from memory.retrieval.index.record import ROLES
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.base import Lexicon
 from memory.retrieval.languages.dates import find_dates
-from memory.retrieval.scoring.question import AnalyzedQuestion
+from memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
 _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff]"
@@ -27,98 +27,99 @@ _POSSESSIVE = r"(?:['\u2019]s?)?"
 
 @dataclass(frozen=True, slots=True)
 class NameMentions:
-    """The question without names (*bare*), and the numbers of those it names."""
+    """The *text_without_names* of a question, and the numbers of the *participants* that it names."""
 
-    bare: str
-    named: tuple[int, ...]
+    text_without_names: str
+    participants: tuple[int, ...]
 
 
 def detect_mentions(
     text: str,
-    people: Sequence[tuple[int, str]],
+    names: Sequence[tuple[int, str]],
     aliases: Mapping[str, int],
     *,
-    ordinary: Callable[[str], bool],
+    is_ordinary: Callable[[str], bool],
     possessive: str = _POSSESSIVE,
 ) -> NameMentions:
-    """Find people and their aliases in *text*. *ordinary* tells a word that is more than a name ("will").
+    """Find participants in *text* by (number, name) and by their *aliases*.
 
-    *possessive* is a pattern of what a name may carry. A word counts as a name where it is written with a capital; in a
-    text without any, also in small letters unless it is an ordinary word.
+    *is_ordinary* tells whether a small-letter word is more than a name ("will"). *possessive* is the pattern of a
+    suffix that a name may have. A word counts as a name where it is written with a capital; in a text without any
+    capital, also in small letters unless it is an ordinary word.
     """
-    names = _name_forms(people, aliases)
-    if not names:
+    numbers_of = _name_forms(names, aliases)
+    if not numbers_of:
         return NameMentions(text, ())
-    shouted = not any(letter.isupper() for letter in text)
-    named: set[int] = set()
+    lower_case = not any(letter.isupper() for letter in text)
+    mentioned: set[int] = set()
 
-    def judge(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         word = match["word"]
-        who = names.get(word.lower(), ())
-        opening = not text[: match.start()].strip()
-        small = not word[:1].isupper()
-        if (small and not shouted and word.isascii()) or ((small or opening) and ordinary(word.lower())):
+        is_first = not text[: match.start()].strip()
+        is_small = not word[:1].isupper()
+        if (is_small and not lower_case and word.isascii()) or ((is_small or is_first) and is_ordinary(word.lower())):
             return match.group()
-        named.update(who)
+        mentioned.update(numbers_of.get(word.lower(), ()))
         return " "
 
-    pattern = "|".join(re.escape(form) for form in sorted(names, key=len, reverse=True))
-    bare = re.sub(rf"{_WORD_START}(?P<word>{pattern}){possessive}{_WORD_END}", judge, text, flags=re.IGNORECASE)
-    bare = " ".join(bare.split())
-    return NameMentions(bare if any(letter.isalnum() for letter in bare) else text, tuple(sorted(named)))
+    pattern = "|".join(re.escape(form) for form in sorted(numbers_of, key=len, reverse=True))
+    rest = re.sub(rf"{_WORD_START}(?P<word>{pattern}){possessive}{_WORD_END}", replacement, text, flags=re.IGNORECASE)
+    rest = " ".join(rest.split())
+    return NameMentions(rest if any(letter.isalnum() for letter in rest) else text, tuple(sorted(mentioned)))
 
 
-def _name_forms(people: Sequence[tuple[int, str]], aliases: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """Return who is meant by each small-letter form: whole names, their parts, aliases."""
+def _name_forms(names: Sequence[tuple[int, str]], aliases: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """Return the participants by small-letter form: whole names, their parts, aliases."""
     forms: dict[str, set[int]] = {}
-    for number, name in people:
+    for number, name in names:
         for part in {name, *name.split()}:
             if len(part) >= _MIN_NAME_LENGTH and any(letter.isalpha() for letter in part):
                 forms.setdefault(part.lower(), set()).add(number)
     for alias, number in aliases.items():
         forms.setdefault(alias.lower(), set()).add(number)
-    return {form: tuple(sorted(who)) for form, who in forms.items()}
+    return {form: tuple(sorted(numbers)) for form, numbers in forms.items()}
 
 
 _MAX_TERMS_ALONE = 1
-"""A question of no more telling words leans on something, pronoun or not; but of one's own ("Where do I work?")."""
+"""A question of at most so many terms is a follow-up, with a pronoun or without; not one about oneself ("Where do I
+work?")."""
 _MAX_TERMS_WITH_PRONOUN = 3
-"""With more telling words, what a pronoun points to mostly stands in the question itself."""
+"""With more terms, the question mostly holds itself what its pronoun refers to."""
 _MAX_CONTEXT_TURNS = 3
-"""Turns looked back for one that stands by itself."""
+"""Turns searched backwards for one that is no follow-up itself."""
 _MAX_TURN_CHARACTERS = 400
-"""Characters of a turn that are taken; the first ones, which say what it is about."""
+"""Characters taken of a turn: the first ones, which say what it is about."""
 
 
 def is_follow_up(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> bool:
-    """Whether *text* says too little by itself: it goes on from something, has hardly a word, or few and points back.
+    """Return whether *text* is incomplete by itself: it begins as a continuation, or has few terms and a pronoun.
 
-    A question that names somebody stands by itself: its pronouns mean that one. So does one about whoever asks.
+    A question that names somebody is complete, since its pronouns mean that person; so is one about its asker.
     """
-    if lexicon.goes_on.search(text) is not None:
+    if lexicon.continuation.search(text) is not None:
         return True
-    telling = len(set(terms(text)))
-    points_back = lexicon.points_back.search(text) is not None
-    if telling <= _MAX_TERMS_ALONE:
-        return points_back or not telling or lexicon.first_person.search(text) is None
-    return telling <= _MAX_TERMS_WITH_PRONOUN and points_back and lexicon.name.search(text) is None
+    count = len(set(terms(text)))
+    has_pronoun = lexicon.back_reference.search(text) is not None
+    if count <= _MAX_TERMS_ALONE:
+        return has_pronoun or not count or lexicon.first_person.search(text) is None
+    return count <= _MAX_TERMS_WITH_PRONOUN and has_pronoun and lexicon.name.search(text) is None
 
 
 def follow_up_context(
     text: str, context: Sequence[str], lexicon: Lexicon, terms: Callable[[str], Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return the turns of *context* (oldest first) that *text* leans on, oldest first: back to one that stands alone.
+    """Return the turns of *context* (oldest first) that *text* refers to, back to one that is no follow-up itself.
 
-    Empty where *text* stands by itself, or nothing was said before.
+    Empty where *text* is no follow-up, or nothing was said before.
     """
     if not is_follow_up(text, lexicon, terms):
         return ()
-    taken: list[str] = []
+    turns: list[str] = []
     for turn in [turn for turn in context if turn.strip()][: -_MAX_CONTEXT_TURNS - 1 : -1]:
-        taken.append(turn[:_MAX_TURN_CHARACTERS])
+        turns.append(turn[:_MAX_TURN_CHARACTERS])
         if not is_follow_up(turn, lexicon, terms):
             break
-    return tuple(reversed(taken))
+    return tuple(reversed(turns))
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
@@ -130,64 +131,70 @@ def analyze_question(
     index: RetrievalIndex,
     *,
     lexicon: Lexicon,
-    stem: Callable[[str], Sequence[str]],
+    terms: Callable[[str], Sequence[str]],
     today: date,
-    last: str | None = None,
+    last_question: str | None = None,
 ) -> AnalyzedQuestion:
-    """Read *text* with what is known of the people of *index*.
+    """Analyze *text* with the participants and the vocabulary of *index*.
 
-    *last* is the end of *text* that asks, where the rest is what it leans on: what kind of question it is, that says.
+    *last_question* is the end of *text* that asks, where the rest is the context that it refers to: it alone decides
+    the kind of question. *terms* is the analyzer's split of a text into terms.
     """
-    asking = text if last is None else last
-    bare, people = remove_names(text, index, lexicon=lexicon, stem=stem)
-    terms = tuple(dict.fromkeys(stem(bare)))
-    forms = _written_forms(bare, terms, stem)
-    dates = find_dates(asking, lexicon, today) or find_dates(text, lexicon, today)
+    question = text if last_question is None else last_question
+    rest, participants = remove_names(text, index, lexicon=lexicon, terms=terms)
+    distinct = tuple(dict.fromkeys(terms(rest)))
+    forms = _written_forms(rest, distinct, terms)
+    dates = find_dates(question, lexicon, today) or find_dates(text, lexicon, today)
     return AnalyzedQuestion(
         text=text,
-        bare=bare,
-        terms=terms,
+        text_without_names=rest,
+        terms=distinct,
         forms=forms,
-        all_terms=tuple(sorted(set(stem(text)))),
-        people=people,
+        all_terms=tuple(sorted(set(terms(text)))),
+        participants=participants,
         dates=dates,
-        asks_time=lexicon.asks_time.search(asking) is not None,
-        asks_place=lexicon.asks_place.search(asking) is not None,
-        asks_number=lexicon.asks_number.search(asking) is not None,
-        asks_several=lexicon.asks_several.search(asking) is not None,
-        asks_state=lexicon.asks_state.search(asking) is not None,
-        only_when=bool(dates) and all(form in lexicon.frame or form.isdigit() for form in forms),
-        names=frozenset(term for word in lexicon.proper.findall(bare) for term in stem(_GENITIVE.sub("", word))),
+        asks_time=lexicon.asks_time.search(question) is not None,
+        asks_place=lexicon.asks_place.search(question) is not None,
+        asks_number=lexicon.asks_number.search(question) is not None,
+        asks_several=lexicon.asks_several.search(question) is not None,
+        asks_state=lexicon.asks_state.search(question) is not None,
+        only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
+        proper_terms=frozenset(
+            term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
+        ),
     )
 
 
 def remove_names(
-    text: str, index: RetrievalIndex, *, lexicon: Lexicon, stem: Callable[[str], Sequence[str]]
+    text: str, index: RetrievalIndex, *, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]
 ) -> tuple[str, tuple[int, ...]]:
-    """Return *text* without the names of participants, and who is named.
+    """Return *text* without the names of participants, and the numbers of those that it names.
 
-    Where one side is a user and the other an assistant, "I" is the one and "you" the other.
+    Where one participant is a user and the other an assistant, "I" names the one and "you" the other.
     """
-    present = index.people.present()
-    small = index.stems.small
-    found = detect_mentions(
+    present = index.participants.present()
+    lower_case_count = index.vocabulary.lower_case_count
+    mentions = detect_mentions(
         text,
         [(number, name) for number, name in present if name not in ROLES],
         index.aliases(),
-        ordinary=lambda word: not stem(word) or small(word) > 0,
+        is_ordinary=lambda word: not terms(word) or lower_case_count(word) > 0,
         possessive=lexicon.possessive,
     )
-    named = set(found.named)
+    mentioned = set(mentions.participants)
     for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):
-        named.update(number for number, name in present if name == role and pronoun.search(text))
-    return found.bare, tuple(sorted(named))
+        mentioned.update(number for number, name in present if name == role and pronoun.search(text))
+    return mentions.text_without_names, tuple(sorted(mentioned))
 
 
-def _written_forms(text: str, terms: Sequence[str], stem: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
-    """Return how each of *terms* is written in *text*; a term that is no single word stands for itself."""
+def _written_forms(text: str, terms: Sequence[str], split: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+    """Return the small-letter form of each of *terms* in *text*; the term itself where it is no single word.
+
+    *split* is the analyzer's split of a text into terms.
+    """
     forms: dict[str, str] = {}
     for word in _WORD.findall(text):
-        of_word = stem(word)
+        of_word = split(word)
         if len(of_word) == 1:
             forms.setdefault(of_word[0], word.lower())
     return tuple(forms.get(term, term) for term in terms)

@@ -1,240 +1,323 @@
 """The retriever: a question in, the memories about it out, each with its score and its reasons.
 
-Synchronous, with one store view per call; ``LongTermMemory`` embeds the question first and calls it in a worker
-thread: ask ``wordings``, embed what it returns, then call ``recall``.
+``recall`` and ``why_not`` are the service behind ``LongTermMemory``: they run the hooks, embed the question and search
+in a worker thread. ``search`` and the other synchronous methods work on one view of the store per call.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from typing import Unpack
 
 import numpy as np
 
 from memory.embedders.protocol import WordVectors
+from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace
+from memory.partitions import DOCUMENTS
 from memory.results import RecallResult, RecallStage, WhyNot
-from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_context
+from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
+from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
+    add_term_matches,
     channel_ranks,
     explain_invalid,
     explain_ranked,
+    explain_reranked,
     explain_unranked,
     explain_unsearched,
     find_memory,
-    term_matches,
 )
 from memory.retrieval.fallback import FALLBACK_NOTE, fallback_search
+from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
+from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.index_cache import IndexCache
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
-from memory.retrieval.index.validity import ValidityFilter, combine_filters
+from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages import lexicon_for
-from memory.retrieval.namespace_search import NamespaceSearcher, SearchTarget, requested_filters, search_targets
-from memory.retrieval.query import Query
+from memory.retrieval.query import Query, QueryVariant, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context
 from memory.retrieval.scoring.confidence import assess_confidence
-from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
+from memory.retrieval.scoring.scores import (
+    RankedCandidate,
+    ScoredCandidates,
+    ScoredVariant,
+    fuse_scores,
+    merge_ranked,
+)
 from memory.retrieval.scoring.settings import RecallSettings
-from memory.retrieval.scoring.soft_matching import weigh_terms
 from memory.retrieval.token_budget import pack_candidates
-from vectorstore import Analyzer, Entry, UnsupportedError, VectorStore, View, lifecycle_of
+from memory.timestamps import Clock, system_clock, to_aware
+from memory.tokens.counter import default_counter
+from memory.validation import checked_labels, checked_text_list
+from memory.write.embedding_service import EmbeddingService
+from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
 
-__all__ = ["Query", "RecallSettings", "Retriever"]
-
-_DEFAULT_SETTINGS = RecallSettings()
 _EXTRA_CANDIDATES = 20
 
 
 class Retriever:
-    """Finds memories in *store*; any thread may call. What it derives from the store is kept and follows
-    changes; *segments* keep it for the next process, too.
+    """Finds memories in *store*; any task and thread may call. The indexes that it derives follow the store's changes.
 
-    *word_vectors* soften the word match (None: words match themselves). *zone* is that of dates in
-    questions and of days (None: UTC). The cues are those of the language of the store's analyzer.
+    *embedding* embeds questions. *word_vectors* soften the match of words (None: a word matches itself alone).
+    *hooks* are those of each recall that brings none. *index_cache* keeps the indexes for the next process. *zone* is
+    that of days and of naive times (None: UTC for days, the system's for naive times). *counter* counts tokens for
+    budgets. The language rules are those of the store's analyzer.
     """
 
     def __init__(
         self,
         store: VectorStore,
+        embedding: EmbeddingService,
         *,
         word_vectors: WordVectors | None = None,
+        settings: RecallSettings | None = None,
+        hooks: RecallHooks | None = None,
+        index_cache: IndexCache | None = None,
+        clock: Clock = system_clock,
         zone: tzinfo | None = None,
-        settings: RecallSettings = _DEFAULT_SETTINGS,
-        segments: IndexCache | None = None,
+        counter: Callable[[str], int] | None = None,
     ) -> None:
         self._store = store
-        self._settings = settings
-        self._zone = zone if zone is not None else UTC
-        self._reader: NamespaceSearcher | None = None
-        lasting = lifecycle_of(store)
-        analyzer = Analyzer() if lasting is None else lasting.analyzer
-        self._stem = analyzer.terms
+        self._embedding = embedding
+        self._settings = settings or RecallSettings()
+        self._hooks = _checked_hooks(hooks)
+        self._clock = clock
+        self._zone = zone
+        self._counter = counter or default_counter().count
+        self._searcher: NamespaceSearcher | None = None
+        lifecycle_store = lifecycle_of(store)
+        analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer
+        self._terms = analyzer.terms
         self._lexicon = lexicon_for(analyzer.language)
-        if lasting is not None:
-            deriver = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=self._zone)
-            following = IndexSynchronizer(lasting, deriver, word_vectors=word_vectors, segments=segments)
-            self._reader = NamespaceSearcher(following, settings, self._lexicon, self._stem, self._zone)
+        if lifecycle_store is not None:
+            day_zone = zone if zone is not None else UTC
+            extractor = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=day_zone)
+            indexes = IndexSynchronizer(lifecycle_store, extractor, word_vectors=word_vectors, cache=index_cache)
+            self._searcher = NamespaceSearcher(indexes, self._settings, self._lexicon, self._terms, day_zone)
 
-    def wordings(
-        self,
-        text: str,
-        *,
-        namespaces: Sequence[str] = ("",),
-        lanes: Sequence[str] = (CONVERSATION, DOCUMENTS),
-    ) -> tuple[str, ...]:
-        """Return the wordings of the question to embed: itself for documents, without participants' names for
-        conversations.
+    async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
+        """Find what is remembered about *question*, best first, as ``LongTermMemory.recall`` documents."""
+        hooks = self._hooks_for(options)
+        query, notes = await self._prepare(question, k, options, hooks)
+        found, query, search_notes = await self._find(query, hooks)
+        notes += search_notes
+        if query.neighbours and found.hits:
+            found = await asyncio.to_thread(self.expand, query, found)
+        return replace(found, notes=(*found.notes, *notes)) if notes else found
 
-        Usually one or two; embed them as queries, in one call, and hand them over as ``Query.vectors``
-        (``dict(zip(wordings, vectors))``; leave out those whose vector is a row of zeros).
-        """
-        if self._reader is None or set(lanes) == {DOCUMENTS}:
-            return (text,)
-        wordings = [text] if DOCUMENTS in lanes else []
-        wordings += [self._reader.bare(text, namespace) for namespace in namespaces]
-        return tuple(dict.fromkeys(wordings))
+    async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
+        """Explain why ``recall(question, k, **options)`` does not find the memory *id*, or at which rank it does."""
+        (id,) = checked_labels([id], "id")
+        hooks = self._hooks_for(options)
+        query, _ = await self._prepare(question, k, options, hooks)
+        try:
+            answer = await asyncio.to_thread(self.diagnose, query, id)
+        except SpaceChanged:
+            query, _ = await self._embed_again(query)
+            answer = await asyncio.to_thread(self.diagnose, query, id)
+        if hooks is None or hooks.rerank is None or answer.rank is None:
+            return answer
+        found, _, _ = await self._find(query, hooks)
+        return explain_reranked(answer, found)
 
-    def leant_on(self, text: str, context: Sequence[str]) -> tuple[str, ...]:
-        """Return the turns of *context* that the question *text* leans on; none where it stands by itself."""
-        return follow_up_context(text, context, self._lexicon, self._stem)
-
-    def bare(self, text: str, namespaces: Sequence[str] = ("",)) -> str:
-        """Return *text* without the names of those who take part in the conversations of *namespaces*."""
-        if self._reader is None:
-            return text
-        for namespace in namespaces:
-            text = self._reader.bare(text, namespace)
-        return text
-
-    def recall(self, query: Query) -> RecallResult:
+    def search(self, query: Query) -> RecallResult:
         """Find what is remembered about ``query.text``, best first; ties by id.
 
-        Filtered first: namespace, what stands (enabled, valid, not expired), *where*, any of *tags*.
+        Filters come first: namespace, validity (enabled, valid, known, not expired), and the caller's own.
         """
-        places = search_targets(self._store, query)
-        if self._reader is None:
-            return self._plainly(query, places)
-        with self._reader.following.store.view([place.name for place in places]) as view:
-            sources = self._sources(self._reader, view, places, query)
-            found = self._packed(view, sources, merge_ranked(sources, self._depth(query)), query)
-            found = replace(found, searched=sum(view.count(namespace=place.name) for place in places))
+        targets = search_targets(self._store, query)
+        if self._searcher is None:
+            return self._search_fallback(query, targets)
+        names = [target.name for target in targets]
+        with self._searcher.indexes.store.view(names) as view:
+            sources = self._score_targets(self._searcher, view, targets, query)
+            found = self._pack_from_view(view, sources, merge_ranked(sources, _ranking_depth(query)), query)
+            found = replace(found, searched=sum(view.count(namespace=name) for name in names))
             if query.explain:
-                found = self._with_words(self._reader, view, places, query, found)
-        self._reader.following.keep(place.name for place in places)
+                found = add_term_matches(self._searcher, view, targets, query, found)
+        self._searcher.indexes.save(names)
         return found
 
-    def widened(self, query: Query, found: RecallResult) -> RecallResult:
-        """Return *found*, the answer to *query*, with what stands around its hits as ``query.around`` asks."""
-        if self._reader is None:
+    def expand(self, query: Query, found: RecallResult) -> RecallResult:
+        """Return *found*, the result of *query*, with the neighbours of each hit that the query asks for."""
+        if self._searcher is None:
             return replace(found, notes=(*found.notes, NO_NEIGHBOURS_NOTE))
-        places = search_targets(self._store, query)
-        with self._reader.following.store.view([place.name for place in places]) as view:
-            return expand_context(self._reader, view, places, query, found)
+        targets = search_targets(self._store, query)
+        with self._searcher.indexes.store.view([target.name for target in targets]) as view:
+            return expand_neighbours(self._searcher, view, targets, query, found)
 
-    def why_not(self, query: Query, id: str) -> WhyNot:
-        """Say which stage stopped the memory *id* on its way into the answer of ``recall(query)``, or its place there.
+    def diagnose(self, query: Query, id: str) -> WhyNot:
+        """Return the stage of ``search(query)`` that stopped the memory *id*, or its rank in the result.
 
-        On a store that has data alone this raises ``UnsupportedError``.
+        A store with data alone raises ``UnsupportedError``.
         """
-        if self._reader is None:
+        if self._searcher is None:
             raise UnsupportedError("why_not", "this store finds by plain search alone, without stages to explain")
-        places = search_targets(self._store, query)
-        with self._reader.following.store.view([place.name for place in places]) as view:
-            held = find_memory(view, places, id)
+        targets = search_targets(self._store, query)
+        with self._searcher.indexes.store.view([target.name for target in targets]) as view:
+            held = find_memory(view, targets, id)
             if held is not None:
-                return self._explained(self._reader, view, places, query, *held)
+                target, memory = held
+                return self._diagnose_searched(self._searcher, view, targets, query, target, memory)
         return explain_unsearched(self._store, query, id)
 
-    def _explained(
+    def texts_to_embed(self, query: Query) -> tuple[str, ...]:
+        """Return the texts of *query* to embed as queries, for ``Query.vectors``; usually one or two.
+
+        For documents that is the search text itself, for conversations the text without the names of participants; for
+        each variant likewise. A text whose vector is a row of zeros is left out of ``Query.vectors``.
+        """
+        texts = (query.search_text, *(variant.text for variant in query.variants))
+        if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
+            return tuple(dict.fromkeys(texts))
+        found: dict[str, None] = {}
+        for text in texts:
+            if DOCUMENTS in query.partitions:
+                found[text] = None
+            for namespace in query.namespaces:
+                found[self._searcher.without_participants(text, namespace)] = None
+        return tuple(found)
+
+    async def _prepare(
+        self, question: str, k: int, options: RecallOptions, hooks: RecallHooks | None
+    ) -> tuple[Query, list[str]]:
+        """Return the query of *question*, rewritten, expanded and embedded, and notes on what was done with it."""
+        query = Query.of(
+            question, k, options, now=to_aware(self._clock(), self._zone), zone=self._zone, counter=self._counter
+        )
+        context = checked_text_list(options.get("context", ()), "context")
+        expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
+        context = follow_up_context(expanded.text, context, self._lexicon, self._terms)
+        query = replace(query, text=expanded.text, context=context, variants=expanded.variants)
+        texts = await asyncio.to_thread(self.texts_to_embed, query)
+        vectors, problem = await self._embedding.queries(texts)
+        notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
+        notes += [*expanded.notes, *([] if problem is None else [problem])]
+        return replace(query, vectors=vectors), notes
+
+    async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, list[str]]:
+        """Return the reranked result of *query*, the query with the vectors that were used, and notes."""
+        if hooks is None or hooks.rerank is None or not query.k:
+            return await self._search_current_space(query)
+        found, deep, notes = await self._search_current_space(query_for_reranking(query, hooks))
+        return await rerank_hits(query, found, hooks), replace(query, vectors=deep.vectors), notes
+
+    async def _search_current_space(self, query: Query) -> tuple[RecallResult, Query, list[str]]:
+        """Search; if the store was switched to another vector space meanwhile, once more with vectors of that one."""
+        try:
+            return await asyncio.to_thread(self.search, query), query, []
+        except SpaceChanged:
+            query, notes = await self._embed_again(query)
+            return await asyncio.to_thread(self.search, query), query, notes
+
+    async def _embed_again(self, query: Query) -> tuple[Query, list[str]]:
+        """Return *query* with vectors of the space that the store has now, and a note if there are none."""
+        await asyncio.to_thread(self._embedding.follow)
+        vectors, problem = await self._embedding.queries([*query.vectors])
+        return replace(query, vectors=vectors), [] if problem is None else [problem]
+
+    def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
+        hooks = _checked_hooks(options.get("hooks"))
+        return self._hooks if hooks is None else hooks
+
+    def _diagnose_searched(
         self,
-        reader: NamespaceSearcher,
+        searcher: NamespaceSearcher,
         view: View,
-        places: Sequence[SearchTarget],
+        targets: Sequence[SearchTarget],
         query: Query,
-        place: SearchTarget,
+        target: SearchTarget,
         memory: Memory,
     ) -> WhyNot:
-        with reader.reading(view, place, query) as reading:
-            row = reading.index.row(memory.id)
-            if reading.standing.hidden(reading.index, np.array([row]))[0]:
+        """Diagnose *memory*, which *target* has."""
+        with searcher.analyze(view, target, query) as analyzed:
+            row = analyzed.index.row(memory.id)
+            if analyzed.validity.hidden(analyzed.index, np.array([row]))[0]:
                 return explain_invalid(memory, query)
-            if not view.passing([memory.id], where=combine_filters(requested_filters(query)), namespace=place.name)[0]:
+            if not view.passing([memory.id], where=combine_filters(caller_filters(query)), namespace=target.name)[0]:
                 return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
-            count = view.count(namespace=place.name)
-            by_words = view.matching(query.asked, count, where=reading.where, namespace=place.name)
+            count = view.count(namespace=target.name)
+            by_words = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
             by_vector = None
-            if reading.vector is not None:
-                by_vector = view.nearest(reading.vector, count, where=reading.where, namespace=place.name)
+            if analyzed.vector is not None:
+                by_vector = view.nearest(analyzed.vector, count, where=analyzed.where, namespace=target.name)
             channels = channel_ranks(memory.id, by_words, by_vector)
-        sources = self._sources(reader, view, places, query)
+        sources = self._score_targets(searcher, view, targets, query)
         ranked = merge_ranked(sources, sum(len(source.ids) for source in sources))
-        at = next(
-            (at for at, one in enumerate(ranked) if (one.id, one.source.namespace) == (memory.id, place.name)), -1
-        )
-        if at < 0:
-            return explain_unranked(memory, channels, reader.candidates(place))
-        found = self._packed(view, sources, ranked[: self._depth(query)], query)
-        return explain_ranked(found, ranked, at, channels, k=query.k)
+        key = memory.id, target.name
+        positions = (i for i, candidate in enumerate(ranked) if (candidate.id, candidate.source.namespace) == key)
+        position = next(positions, None)
+        if position is None:
+            return explain_unranked(memory, channels, searcher.candidate_count(target))
+        found = self._pack_from_view(view, sources, ranked[: _ranking_depth(query)], query)
+        return explain_ranked(found, ranked, position, channels, k=query.k)
 
-    def _with_words(
-        self, reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query, found: RecallResult
-    ) -> RecallResult:
-        """Return *found* with the words by which each hit was found."""
-        hits = list(found.hits)
-        for place in places:
-            held = [
-                at for at, hit in enumerate(hits) if (hit.namespace, hit.lane) == parse_store_namespace(place.name)[:2]
-            ]
-            if not held:
-                continue
-            with reader.reading(view, place, query) as reading:
-
-                def df(terms: Sequence[str], name: str = place.name) -> list[int]:
-                    return view.df(terms, namespace=name)
-
-                words = weigh_terms(reading.question, reading.index, df, view.count(namespace=place.name))
-                window = () if place.lane == DOCUMENTS else self._settings.conversation.word_window
-                for at in held:
-                    row = reading.index.row(hits[at].memory.id)
-                    if row >= 0:  # else it is of another collection
-                        matched = term_matches(reading.question, words, row, reading.index, window=window)
-                        hits[at] = replace(hits[at], matched=matched)
-        return replace(found, hits=tuple(hits))
-
-    def _sources(
-        self, reader: NamespaceSearcher, view: View, places: Sequence[SearchTarget], query: Query
+    def _score_targets(
+        self, searcher: NamespaceSearcher, view: View, targets: Sequence[SearchTarget], query: Query
     ) -> list[ScoredCandidates]:
-        """Return the graded candidates of each place; with several wordings, fused."""
+        """Return the calibrated candidates of each target; those of several variants fused."""
         return [
             fuse_scores(
                 [
-                    (reader.scored(view, place, asked).graded(), weight, sure)
-                    for asked, weight, sure in _query_variants(query)
+                    ScoredVariant(
+                        searcher.score(view, target, variant_query).calibrated(), variant.weight, variant.hypothetical
+                    )
+                    for variant, variant_query in _variant_queries(query)
                 ]
             )
-            for place in places
+            for target in targets
         ]
 
-    def _packed(
+    def _search_fallback(self, query: Query, targets: Sequence[SearchTarget]) -> RecallResult:
+        """Search a store without a lifecycle, by text and vector alone."""
+        where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
+        entries: dict[tuple[str, str], Entry] = {}
+        sources = []
+        for target in targets:
+            variants = []
+            for variant, variant_query in _variant_queries(query):
+                result = fallback_search(
+                    self._store,
+                    target.name,
+                    target.partition,
+                    variant_query,
+                    where=where,
+                    candidates=self._settings.candidates,
+                    terms=self._terms,
+                    abstention=self._settings.abstention,
+                )
+                entries.update(((target.name, id), entry) for id, entry in result.entries.items())
+                variants.append(ScoredVariant(result.scored.calibrated(), variant.weight, variant.hypothetical))
+            sources.append(fuse_scores(variants))
+
+        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
+            return [entries[candidate.source.namespace, candidate.id] for candidate in page]
+
+        found = self._pack(sources, merge_ranked(sources, _ranking_depth(query)), query, fetch)
+        searched = sum(self._store.count(namespace=target.name) for target in targets)
+        return replace(found, notes=(FALLBACK_NOTE,), searched=searched)
+
+    def _pack_from_view(
         self, view: View, sources: Sequence[ScoredCandidates], ranked: Sequence[RankedCandidate], query: Query
     ) -> RecallResult:
         def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
             return _fetch_entries(view, page)
 
-        return self._found(sources, ranked, query, fetch)
+        return self._pack(sources, ranked, query, fetch)
 
-    def _found(
+    def _pack(
         self,
         sources: Sequence[ScoredCandidates],
         ranked: Sequence[RankedCandidate],
         query: Query,
         fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
-        *notes: str,
     ) -> RecallResult:
-        hits, left_out = pack_candidates(
+        hits, omitted = pack_candidates(
             ranked,
             k=query.k,
             fetch=fetch,
@@ -243,54 +326,32 @@ class Retriever:
             explain=query.explain,
         )
         best = ranked[0].source if ranked else None
-        confidence, abstain = assess_confidence(sources, best, lead=self._settings.doubt.lead)
-        return RecallResult(hits, confidence, abstain, left_out, notes)
-
-    def _plainly(self, query: Query, places: Sequence[SearchTarget]) -> RecallResult:
-        standing = ValidityFilter(query.now, query.as_of, query.known_at)
-        where = combine_filters([*standing.every_condition(), *requested_filters(query)])
-        entries: dict[tuple[str, str], Entry] = {}
-
-        def graded(place: SearchTarget, asked: Query) -> ScoredCandidates:
-            found = fallback_search(
-                self._store,
-                place.name,
-                place.lane,
-                asked,
-                where=where,
-                candidates=self._settings.candidates,
-                terms=self._stem,
-                doubt=self._settings.doubt,
-            )
-            entries.update(((place.name, id), entry) for id, entry in found.entries.items())
-            return found.scored.graded()
-
-        wordings = _query_variants(query)
-        sources = [
-            fuse_scores([(graded(place, asked), weight, sure) for asked, weight, sure in wordings]) for place in places
-        ]
-        ranked = merge_ranked(sources, self._depth(query))
-
-        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
-            return [entries[one.source.namespace, one.id] for one in page]
-
-        found = self._found(sources, ranked, query, fetch, FALLBACK_NOTE)
-        return replace(found, searched=sum(self._store.count(namespace=place.name) for place in places))
-
-    def _depth(self, query: Query) -> int:
-        """How many are ranked for *k* hits: some may be folded or not fit a budget."""
-        return query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
+        confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
+        return RecallResult(hits, confidence, abstain, omitted)
 
 
-def _query_variants(query: Query) -> list[tuple[Query, float, bool]]:
-    """Return the question and its other wordings, each with its weight and whether it is sure."""
-    return [(query, 1.0, True), *((query.worded(one), one.weight, one.sure) for one in query.wordings)]
+def _checked_hooks(hooks: object) -> RecallHooks | None:
+    if hooks is not None and not isinstance(hooks, RecallHooks):
+        raise ArgumentError("hooks", hooks, "a RecallHooks is needed")
+    return hooks
+
+
+def _ranking_depth(query: Query) -> int:
+    """Return how many candidates are ranked for k hits: some may be folded, or not fit a token budget."""
+    return query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
+
+
+def _variant_queries(query: Query) -> list[tuple[QueryVariant, Query]]:
+    """Return the question itself and its variants, each with its query."""
+    variants = [(variant, query.of_variant(variant)) for variant in query.variants]
+    return [(QueryVariant(query.text), query), *variants]
 
 
 def _fetch_entries(view: View, page: Sequence[RankedCandidate]) -> list[Entry | None]:
-    found: dict[tuple[str, str], Entry | None] = {}
-    for namespace in dict.fromkeys(one.source.namespace for one in page):
-        ids = [one.id for one in page if one.source.namespace == namespace]
-        entries = view.get(ids, namespace=namespace)
-        found.update({(namespace, key): entry for key, entry in zip(ids, entries, strict=True)})
-    return [found[one.source.namespace, one.id] for one in page]
+    """Return the entries of the candidates of *page*, read namespace by namespace."""
+    entries: dict[tuple[str, str], Entry | None] = {}
+    for namespace in dict.fromkeys(candidate.source.namespace for candidate in page):
+        ids = [candidate.id for candidate in page if candidate.source.namespace == namespace]
+        of_namespace = view.get(ids, namespace=namespace)
+        entries.update({(namespace, id): entry for id, entry in zip(ids, of_namespace, strict=True)})
+    return [entries[candidate.source.namespace, candidate.id] for candidate in page]

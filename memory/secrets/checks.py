@@ -60,7 +60,7 @@ def is_no_placeholder(value: str) -> bool:
 
 
 def is_key(value: str) -> bool:
-    """Whether *value*, which stands where a key does, looks drawn at random and is no piece of code."""
+    """Whether *value*, found in the position of a key, looks drawn at random and is no piece of code."""
     stripped = value.rstrip(_CLOSING_SIGNS)
     if (
         not is_no_placeholder(stripped)
@@ -75,7 +75,7 @@ def is_key(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether *value*, which stands where a password does, is one and not how the sentence goes on."""
+    """Whether *value*, found in the position of a password, is one and not the rest of a sentence."""
     stripped = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
     if len(stripped) < 4 or not is_no_placeholder(stripped) or _CODE_EXPRESSION.fullmatch(stripped):
         return False
@@ -106,7 +106,7 @@ def has_luhn_checksum(digits: str) -> bool:
 
 
 def is_wallet_key(value: str) -> bool:
-    """Whether *value* is base58 that ends with the checksum of what it says (Bitcoin's Base58Check)."""
+    """Whether *value* is base58 that ends with its checksum (Bitcoin's Base58Check)."""
     number = 0
     for character in value:
         number = number * 58 + _BASE58.index(character)
@@ -121,7 +121,7 @@ def is_seed_phrase(value: str) -> bool:
 
 
 def _count_kind_changes(value: str) -> int:
-    """How often *value* goes over from one kind of character (small, capital, digit) to another."""
+    """Return the number of changes from one kind of character (small, capital, digit) to another in *value*."""
     kinds = [
         "d" if character.isdigit() else "u" if character.isupper() else "l"
         for character in value

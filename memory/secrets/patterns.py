@@ -28,7 +28,7 @@ _WORD_START: Final = r"(?<![A-Za-z0-9_\-])"
 
 @dataclass(frozen=True, slots=True)
 class SecretKind:
-    """One kind of secret: *pattern* finds it; *check* is asked whether the words found can be one.
+    """Kind of secret: *pattern* finds candidates; *check* decides whether one can be a secret.
 
     Where the pattern has a group "secret", that group alone is the secret, else all that matched. *hints* are
     lower-case texts of which one must occur in the text; none means that the pattern is always tried.

@@ -18,7 +18,7 @@ _CLOSING_SIGNS: Final = ",;.)]}>"
 
 @dataclass(frozen=True, slots=True)
 class SecretSpan:
-    """A secret of one *kind* from *start* to *end* (characters) of a text; never the secret itself."""
+    """Position of a secret of *kind* in a text, from *start* to *end* (characters); never the secret itself."""
 
     kind: str
     start: int

@@ -1,12 +1,13 @@
-"""Protocols of parts that keep something of memories: erasing it, restoring it, exporting it.
+"""Protocols of parts that keep data of memories: erased with a memory, restored with it, carried by an export.
 
-A part (summaries, caches, lists of documents) is registered with the memory; forgetting calls each of them inside its
-own transaction.
+A part (summaries, caches, lists of documents) registers itself with the memory; a forgetting calls each registered
+eraser inside its own transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
@@ -16,11 +17,11 @@ from memory.history.protocol import HistoryRow
 
 @dataclass(frozen=True, slots=True)
 class ErasedItems:
-    """Items of a user's *namespace* that one forgetting removes, in one transaction with it.
+    """Entries and messages of a user's *namespace* that one transaction erases.
 
-    *entries* are ids by partition (a namespace of the store), archived versions among them; *texts* are their embedded
-    texts; *messages* are rows of history. *everything*: nothing of the namespace stays, and each part removes all that
-    it has there, whether it is named here or not.
+    *entries* are ids by partition (a namespace of the store), archived versions among them; *texts* what was embedded
+    of them; *messages* the rows of history. *everything*: the whole namespace goes, and each part erases all that it
+    keeps there, whether it is named here or not.
     """
 
     namespace: str
@@ -32,50 +33,58 @@ class ErasedItems:
 
 
 class Eraser(Protocol):
-    """A part that keeps something of memories. It writes inside the forgetting's own transaction."""
+    """A part that keeps data of memories. It writes inside the forgetting's own transaction."""
 
     @property
     def name(self) -> str:
-        """Name of the things it keeps, as the receipt has it ("summaries")."""
+        """Name of the data it keeps, as the receipt shows it ("summaries")."""
         ...
 
     def erase(self, gone: ErasedItems) -> int:
-        """Remove all that it keeps of the items, so that the bytes go too; return how many things."""
+        """Remove all data of the erased items, bytes included; return how many things were removed."""
         ...
+
+
+def run_erasers(erasers: Iterable[Eraser], items: ErasedItems) -> Counter[str]:
+    """Let every eraser remove its data of *items*; return how many things each removed, by its name."""
+    removed: Counter[str] = Counter()
+    for eraser in erasers:
+        removed[eraser.name] += eraser.erase(items)
+    return removed
 
 
 class ExportedPart(Protocol):
-    """A part whose things an export carries, a line each, and an import takes in again."""
+    """A part whose items an export carries, a line each, and an import takes in again."""
 
     @property
     def line(self) -> str:
-        """Name of one of its things in an export ("document")."""
+        """Type of its lines in an export ("document")."""
         ...
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
-        """Yield its things of a namespace as JSON objects, in an order that is always the same."""
+        """Yield the items of a namespace as JSON objects, in an order that is always the same."""
         ...
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the key of a thing, which is unique; wrong fields raise ``ArgumentError``."""
+        """Return the identity of an item, which no other has; wrong fields raise ``ArgumentError``."""
         ...
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
-        """Import a thing, in the import's transaction; return whether it is new here and was not forgotten.
+        """Take an item in, within the transaction of the import; return False if it is here or was removed here.
 
-        Without *write* it is only checked. *emptied*: all that is here is removed before, or was.
+        Without *write* nothing changes. *emptied*: the import replaces the whole namespace.
         """
         ...
 
 
 @runtime_checkable
 class RestorableEraser(Protocol):
-    """Eraser whose things come back when a forgetting is undone within its grace period."""
+    """An eraser whose data comes back when a soft delete is restored within its grace period."""
 
     def put_away(self, gone: ErasedItems) -> str | None:
-        """Return as text what ``erase`` is about to remove and nothing else could make again; None for nothing."""
+        """Return as text the data that ``erase`` removes and that nothing else could make again; None for none."""
         ...
 
     def put_back(self, namespace: str, kept: str) -> None:
-        """Put back what ``put_away`` returned."""
+        """Put back the data that ``put_away`` returned."""
         ...

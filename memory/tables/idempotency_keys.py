@@ -140,7 +140,7 @@ class IdempotencyKeys:
 
 
 class IdempotencyKeyEraser:
-    """An ``Eraser`` that is ``RestorableEraser``: the names of memories that are forgotten go with them."""
+    """``RestorableEraser`` of the names of memories that are forgotten."""
 
     name = "keys"
 

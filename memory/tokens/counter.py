@@ -131,18 +131,18 @@ class FallbackCounter:
     @property
     def name(self) -> str:
         """The name of the counter in use; asking decides which."""
-        return self._choice().name
+        return self._choose_counter().name
 
     @property
     def exact(self) -> bool:
         """Whether counts are exact; asking decides which counter is used."""
-        return self._choice().exact
+        return self._choose_counter().exact
 
     def count(self, text: str) -> int:
         """As the protocol says; the first call may take as long as the tables do."""
-        return self._choice().count(text)
+        return self._choose_counter().count(text)
 
-    def _choice(self) -> TokenCounter:
+    def _choose_counter(self) -> TokenCounter:
         if self._chosen is None:
             try:
                 self._exact_counter.load()

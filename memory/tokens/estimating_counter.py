@@ -1,4 +1,4 @@
-"""An estimate of token counts where no tokenizer is at hand; it says so, and rather counts too many.
+"""Estimate of token counts where no tokenizer is at hand; it says so, and rather counts too many.
 
 Tokenizers differ. The weights are for the most expensive kind in use (32,000 tokens, digits one by one, rare characters
 byte by byte): for such a one, no text of people or of code is counted too low. English is counted half as much again,

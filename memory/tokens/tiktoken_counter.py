@@ -69,15 +69,15 @@ class TiktokenCounter:
 
     def load(self) -> None:
         """Load the tables now, or raise ``TokenizerUnavailable``; blocks for at most the limit."""
-        self._loaded()
+        self._length_function()
 
     def count(self, text: str) -> int:
         """As the protocol says; the first call may take as long as the limit."""
         if not isinstance(text, str):
             raise ArgumentError("text", text, "a text is needed")
-        return self._loaded()(text)
+        return self._length_function()(text)
 
-    def _loaded(self) -> Callable[[str], int]:
+    def _length_function(self) -> Callable[[str], int]:
         with self._lock:
             if self._length is None and self._failure is None:
                 self._load()

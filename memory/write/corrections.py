@@ -1,277 +1,289 @@
-"""Corrections of memories: new text, an end of validity, a merge, and attributes.
+"""Corrections of memories: new text, an end of validity, and a merge.
 
 A correction moves the old version to the archive and keeps the id. An end keeps text and vector, and says from when on
 the memory does not hold. A merge makes several memories one, under the id of the first; the others go to the archive.
-Attributes (pinned, disabled, tags, importance, expiry) change in place, without a version; the log keeps both values.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from datetime import datetime, tzinfo
+from typing import Final
 
-from memory.codec import entry_text, from_entry, to_entry, to_metadata
+from memory.codec import from_entry, to_metadata
+from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, RejectedText
-from memory.models import Actor, Memory, MemoryChange, Operation, Trust
+from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
-from memory.timestamps import to_aware
-from memory.validation import checked_actor, checked_bool, checked_int, checked_label, checked_labels, checked_memory
-from memory.write.access_control import actor_trust, check_may_change, may_change, trust_after_change
-from memory.write.commit import Draft, without_stale_vectors
-from memory.write.context import WriteContext
-from memory.write.in_flight import tracked_write
-from memory.write.pipeline import WritePipeline, embed_drafts
+from memory.tables.operation_log import OperationLog
+from memory.timestamps import Clock
+from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
+from memory.write.access_control import Caller
+from memory.write.draft import Draft, drafts_to_store
+from memory.write.embedding_service import EmbeddingService
+from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
 from memory.write.policies import NEAR_DUPLICATE_KEY
-from memory.write.provenance import (
-    EARLIEST,
-    counts_since,
-    derived_only_from,
-    recorded_since,
-    replacement_change,
-    retired_entry,
-)
-from vectorstore import Entry, Metadata, RevisionConflict
+from memory.write.policy_runner import PolicyRules
+from memory.write.provenance import EARLIEST, counts_since, recorded_since, replacement_change, retired_entry
+from memory.write.similar_memories import SimilarMemoryLookup
+from vectorstore import Entry, Filter, RevisionConflict
 
-AttributeFields: TypeAlias = Mapping[str, Any]
-ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
-"""The kinds of operations that change fields in place."""
-_FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
-"""What hides a memory hides its earlier versions too."""
+_BATCH_SIZE: Final = 500
 
 
-def set_attributes(
-    context: WriteContext,
-    kind: str,
-    ids: Sequence[str] | str,
-    namespace: str,
-    new: Callable[[Metadata], AttributeFields],
-    *,
-    actor: Actor,
-    approved_by: Actor | None = None,
-) -> Operation | None:
-    """Give memories the fields that *new* returns for theirs (None: no value), all or none; None if nothing differs."""
-    wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
-    checked_actor(actor, "actor")
-    with context.transaction():
-        changes = []
-        entries = [context.entries.live(one, namespace) for one in wanted]
-        check_may_change(actor, [from_entry(one) for one in entries], kind, approved_by=approved_by)
-        for entry in entries:
-            changes += patch_attributes(context, entry, new(entry.metadata), namespace)
-        if not changes:
-            return None
-        operation = Operation(
-            context.operation_ids(), kind, actor, to_aware(context.clock(), context.zone), tuple(changes)
-        )
-        context.operations.add(namespace, operation)
-    return operation
+class Corrections:
+    """Replaces memories by what is right; *clock* gives aware times, naive ones of callers are taken in *zone*."""
 
+    def __init__(
+        self,
+        pipeline: WritePipeline,
+        entries: EntryStore,
+        log: OperationLog,
+        embedding: EmbeddingService,
+        *,
+        clock: Clock,
+        zone: tzinfo | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._entries = entries
+        self._log = log
+        self._embedding = embedding
+        self._clock = clock
+        self._zone = zone
 
-def patch_attributes(
-    context: WriteContext, entry: Entry, fields: AttributeFields, namespace: str
-) -> list[MemoryChange]:
-    """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
-    fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
-    if not fields:
-        return []
-    lane = store_namespace(namespace, CONVERSATION)
-    context.store.patch(
-        {entry.id: patched_metadata(entry.metadata, fields)}, namespace=lane, expect={entry.id: entry.revision}
-    )
-    hide_versions(context, entry.id, fields, namespace)
-    before = {name: entry.metadata.get(name) for name in fields}
-    return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]
+    async def correct(
+        self,
+        id: str,
+        text: str,
+        caller: Caller,
+        *,
+        valid_from: datetime | None,
+        valid_to: datetime | None,
+        expect: int | None,
+        sensitive: bool,
+    ) -> Report:
+        """Put *text* in the place of the memory's; validity stays unless given."""
+        with self._embedding.in_flight.write():
+            self._entries.lifecycle("correct")
+            checked_label(id, "id")
+            checked_bool(sensitive, "sensitive")
+            if expect is not None:
+                checked_int(expect, "expect", 1)
+            for attempt in range(MAX_ATTEMPTS):
+                before = await asyncio.to_thread(self._entries.live, id, caller.namespace)
+                if expect is not None and before.revision != expect:
+                    raise RevisionConflict(id, caller.namespace, expect, before.revision)
+                old = from_entry(before)
+                caller.check_may_change([old], "correct")
+                wanted = replace(
+                    old,
+                    text=text,
+                    trust=caller.trust_after_change(old),
+                    valid_from=valid_from or old.valid_from,
+                    valid_to=valid_to or old.valid_to,
+                    counts_from=None,
+                    sensitive=old.sensitive or sensitive,
+                )
+                lookup = self._pipeline.lookup(caller.namespace, hidden={id})
+                rules = replace(self._pipeline.rules, making=text != old.text)
+                draft = await self._draft(before, wanted, caller, lookup, rules, argument="correction")
+                if _comparable_fields(draft.memory) == _comparable_fields(old):
+                    if lookup is not None:
+                        await lookup.forget_unused([before.text])
+                    return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
+                new_words = draft.memory.text != old.text
+                (draft,) = await self._pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
+                try:
+                    return await asyncio.to_thread(
+                        self._replace, "correct", [before], draft, caller, retires_facts=new_words
+                    )
+                except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
+                    texts = [stored.text for stored in drafts_to_store([draft])]
+                    await asyncio.to_thread(self._embedding.forget, texts)  # or it was forgotten
+                    if attempt == MAX_ATTEMPTS - 1:
+                        raise
+        raise AssertionError("unreachable")
 
+    async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
+        """Put *text* in the place of the first memory's and archive the others."""
+        with self._embedding.in_flight.write():
+            self._entries.lifecycle("merge")
+            wanted = checked_labels(ids, "ids")
+            checked_bool(sensitive, "sensitive")
+            if len(wanted) < 2 or len(set(wanted)) < len(wanted):
+                raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
+            for attempt in range(MAX_ATTEMPTS):
+                before = await asyncio.to_thread(self._live_entries, wanted, caller.namespace)
+                memories = [from_entry(entry) for entry in before]
+                caller.check_may_change(memories, "merge")
+                merged = merged_memory(memories, text)
+                merged = replace(
+                    merged, trust=Trust.least([merged.trust, caller.trust]), sensitive=merged.sensitive or sensitive
+                )
+                lookup = self._pipeline.lookup(caller.namespace, hidden=set(wanted))
+                rules = replace(self._pipeline.rules, making=False)  # what was made of them is not wrong by it
+                draft = await self._draft(before[0], merged, caller, lookup, rules, argument="merged")
+                (draft,) = await self._pipeline.embed([draft], lookup)
+                try:
+                    return await asyncio.to_thread(self._replace, "merge", before, draft, caller)
+                except RevisionConflict:  # one of them was changed meanwhile, or forgotten
+                    await asyncio.to_thread(self._embedding.forget, [draft.text])
+                    if attempt == MAX_ATTEMPTS - 1:
+                        raise
+        raise AssertionError("unreachable")
 
-def hide_versions(context: WriteContext, id: str, new: AttributeFields, namespace: str) -> None:
-    """Let what hides a memory, or does no more, hold for its earlier versions too."""
-    hiding = {name: new[name] for name in _FIELDS_OF_ALL_VERSIONS if name in new}
-    if not hiding:
-        return
-    changed = {}
-    for version in context.versions([id], namespace):
-        fields = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
-        if fields:
-            changed[version.id] = patched_metadata(version.metadata, fields)
-    if changed:
-        context.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
+    def end(self, id: str, valid_to: datetime | None, caller: Caller) -> Report:
+        """Let a memory hold until *valid_to*, or (None) without an end. In a thread.
 
-
-def patched_metadata(metadata: Metadata, fields: AttributeFields) -> dict[str, Any]:
-    """Return *metadata* with *fields*; None takes a field away."""
-    return {name: value for name, value in {**metadata, **fields}.items() if name not in fields or value is not None}
-
-
-MAX_ATTEMPTS = 5
-
-
-@tracked_write
-async def correct_memory(
-    context: WriteContext,
-    id: str,
-    text: str,
-    namespace: str,
-    *,
-    valid_from: datetime | None,
-    valid_to: datetime | None,
-    expect: int | None,
-    sensitive: bool,
-    actor: Actor,
-    approved_by: Actor | None = None,
-) -> Report:
-    """Put *text* in the place of the memory's; validity stays unless given."""
-    context.lifecycle("correct")
-    checked_label(id, "id")
-    checked_actor(actor, "actor")
-    checked_bool(sensitive, "sensitive")
-    if expect is not None:
-        checked_int(expect, "expect", 1)
-    for attempt in range(MAX_ATTEMPTS):
-        before = await asyncio.to_thread(context.entries.live, id, namespace)
-        if expect is not None and before.revision != expect:
-            raise RevisionConflict(id, namespace, expect, before.revision)
-        old = from_entry(before)
-        check_may_change(actor, [old], "correct", approved_by=approved_by)
-        wanted = replace(
-            old,
-            text=text,
-            trust=trust_after_change(actor, old, approved_by=approved_by),
-            valid_from=valid_from or old.valid_from,
-            valid_to=valid_to or old.valid_to,
-            counts_from=None,
-            sensitive=old.sensitive or sensitive,
-        )
-        rules = replace(context.rules, making=text != old.text, in_place=True)
-        road = WritePipeline.into(context, namespace, rules=rules, hidden={id})
-        draft, facts = await draft_replacement(road, before, wanted, actor, argument="correction")
-        if _comparable_fields(draft.memory) == _comparable_fields(old):
-            await road.let_go([before.text])
-            return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
-        if draft.memory.text == old.text:
-            facts = None
-        drafts = [draft, *(one for one in facts or () if isinstance(one, Draft))]
-        ready = iter(await embed_drafts(context, drafts, road.ready))
-        texts = [entry_text(one.memory) for one in drafts]
-        await road.let_go(texts)
-        draft = next(ready)
-        facts = None if facts is None else [next(ready) if isinstance(one, Draft) else one for one in facts]
-        try:
-            return await asyncio.to_thread(
-                replace_entries, context, "correct", [before], draft, namespace, facts, approved_by
+        The version before counts for no time at all.
+        """
+        store = self._entries.lifecycle("end")
+        checked_label(id, "id")
+        with store.transaction():
+            before = self._entries.live(id, caller.namespace)
+            old = from_entry(before)
+            caller.check_may_change([old], "end")
+            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self._zone, argument="ended")
+            if ended.valid_to == old.valid_to:
+                return Report(Outcome.DUPLICATE, id, "nothing differs")
+            memory = replace(
+                ended,
+                recorded_at=self._clock(),
+                counts_from=recorded_since(old) or EARLIEST,
+                supersedes=archived_id(id, before.revision),
+                operation=self._log.new_id(),
+                actor=caller.actor,
             )
-        except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
-            await asyncio.to_thread(context.embedding.forget, texts)  # or it was forgotten
-            if attempt == MAX_ATTEMPTS - 1:
-                raise
-            continue
-    raise AssertionError("unreachable")
+            space = self._entries.follow_space()
+            draft = replace(Draft.new(memory), vector=before.vector, no_vector=before.no_vector, space=space)
+            self._replace("end", [before], draft, caller)
+        return draft.report()
 
-
-async def draft_replacement(
-    road: WritePipeline, before: Entry, wanted: Memory, actor: Actor, *, argument: str
-) -> tuple[Draft, list[Draft | Report] | None]:
-    """Check and judge what is to take the place of *before*, and draft what is made of it.
-
-    A policy that says no raises ``RejectedText``.
-    """
-    context = road.context
-    metadata = {
-        name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY
-    }  # it was near the old words
-    now = to_aware(context.clock(), context.zone)
-    wanted = replace(wanted, actor=actor, metadata=metadata, id=before.id, recorded_at=now)
-    taken = await road.together([checked_memory(wanted, zone=context.zone, argument=argument)])
-    (draft,) = taken.own
-    if isinstance(draft, Report):
-        await road.let_go([before.text])
-        raise RejectedText(draft.reason)
-    old = archived_id(before.id, before.revision)
-    memory = replace(draft.memory, id=before.id, recorded_at=now, supersedes=old, operation=context.operation_ids())
-    return replace(draft, memory=memory), [one for one, _ in taken.made]
-
-
-def replace_entries(
-    context: WriteContext,
-    kind: str,
-    before: Sequence[Entry],
-    new: Draft,
-    namespace: str,
-    facts: Sequence[Draft | Report] | None = None,
-    approved_by: Actor | None = None,
-) -> Report:
-    """Archive *before* and put *new* in the place of its first, in one transaction; the others are there no more.
-
-    *facts* were made of *new*: what had been made of the first alone goes to the archive with it, but for what was
-    found again, and what is trusted more than who corrects. Without them, what was made of it stays.
-    """
-    store = context.lifecycle(kind)
-    lane, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
-    first, *others = before
-    at, begins = new.memory.recorded_at or to_aware(context.clock(), context.zone), counts_since(new.memory)
-    with store.transaction():
-        stale, lines = (
-            ([], []) if facts is None else _outdated_facts(context, first.id, new.memory, facts, namespace, approved_by)
+    async def _draft(  # a correction and a merge differ in all of these
+        self,
+        before: Entry,
+        wanted: Memory,
+        caller: Caller,
+        lookup: SimilarMemoryLookup | None,
+        rules: PolicyRules,
+        *,
+        argument: str,
+    ) -> Draft:
+        """Check and judge what is to replace *before*; a policy that rejects it raises ``RejectedText``."""
+        # near the old words it was, so that mark goes
+        metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY}
+        now = self._clock()
+        wanted = replace(wanted, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
+        draft = Draft.new(checked_memory(wanted, zone=self._zone, argument=argument))
+        draft = replace(draft, in_place=True)
+        (judged,) = await self._pipeline.run_policies([draft], caller.namespace, lookup, rules)
+        if judged.settled is not None:
+            if lookup is not None:
+                await lookup.forget_unused([before.text])
+            raise RejectedText(judged.settled.reason)
+        memory = replace(
+            judged.memory,
+            id=before.id,
+            recorded_at=now,
+            supersedes=archived_id(before.id, before.revision),
+            operation=self._log.new_id(),
         )
-        fresh = [one for one in lines if isinstance(one, Draft)]
-        changes = [
-            replacement_change(first, to_metadata(new.memory)),
-            *(MemoryChange(one.id, one.revision, gone=True) for one in (*others, *stale)),
-        ]
-        changes += [MemoryChange(one.memory.id) for one in fresh]
-        new, *fresh = without_stale_vectors(context, [new, *fresh])
-        old = []  # as they are now: they may have been embedded anew since they were read
-        for seen, now in zip(before, store.get([one.id for one in before], namespace=lane), strict=True):
-            if now is None or now.revision != seen.revision:
-                raise RevisionConflict(seen.id, lane, seen.revision, 0 if now is None else now.revision)
-            old.append(now)
-        written = [
-            to_entry(replace(one.memory, operation=new.memory.operation), vector=one.vector, no_vector=one.no_vector)
-            for one in (new, *fresh)
-        ]
-        expect = {**{entry.id: 0 for entry in written}, first.id: first.revision}
-        store.upsert(written, namespace=lane, expect=expect)
-        store.upsert([retired_entry(one, at, counts_to=begins) for one in (*old, *stale)], namespace=archive)
-        if others or stale:
-            store.delete([one.id for one in (*others, *stale)], namespace=lane)
-        hide_versions(context, first.id, changes[0].new, namespace)
-        context.log(namespace, new.memory.operation or "", kind, new.memory.actor, changes)
-    there = iter(fresh)
-    made = (
-        replace(next(there).report(), operation=new.memory.operation) if isinstance(one, Draft) else one
-        for one in lines
-    )
-    return replace(new.report(), made=tuple(made), retired=tuple(one.id for one in stale))
+        return replace(judged, memory=memory)
 
+    def _replace(
+        self, kind: str, before: Sequence[Entry], draft: Draft, caller: Caller, *, retires_facts: bool = False
+    ) -> Report:
+        """Archive *before* and put *draft* in the place of its first, in one transaction; the others are deleted.
 
-def _outdated_facts(
-    context: WriteContext,
-    id: str,
-    new: Memory,
-    facts: Sequence[Draft | Report],
-    namespace: str,
-    approved_by: Actor | None,
-) -> tuple[list[Entry], list[Draft | Report]]:
-    """Return what leans on the old words of *id* alone, and what becomes of *facts* beside it."""
-    leaning = {one.id: from_entry(one) for one in derived_only_from(context, id, namespace)}
-    spared = {one for one, memory in leaning.items() if not may_change(new.actor, memory, approved_by=approved_by)}
-    lines: list[Draft | Report] = []
-    for fact in facts:
-        again = fact.memory if isinstance(fact, Draft) else None
-        same = (
-            None
-            if again is None
-            else next((one for one in leaning.values() if _statement(one) == _statement(again)), None)
-        )
-        if same is not None:
-            spared.add(same.id)
-            lines.append(Report(Outcome.DUPLICATE, same.id, "known already", of=same.id))
-        else:
-            lines.append(fact)
-    return derived_only_from(context, id, namespace, spared) if leaning else [], lines
+        With *retires_facts*, the facts of the draft replace what was derived from the first alone: that is archived,
+        but for what was found again, and what is trusted more than the caller.
+        """
+        store, namespace = self._entries.lifecycle(kind), caller.namespace
+        partition, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
+        first, *others = before
+        recorded_at, begins = draft.memory.recorded_at or self._clock(), counts_since(draft.memory)
+        operation = draft.memory.operation
+        with store.transaction():
+            stale: list[Entry] = []
+            if retires_facts:
+                stale, draft = self._retire_facts(first.id, draft, caller)
+            facts = tuple(
+                replace(fact, memory=replace(fact.memory, operation=operation)) if fact.settled is None else fact
+                for fact in draft.facts
+            )
+            (draft,) = self._pipeline.without_stale_vectors([replace(draft, facts=facts)])
+            written = [stored.entry() for stored in drafts_to_store([draft])]
+            change = replacement_change(first, to_metadata(draft.memory))
+            changes = [
+                change,
+                *(MemoryChange(entry.id, entry.revision, gone=True) for entry in (*others, *stale)),
+                *(MemoryChange(entry.id) for entry in written[1:]),
+            ]
+            old = self._unchanged(before, partition)
+            expect = {**{entry.id: 0 for entry in written}, first.id: first.revision}
+            store.upsert(written, namespace=partition, expect=expect)
+            retired = [retired_entry(entry, recorded_at, counts_to=begins) for entry in (*old, *stale)]
+            store.upsert(retired, namespace=archive)
+            if others or stale:
+                store.delete([entry.id for entry in (*others, *stale)], namespace=partition)
+            self._entries.hide_versions(first.id, change.new, namespace)
+            self._log.record(namespace, kind, draft.memory.actor, changes, id=operation)
+        return replace(draft.report(), retired=tuple(entry.id for entry in stale))
+
+    def _unchanged(self, seen: Sequence[Entry], partition: str) -> list[Entry]:
+        """Return entries that were *seen* as they are now: embedded anew perhaps; another revision raises."""
+        stored = self._entries.store.get([entry.id for entry in seen], namespace=partition)
+        current = {entry.id: entry for entry in stored if entry is not None}
+        for entry in seen:
+            revision = current[entry.id].revision if entry.id in current else 0
+            if revision != entry.revision:
+                raise RevisionConflict(entry.id, partition, entry.revision, revision)
+        return [current[entry.id] for entry in seen]
+
+    def _retire_facts(self, id: str, draft: Draft, caller: Caller) -> tuple[list[Entry], Draft]:
+        """Return what was derived from the old words of *id* alone, and *draft* with the facts that are new."""
+        derived = {entry.id: from_entry(entry) for entry in self._derived_only_from(id, caller.namespace)}
+        spared = {other for other, memory in derived.items() if not caller.may_change(memory)}
+        facts = []
+        for fact in draft.facts:
+            statement = None if fact.settled is not None else _statement(fact.memory)
+            same = next((memory.id for memory in derived.values() if _statement(memory) == statement), None)
+            if same is not None:
+                spared.add(same)
+                fact = fact.settle(Report(Outcome.DUPLICATE, same, "known already", of=same))
+            facts.append(fact)
+        stale = self._derived_only_from(id, caller.namespace, spared) if derived else []
+        return stale, replace(draft, facts=tuple(facts))
+
+    def _derived_only_from(self, id: str, namespace: str, spared: Container[str] = frozenset()) -> list[Entry]:
+        """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
+
+        What is *spared* is none of it, nor is anything that was derived from it.
+        """
+        partition = store_namespace(namespace, CONVERSATION)
+        gone, sources = {id}, [id]
+        candidates: dict[str, Entry] = {}
+        found: dict[str, Entry] = {}
+        while sources:
+            for start in range(0, len(sources), _BATCH_SIZE):
+                where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
+                derived = self._entries.store.scan(where=where, namespace=partition)
+                candidates.update({entry.id: entry for entry in derived})
+            added = {
+                entry.id: entry
+                for entry in candidates.values()
+                if entry.id not in gone and entry.id not in spared and set(entry.metadata["derived_from"]) <= gone
+            }
+            found.update(added)
+            gone.update(added)
+            sources = list(added)
+        return [found[id] for id in sorted(found)]
+
+    def _live_entries(self, ids: Sequence[str], namespace: str) -> list[Entry]:
+        return [self._entries.live(id, namespace) for id in ids]
 
 
 def _statement(memory: Memory) -> tuple[object, ...]:
@@ -283,81 +295,6 @@ def _comparable_fields(memory: Memory) -> tuple[object, ...]:
     return (memory.text, memory.kind, memory.tags, memory.valid_from, memory.valid_to, memory.sensitive, metadata)
 
 
-def end_memory(
-    context: WriteContext,
-    id: str,
-    valid_to: datetime | None,
-    namespace: str,
-    *,
-    actor: Actor,
-    approved_by: Actor | None = None,
-) -> Report:
-    """Let a memory hold until *valid_to*, or (None) without an end. The version before counts for no time at all."""
-    store = context.lifecycle("end")
-    checked_label(id, "id")
-    checked_actor(actor, "actor")
-    with store.transaction():
-        before = context.entries.live(id, namespace)
-        old = from_entry(before)
-        check_may_change(actor, [old], "end", approved_by=approved_by)
-        ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=context.zone, argument="ended")
-        if ended.valid_to == old.valid_to:
-            return Report(Outcome.DUPLICATE, id, "nothing differs")
-        new = replace(
-            ended,
-            recorded_at=to_aware(context.clock(), context.zone),
-            counts_from=recorded_since(old) or EARLIEST,
-            supersedes=archived_id(id, before.revision),
-            operation=context.operation_ids(),
-            actor=actor,
-        )
-        space = context.embedding.follow()
-        draft = Draft(new, vector=before.vector, no_vector=before.no_vector, space=space)
-        replace_entries(context, "end", [before], draft, namespace)
-    return draft.report()
-
-
-@tracked_write
-async def merge_memories(
-    context: WriteContext,
-    ids: Sequence[str],
-    text: str,
-    namespace: str,
-    *,
-    sensitive: bool,
-    actor: Actor,
-    approved_by: Actor | None = None,
-) -> Report:
-    """Put *text* in the place of the first memory's and archive the others."""
-    context.lifecycle("merge")
-    wanted = checked_labels(ids, "ids")
-    checked_actor(actor, "actor")
-    checked_bool(sensitive, "sensitive")
-    if len(wanted) < 2 or len(set(wanted)) < len(wanted):
-        raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
-    for attempt in range(MAX_ATTEMPTS):
-        before = await asyncio.to_thread(_live_entries, context, wanted, namespace)
-        memories = [from_entry(one) for one in before]
-        check_may_change(actor, memories, "merge", approved_by=approved_by)
-        merged = merged_memory(memories, text)
-        merged = replace(
-            merged, trust=Trust.least([merged.trust, actor_trust(actor)]), sensitive=merged.sensitive or sensitive
-        )
-        rules = replace(context.rules, making=False, in_place=True)  # what was made of them is not wrong by it
-        road = WritePipeline.into(context, namespace, rules=rules, hidden=set(wanted))
-        draft, _ = await draft_replacement(road, before[0], merged, actor, argument="merged")
-        (ready,) = await embed_drafts(context, [draft], road.ready)
-        await road.let_go([entry_text(draft.memory)])
-        try:
-            return await asyncio.to_thread(replace_entries, context, "merge", before, ready, namespace)
-        except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-            await asyncio.to_thread(context.embedding.forget, [entry_text(draft.memory)])
-            if attempt == MAX_ATTEMPTS - 1:
-                raise
-            continue
-    raise AssertionError("unreachable")
-
-
 def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
     """Return what *memories* are as one: place, speaker and time of the first, and of the rest what is safe.
 
@@ -365,29 +302,26 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
     from the first beginning to the last end. Disabled ones and different scopes raise: their words would be shown
     to somebody who was not to see them.
     """
-    first = memories[0]
-    for one in memories:
-        if one.disabled:
-            raise ArgumentError("ids", one.id, "is disabled; enable it before it is merged")
-        if dict(one.scopes) != dict(first.scopes):
-            raise ArgumentError("ids", one.id, f"has other scopes than {first.id}; only equal ones are merged")
-    starts, ends = [one.valid_from for one in memories], [one.valid_to for one in memories]
-    parents = [archived_id(first.id, first.revision), *(one.id for one in memories[1:])]
+    first, *others = memories
+    for memory in memories:
+        if memory.disabled:
+            raise ArgumentError("ids", memory.id, "is disabled; enable it before it is merged")
+        if dict(memory.scopes) != dict(first.scopes):
+            raise ArgumentError("ids", memory.id, f"has other scopes than {first.id}; only equal ones are merged")
+    starts = [memory.valid_from for memory in memories]
+    ends = [memory.valid_to for memory in memories]
+    parents = [archived_id(first.id, first.revision), *(memory.id for memory in others)]
     return replace(
         first,
         text=text,
-        tags=tuple(dict.fromkeys(tag for one in memories for tag in one.tags)),
-        pinned=any(one.pinned for one in memories),
-        sensitive=any(one.sensitive for one in memories),
-        importance=max((one.importance for one in memories if one.importance is not None), default=None),
-        trust=Trust.least(one.trust for one in memories),
-        valid_from=min((one for one in starts if one is not None), default=None) if None not in starts else None,
-        valid_to=max((one for one in ends if one is not None), default=None) if None not in ends else None,
-        expires_at=min((one.expires_at for one in memories if one.expires_at is not None), default=None),
+        tags=tuple(dict.fromkeys(tag for memory in memories for tag in memory.tags)),
+        pinned=any(memory.pinned for memory in memories),
+        sensitive=any(memory.sensitive for memory in memories),
+        importance=max((memory.importance for memory in memories if memory.importance is not None), default=None),
+        trust=Trust.least(memory.trust for memory in memories),
+        valid_from=min((start for start in starts if start is not None), default=None) if None not in starts else None,
+        valid_to=max((end for end in ends if end is not None), default=None) if None not in ends else None,
+        expires_at=min((memory.expires_at for memory in memories if memory.expires_at is not None), default=None),
         counts_from=None,
         derived_from=tuple(dict.fromkeys((*first.derived_from, *parents))),
     )
-
-
-def _live_entries(context: WriteContext, ids: Sequence[str], namespace: str) -> list[Entry]:
-    return [context.entries.live(one, namespace) for one in ids]

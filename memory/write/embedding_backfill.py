@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
+from typing import Final
 
+from memory.entry_store import EntryStore
 from memory.partitions import parse_store_namespace
 from memory.results import Outcome, Report
+from memory.runtime import run_in_thread
 from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.context import WriteContext
-from memory.write.embedding_service import EmbeddingResult
+from memory.write.embedding_service import EmbeddingResult, EmbeddingService
 from vectorstore import Entry, RevisionConflict
 
 BACKFILL_BATCH = 256
 _MAX_FAILED_TEXTS = 16
 """Texts that the embedder failed at one by one, after which it is the embedder that is to blame."""
+
+_STORE_PATIENCE: Final = 15.0
+"""Seconds that a write without its vector may take: a little more than another process may hold the file."""
 
 _log = logging.getLogger(__name__)
 
@@ -49,137 +56,159 @@ class _EmbedderStopped(Exception):
     """It is the embedder that does not work."""
 
 
-def partitions_of(context: WriteContext, namespace: str | None) -> list[str]:
-    """Return the store namespaces of a user, or of all."""
-    lanes = context.store.namespaces()
-    return lanes if namespace is None else [lane for lane in lanes if parse_store_namespace(lane)[0] == namespace]
+class EmbeddingBackfill:
+    """Embeds entries that wait for their vector, in every partition."""
+
+    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
+        self._entries = entries
+        self._embedding = embedding
+
+    def count_pending(self, namespace: str | None) -> int:
+        """Return how many entries of a namespace (None: of all) have no vector and no reason for none. In a thread."""
+        scan = self._entries.store.scan
+        return sum(1 for name in self._partitions(namespace) for _ in scan(namespace=name, embedded=False))
+
+    async def embed_pending(
+        self, namespace: str | None, *, limit: int | None = None, patient: bool = True
+    ) -> BackfillReport:
+        """Embed what is pending, batch by batch (at most *limit* entries); return what became of it.
+
+        It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
+        """
+        run = _BackfillRun(self._entries, self._embedding, patient=patient)
+        for partition in await asyncio.to_thread(self._partitions, namespace):
+            after: str | None = None
+            while limit is None or run.embedded < limit:
+                batch = await asyncio.to_thread(self._page, partition, after)
+                if not batch:
+                    break
+                after = batch[-1].id
+                try:
+                    await run.fill(partition, batch)
+                except _EmbedderStopped:
+                    return run.report()
+        return run.report()
+
+    async def embed_pending_quietly(
+        self, namespace: str | None, *, limit: int | None = None, patient: bool = True
+    ) -> int:
+        """As ``embed_pending`` where nobody reads the lines; return how many got their vector. Cut texts are logged."""
+        report = await self.embed_pending(namespace, limit=limit, patient=patient)
+        if report.truncated:
+            _log.warning("%d texts that waited were cut: the beginning alone is in the vector", report.truncated)
+        return report.embedded
+
+    async def finish_writes(self, wait: float) -> None:
+        """Wait at most *wait* seconds for vectors, those that are pending included; then for what is being stored."""
+        end = time.monotonic() + wait
+        flushing = None
+        if wait > 0:
+            await self._wait_for_writes(wait)
+            if self._embedding.embedder is not None:
+                flushing = asyncio.ensure_future(self.embed_pending_quietly(None))
+                await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
+        self._embedding.in_flight.hurry()
+        if flushing is not None:
+            await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
+        await self._wait_for_writes(_STORE_PATIENCE)
+
+    async def _wait_for_writes(self, seconds: float) -> None:
+        """Wait until nothing is being stored, in a thread of its own.
+
+        Those of the event loop may all be needed for that, and cancelled it would keep the loop from ending.
+        """
+        await run_in_thread(partial(self._embedding.in_flight.wait, seconds), name="tellback-closing")
+
+    def _partitions(self, namespace: str | None) -> list[str]:
+        names = self._entries.store.namespaces()
+        return names if namespace is None else [name for name in names if parse_store_namespace(name)[0] == namespace]
+
+    def _page(self, partition: str, after: str | None) -> list[Entry]:
+        return list(islice(self._entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
 
 
-def count_pending(context: WriteContext, namespace: str | None) -> int:
-    """Return how many entries have no vector and no reason for none."""
-    return sum(
-        1 for lane in partitions_of(context, namespace) for _ in context.store.scan(namespace=lane, embedded=False)
-    )
+class _BackfillRun:
+    """One call's work: fills batches, and finds the text that is to blame where one of them fails as a whole."""
 
-
-async def embed_pending(
-    context: WriteContext, namespace: str | None, *, limit: int | None = None, patient: bool = True
-) -> BackfillReport:
-    """Embed what is pending, batch by batch (at most *limit* entries); say what became of it.
-
-    It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
-    """
-    filler = _Backfill(context, patient=patient)
-    for lane in await asyncio.to_thread(partitions_of, context, namespace):
-        after: str | None = None
-        while limit is None or filler.embedded < limit:
-            batch = await asyncio.to_thread(_pending_page, context, lane, after)
-            if not batch:
-                break
-            after = batch[-1].id
-            try:
-                await filler.fill(lane, batch)
-            except _EmbedderStopped:
-                return filler.flushed()
-    return filler.flushed()
-
-
-async def embed_pending_quietly(
-    context: WriteContext, namespace: str | None, *, limit: int | None = None, patient: bool = True
-) -> int:
-    """As ``embed_pending`` where nobody reads the lines: what was cut is in the log; return how many got their
-    vector."""
-    flushed = await embed_pending(context, namespace, limit=limit, patient=patient)
-    if flushed.truncated:
-        _log.warning("%d texts that waited were cut: the beginning alone is in the vector", flushed.truncated)
-    return flushed.embedded
-
-
-class _Backfill:
-    """Fills batches; finds the text that is to blame where one of them fails as a whole."""
-
-    def __init__(self, context: WriteContext, *, patient: bool) -> None:
+    def __init__(self, entries: EntryStore, embedding: EmbeddingService, *, patient: bool) -> None:
         self.embedded = 0
         self._without = 0
         self._lines: list[Report] = []
-        self._context = context
+        self._entries = entries
+        self._embedding = embedding
         self._patient = patient
         self._blamed = 0
 
-    def flushed(self) -> BackfillReport:
+    def report(self) -> BackfillReport:
         """Return what was done."""
         return BackfillReport(self.embedded, self._without, tuple(self._lines))
 
-    async def fill(self, lane: str, batch: Sequence[Entry]) -> None:
+    async def fill(self, partition: str, batch: Sequence[Entry]) -> None:
         """Give *batch* its vectors; raise where nothing can be embedded."""
-        if await self._filled(lane, batch):
+        if await self._filled(partition, batch):
             return
         shortest = min(batch, key=lambda entry: len(entry.text))
-        if len(batch) == 1 or self._context.embedding.resting or not await self._filled(lane, [shortest]):
+        if len(batch) == 1 or self._embedding.resting or not await self._filled(partition, [shortest]):
             raise _EmbedderStopped
-        await self._halves(lane, [entry for entry in batch if entry is not shortest])
+        await self._fill_halves(partition, [entry for entry in batch if entry is not shortest])
 
-    async def _halves(self, lane: str, batch: Sequence[Entry]) -> None:
+    async def _fill_halves(self, partition: str, batch: Sequence[Entry]) -> None:
         half = (len(batch) + 1) // 2
         for part in filter(None, (batch[:half], batch[half:])):
-            if await self._filled(lane, part):
+            if await self._filled(partition, part):
                 continue
             if len(part) > 1:
-                await self._halves(lane, part)
+                await self._fill_halves(partition, part)
                 continue
-            self._lines.append(Report(Outcome.STORED, part[0].id, deferred=self._context.embedding.problem))
+            self._lines.append(Report(Outcome.STORED, part[0].id, deferred=self._embedding.problem))
             self._blamed += 1
             if self._blamed >= _MAX_FAILED_TEXTS:
                 raise _EmbedderStopped
 
-    async def _filled(self, lane: str, batch: Sequence[Entry]) -> bool:
-        with self._context.under_way.write():
-            embedding = self._context.embedding
-            sent = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedding.embedder)]
-            made = await embedding.vectors([batch[place].text for place in sent], patient=self._patient)
-            made = made.among(len(batch), sent, SENSITIVE_REASON)
-            if made.deferred is None:
-                await asyncio.to_thread(self._fill, lane, batch, made)
-        return made.deferred is None
+    async def _filled(self, partition: str, batch: Sequence[Entry]) -> bool:
+        """Embed and store *batch*; return whether the embedder answered."""
+        with self._embedding.in_flight.write():
+            embedder = self._embedding.embedder
+            places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedder)]
+            result = await self._embedding.vectors([batch[place].text for place in places], patient=self._patient)
+            result = result.among(len(batch), places, SENSITIVE_REASON)
+            if result.deferred is None:
+                await asyncio.to_thread(self._store, partition, batch, result)
+        return result.deferred is None
 
-    def _fill(self, lane: str, batch: Sequence[Entry], made: EmbeddingResult) -> None:
+    def _store(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
         try:
-            made = _store_vectors(self._context, lane, batch, made)
+            stored = self._store_vectors(partition, batch, result)
         except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
             if len(batch) == 1:
-                self._context.embedding.forget([batch[0].text])
+                self._embedding.forget([batch[0].text])
                 return
             for place, entry in enumerate(batch):
-                self._fill(lane, [entry], made.part([place]))
+                self._store(partition, [entry], result.part([place]))
             return
-        self.embedded += sum(vector is not None for vector in made.vectors)
-        self._without += sum(reason is not None for reason in made.reasons)
+        self.embedded += sum(vector is not None for vector in stored.vectors)
+        self._without += sum(reason is not None for reason in stored.reasons)
         for place, entry in enumerate(batch):
-            cut, refused = made.truncated.get(place), made.refused.get(place)
+            cut, refused = stored.truncated.get(place), stored.refused.get(place)
             if refused is not None:
                 self._lines.append(Report(Outcome.STORED, entry.id, deferred=refused))
             elif cut is not None:
                 self._lines.append(Report(Outcome.STORED, entry.id, kept=cut.kept, total=cut.of))
 
-
-def _pending_page(context: WriteContext, lane: str, after: str | None) -> list[Entry]:
-    return list(islice(context.store.scan(namespace=lane, after=after, embedded=False), BACKFILL_BATCH))
-
-
-def _store_vectors(context: WriteContext, lane: str, batch: Sequence[Entry], made: EmbeddingResult) -> EmbeddingResult:
-    """Store what *made* has for *batch*; return what of it was stored, which is nothing after a switch."""
-    expect = {entry.id: entry.revision for entry in batch}
-    with context.transaction():
-        made = context.embedding.still(made)
-        vectors = {entry.id: vector for entry, vector in zip(batch, made.vectors, strict=True) if vector is not None}
-        without = [
-            replace(entry, no_vector=reason)
-            for entry, reason in zip(batch, made.reasons, strict=True)
-            if reason is not None
-        ]
-        if vectors:
-            known = {one: expect[one] for one in vectors}
-            context.store.put_vectors(vectors, namespace=lane, expect=known)
-        if without:
-            context.store.upsert(without, namespace=lane, expect={entry.id: expect[entry.id] for entry in without})
-    return made
+    def _store_vectors(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> EmbeddingResult:
+        """Store what *result* has for *batch*; return what of it was stored, which is nothing after a switch."""
+        store = self._entries.store
+        with self._entries.transaction():
+            result = self._embedding.still(result)
+            vectors, without = {}, []
+            for place, entry in enumerate(batch):
+                if (vector := result.vectors[place]) is not None:
+                    vectors[entry.id] = vector
+                if (reason := result.reasons[place]) is not None:
+                    without.append(replace(entry, no_vector=reason))
+            expect = {entry.id: entry.revision for entry in batch}
+            if vectors:
+                store.put_vectors(vectors, namespace=partition, expect={id: expect[id] for id in vectors})
+            if without:
+                store.upsert(without, namespace=partition, expect={entry.id: expect[entry.id] for entry in without})
+        return result

@@ -119,6 +119,10 @@ class EmbeddingResult:
             truncated={places[old]: cut for old, cut in self.truncated.items()},
         )
 
+    def by_text(self, texts: Sequence[str]) -> dict[str, EmbeddingResult]:
+        """Return the results of different *texts*, in whose order these are, by text."""
+        return {text: self.part([place]) for place, text in enumerate(texts)}
+
     def part(self, places: Sequence[int]) -> EmbeddingResult:
         """Return the same of some of the texts, in the order of *places*."""
         return replace(
@@ -179,7 +183,8 @@ _log = logging.getLogger(__name__)
 class EmbeddingService:
     """An embedder (or none) for one store; sets the store's space on first use. Any task may call.
 
-    *problem* is why the last try to embed failed, None where it did not. *under_way* knows the writes that have begun.
+    *problem* is why the last try to embed failed, None where it did not. *in_flight* knows the writes that have begun
+    and not ended.
     """
 
     def __init__(
@@ -193,7 +198,7 @@ class EmbeddingService:
     ) -> None:
         self.settings = checked_embedding_settings(settings)
         self.problem: str | None = None
-        self.under_way = WritesInFlight()
+        self.in_flight = WritesInFlight()
         self._store = store
         self._lasting = lifecycle_of(store)
         self._clock = clock
@@ -215,7 +220,7 @@ class EmbeddingService:
     @property
     def resting(self) -> bool:
         """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
-        return self._clock() < self._rests_until or self.under_way.closing
+        return self._clock() < self._rests_until or self.in_flight.closing
 
     async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> EmbeddingResult:
         """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
@@ -310,12 +315,12 @@ class EmbeddingService:
     async def _asked(
         self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, patience: float | None
     ) -> tuple[Embeddings, Space]:
-        if self.under_way.closing:
+        if self.in_flight.closing:
             raise EmbedderError("the memory is being closed")
         if self.resting and patience is not None:
             raise EmbedderError(f"it did not answer in time, and is left alone for {self.settings.rest:g} s")
         try:
-            async with self.under_way.embedding(patience) as limit:
+            async with self.in_flight.embedding(patience) as limit:
                 made, space = await self._embed(embedder, texts, kind)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
@@ -325,7 +330,7 @@ class EmbeddingService:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            if self.under_way.closing:
+            if self.in_flight.closing:
                 raise EmbedderError("the memory is being closed") from error
             self._rests_until = self._clock() + self.settings.rest
             raise EmbedderError(f"no answer within {patience:g} s") from error

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class WritesInFlight:
@@ -62,29 +57,6 @@ class WritesInFlight:
             for limit, loop in self._waits.items():
                 with suppress(RuntimeError):  # a loop that was closed with the work in it
                     loop.call_soon_threadsafe(_expire_now, limit, loop)
-
-
-class TracksWrites(Protocol):
-    """What knows which writes are under way."""
-
-    @property
-    def under_way(self) -> WritesInFlight:
-        """The writes that have begun."""
-        ...
-
-
-W = TypeVar("W", bound=TracksWrites)
-
-
-def tracked_write(function: Callable[Concatenate[W, P], Awaitable[T]]) -> Callable[Concatenate[W, P], Awaitable[T]]:
-    """Wrap a write path, whose first argument is its context, so that closing the memory waits for it."""
-
-    @functools.wraps(function)
-    async def wrapped(context: W, /, *args: P.args, **options: P.kwargs) -> T:
-        with context.under_way.write():
-            return await function(context, *args, **options)
-
-    return wrapped
 
 
 def _expire_now(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,358 +1,298 @@
-"""Write pipeline: items are checked, judged by the policies, embedded and stored, one at a time or in batches.
+"""Write pipeline: validate, authorize, run the policies, embed, commit, report.
 
-Added items, turns, corrections and imports go through it alike; what differs is said in its ``PolicyRules``. One at a
-time or in batches, the result is the same.
+Added items, turns, corrections, imports and recovered messages go through these steps. Each takes a list of drafts and
+returns one of the same length and order; a draft that is settled passes through the later steps as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Coroutine, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
 from types import MappingProxyType
-from typing import Any
+from typing import Final
 
-from memory.codec import entry_text
-from memory.errors import ArgumentError, DuplicateKey
-from memory.models import Memory
+from memory.codec import from_entry
+from memory.entry_store import EntryStore
+from memory.errors import DuplicateKey
+from memory.models import Memory, MemoryChange
+from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
+from memory.tables.idempotency_keys import IdempotencyKeys
+from memory.tables.operation_log import OperationLog, least_trusted_actor
+from memory.tables.tombstones import Tombstones
+from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
-from memory.write.commit import Draft, known_reports, make_draft, store_drafts
-from memory.write.context import WriteContext
-from memory.write.embedding_service import EmbeddingResult
-from memory.write.in_flight import tracked_write
-from memory.write.policy_runner import PolicyResult, PolicyRules, apply_policies_to_turn, apply_policies_to_turns
-from memory.write.provenance import authorize_memories, referenced_ids
+from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store
+from memory.write.embedding_service import SPACE_SWITCHED, EmbeddingResult, EmbeddingService
+from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
+from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import VectorStore
+from vectorstore import RevisionConflict, VectorStore
+
+MAX_ATTEMPTS: Final = 5
+"""So often a write is tried that others come between."""
+_NOTHING: Final[Mapping[str, Memory]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineResult:
-    """What becomes of memories that came together: for each its draft or its line, and what is *made* of them.
+class WritePipeline:
+    """The steps of the write path, for any namespace. Steps that read or write the store block, or run it in a thread.
 
-    What is made comes with the places of those it was made from.
+    *clock* gives aware times; naive ones of callers are taken in *zone*.
     """
 
-    own: list[Draft | Report]
-    made: list[tuple[Draft | Report, tuple[int, ...]]]
+    def __init__(  # one parameter for each thing that a memory is written with
+        self,
+        entries: EntryStore,
+        log: OperationLog,
+        keys: IdempotencyKeys,
+        tombstones: Tombstones,
+        embedding: EmbeddingService,
+        rules: PolicyRules,
+        *,
+        clock: Clock,
+        ids: Callable[[], str],
+        zone: tzinfo | None,
+    ) -> None:
+        self.rules = rules
+        self._entries = entries
+        self._log = log
+        self._keys = keys
+        self._tombstones = tombstones
+        self._embedding = embedding
+        self._clock = clock
+        self._ids = ids
+        self._zone = zone
 
-
-@dataclass(frozen=True, slots=True)
-class WritePipeline:
-    """The road into one *namespace*; *stored* is what the policies see of it, None where none of them looks."""
-
-    context: WriteContext
-    namespace: str
-    rules: PolicyRules
-    stored: SimilarMemoryLookup | None = None
-
-    @classmethod
-    def into(
-        cls,
-        context: WriteContext,
+    def lookup(
+        self,
         namespace: str,
         *,
-        rules: PolicyRules | None = None,
         hidden: Container[str] = frozenset(),
         beside: VectorStore | None = None,
         own: bool = True,
-    ) -> WritePipeline:
-        """Return the road for one batch; the rest as ``SimilarMemoryLookup``."""
-        rules = context.rules if rules is None else rules
-        stored = (
-            SimilarMemoryLookup(context, namespace, hidden=hidden, beside=beside, own=own) if rules.looking else None
+        embeds: bool = True,
+    ) -> SimilarMemoryLookup | None:
+        """Return what the policies see of the stored memories, for one batch; None where none of them looks.
+
+        With *own* off they see nothing of the memory's own store; the rest as ``SimilarMemoryLookup``.
+        """
+        if not self.rules.looking:
+            return None
+        store = self._entries.store if own else None
+        return SimilarMemoryLookup(namespace, store, self._embedding, self._clock, hidden, beside, embeds)
+
+    def validate(self, items: Mapping[str, object]) -> list[Draft]:
+        """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""
+        return [
+            Draft.new(checked_memory(item, zone=self._zone, argument=name), origin=place)
+            for place, (name, item) in enumerate(items.items())
+        ]
+
+    async def authorize(
+        self, drafts: Sequence[Draft], namespace: str, beside: Mapping[str, Memory] = _NOTHING
+    ) -> list[Draft]:
+        """Return *drafts* with the trust that each has; one that may not supersede what it names is settled.
+
+        *beside* are memories that are about to be written.
+        """
+        named = {id for draft in drafts if draft.settled is None for id in referenced_ids(draft.memory)}
+        found = await asyncio.to_thread(self._entries.find, sorted(named), namespace) if named else {}
+        known = {**beside, **{id: from_entry(entry) for id, (_, entry) in found.items()}}
+        return [draft if draft.settled is not None else authorized_draft(draft, known) for draft in drafts]
+
+    async def run_policies(
+        self,
+        drafts: Sequence[Draft],
+        namespace: str,
+        lookup: SimilarMemoryLookup | None = None,
+        rules: PolicyRules | None = None,
+    ) -> list[Draft]:
+        """Return *drafts* as the policies leave them, with their facts; what is to be stored has its id and time.
+
+        Items of one turn are judged together, and without *lookup* none beside another turn's; with it, all of
+        *drafts* are one turn.
+        """
+        rules = self.rules if rules is None else rules
+        if lookup is None:
+            judged = await apply_policies_apart(drafts, rules)
+        else:
+            judged = await apply_policies(drafts, rules, lookup)
+        if any(draft.memory.key is not None for draft in drafts_to_store(judged)):  # which id a key has is looked up
+            return await asyncio.to_thread(self._identified, judged, namespace)
+        return self._identified(judged, namespace)
+
+    async def decide_in_order(
+        self, drafts: Sequence[Draft], namespace: str, lookup: SimilarMemoryLookup | None
+    ) -> list[Draft]:
+        """Authorize and judge turn after turn, each beside what is stored and what comes before it in *drafts*."""
+        if lookup is not None:
+            await lookup.prepare([draft.memory for draft in drafts if draft.settled is None])
+        decided: dict[int, Draft] = {}
+        added: dict[str, Memory] = {}
+        for turn in drafts_by_turn(drafts):
+            authorized = await self.authorize(turn, namespace, added)
+            for draft in await self.run_policies(authorized, namespace, lookup):
+                decided[draft.origin] = draft
+                if draft.settled is None and await self._is_known(draft, namespace, added):
+                    continue  # it will not be written, nor what was made of it
+                for stored in drafts_to_store([draft]):
+                    added[stored.memory.id] = stored.memory
+                    if lookup is not None:
+                        lookup.add(stored.memory)
+        return [decided[draft.origin] for draft in drafts]
+
+    async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
+        """Return *drafts* with their vectors, or with the reason why there are none.
+
+        What is sensitive is not given to a remote embedder. What *lookup* embedded is not embedded again, and what it
+        embedded and is not to be stored is taken out of the embedder's cache.
+        """
+        embedder = self._embedding.embedder
+        results = {} if lookup is None else dict(lookup.ready)
+        waiting = list(drafts_to_store(drafts))
+        texts = dict.fromkeys(draft.text for draft in waiting if may_embed(draft.memory, embedder))
+        if missing := [text for text in texts if text not in results]:
+            results |= (await self._embedding.vectors(missing)).by_text(missing)
+        if lookup is not None:
+            await lookup.forget_unused(draft.text for draft in waiting)
+        return change_unsettled(
+            drafts,
+            lambda draft: (
+                _with_vector(draft, results[draft.text])
+                if may_embed(draft.memory, embedder)
+                else replace(draft, no_vector=SENSITIVE_REASON, deferred=SENSITIVE_REASON)
+            ),
         )
-        return cls(context, namespace, rules, stored)
 
-    @property
-    def ready(self) -> Mapping[str, EmbeddingResult]:
-        """Answers for texts that were embedded on the way."""
-        return MappingProxyType({}) if self.stored is None else self.stored.ready
+    def commit(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Store *drafts* in one transaction; what is there already, or was forgotten, is settled. In a thread."""
+        if not any(drafts_to_store(drafts)):
+            return list(drafts)
+        for attempt in range(MAX_ATTEMPTS):
+            try:
+                with self._entries.transaction():
+                    unknown = self.settle_known(drafts, namespace)
+                    keyed = [
+                        draft.memory.id
+                        for draft in drafts_to_store(unknown)
+                        if draft.memory.key is not None and not draft.named
+                    ]
+                    if keyed:
+                        self._tombstones.lift(store_namespace(namespace, CONVERSATION), keyed)
+                    return self.write(unknown, namespace)
+            except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
+                if attempt == MAX_ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
 
-    def unused(self, stored: Iterable[str]) -> list[str]:
-        """Return the texts that were embedded on the way and are not *stored*."""
-        tried = () if self.stored is None else self.stored.tried
-        kept = set(stored) if tried else frozenset()
-        return [text for text in tried if text not in kept]
+    def write(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Write new memories and one operation for them; in a transaction of the caller's."""
+        fresh = self.without_stale_vectors(drafts)
+        memories = [draft.memory for draft in drafts_to_store(fresh)]
+        if not memories:
+            return fresh
+        actor = least_trusted_actor(memory.actor for memory in memories)
+        changes = [MemoryChange(memory.id) for memory in memories]
+        operation = self._log.record(namespace, "remember", actor, changes)
+        written = change_unsettled(
+            fresh, lambda draft: replace(draft, memory=replace(draft.memory, operation=operation.id))
+        )
+        self._entries.store.upsert(
+            [draft.entry() for draft in drafts_to_store(written)],
+            namespace=store_namespace(namespace, CONVERSATION),
+            expect={memory.id: 0 for memory in memories},
+        )
+        return written
 
-    async def let_go(self, stored: Iterable[str]) -> None:
-        """Let the embedder's cache forget what was embedded on the way and is not *stored*: nobody could later."""
-        if unused := self.unused(stored):
-            await asyncio.to_thread(self.context.embedding.forget, unused)
+    def without_stale_vectors(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
+        space = self._entries.follow_space()
+        return change_unsettled(
+            drafts,
+            lambda draft: (
+                draft
+                if draft.vector is None or draft.space == space
+                else replace(draft, vector=None, deferred=SPACE_SWITCHED)
+            ),
+        )
 
-    async def judged(self, memories: Sequence[Memory]) -> tuple[list[PolicyResult], list[PolicyResult]]:
-        """Return what the policies make of *memories*, which came together, and what they make beside them."""
-        return await apply_policies_to_turn(memories, self.rules, self.stored)
+    def settle_known(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Return *drafts*; what the caller named and is there already, or was forgotten, is settled. In a thread."""
+        partition = store_namespace(namespace, CONVERSATION)
+        identified = [draft for draft in drafts_to_store(drafts) if _is_identified(draft)]
+        if not identified:
+            return list(drafts)
+        stored = self._entries.store.get([draft.memory.id for draft in identified], namespace=partition)
+        known = {entry.id: from_entry(entry) for entry in stored if entry is not None}
+        forgotten = self._tombstones.which(partition, [draft.memory.id for draft in identified if draft.named])
 
-    async def together(self, memories: Sequence[Memory]) -> PipelineResult:
-        """Take *memories*, which came together."""
-        judged, made = await self.judged(memories)
-        return (await self._drafts([(judged, made)]))[0]
+        def settle(draft: Draft) -> Draft:
+            if not _is_identified(draft):
+                return draft
+            memory = draft.memory
+            before = known.get(memory.id)
+            if before is None:
+                if draft.named and memory.id in forgotten:
+                    return draft.settle(Report(Outcome.REJECTED, memory.id, "forgotten"))
+                known[memory.id] = memory
+                return draft
+            if (before.text, before.caption) == (memory.text, memory.caption):
+                return draft.settle(Report(Outcome.DUPLICATE, memory.id, "known already", of=memory.id))
+            conflict = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
+            return draft.settle(Report(Outcome.REJECTED, memory.id, str(conflict)), conflict)
 
-    async def apart(self, turns: Sequence[Sequence[Memory]]) -> list[PipelineResult]:
-        """Take *turns*, none of which is seen beside another or beside what is stored; a few at once."""
-        return await self._drafts(await apply_policies_to_turns(turns, self.rules))
+        return change_unsettled(drafts, settle)
 
-    async def _drafts(
-        self, judged: Sequence[tuple[Sequence[PolicyResult], Sequence[PolicyResult]]]
-    ) -> list[PipelineResult]:
-        keyed = any(one.memory is not None and one.memory.key is not None for own, _ in judged for one in own)
-        if keyed:  # which id a key has is looked up
-            return await asyncio.to_thread(lambda: [self._taken(*one) for one in judged])
-        return [self._taken(*one) for one in judged]
+    async def _is_known(self, draft: Draft, namespace: str, added: Mapping[str, Memory]) -> bool:
+        if draft.memory.id in added:
+            return True
+        if not _is_identified(draft):
+            return False
+        (settled,) = await asyncio.to_thread(self.settle_known, [draft], namespace)
+        return settled.settled is not None
 
-    def _taken(self, judged: Sequence[PolicyResult], made: Sequence[PolicyResult]) -> PipelineResult:
-        own = [self._drafted(one, one.memory) for one in judged]
-        facts = []
-        for one in made:
-            ids = (source.memory.id for source in (own[place] for place in one.places) if isinstance(source, Draft))
-            memory = one.memory
-            if memory is not None:
-                memory = replace(memory, derived_from=tuple(dict.fromkeys((*memory.derived_from, *ids))))
-            facts.append((self._drafted(one, memory), one.places))
-        return PipelineResult(own, facts)
+    def _identified(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Return *drafts* with ids and times of recording; facts name the items that they were found in."""
+        identified: dict[int, Draft] = {}
+        for turn in drafts_by_turn(drafts):
+            items = [self._with_id(draft, namespace) if draft.settled is None else draft for draft in turn]
+            ids = {item.origin: item.memory.id for item in items if item.settled is None}
+            for item in items:
+                facts = tuple(self._identified_fact(fact, ids, namespace) for fact in item.facts)
+                identified[item.origin] = replace(item, facts=facts) if facts else item
+        return [identified[draft.origin] for draft in drafts]
 
-    def _drafted(self, judged: PolicyResult, memory: Memory | None) -> Draft | Report:
-        if memory is None:
-            return Report(judged.outcome, judged.of or "", judged.reason, of=judged.of)
-        made = make_draft(self.context, memory, self.namespace)
-        if judged.outcome is Outcome.STORED and not judged.reason and judged.of is None:
-            return made
-        return replace(made, outcome=judged.outcome, reason=judged.reason, spans=judged.spans, of=judged.of)
+    def _identified_fact(self, fact: Draft, ids: Mapping[int, str], namespace: str) -> Draft:
+        if fact.settled is not None:
+            return fact
+        sources = (ids[origin] for origin in fact.origins if origin in ids)
+        derived_from = tuple(dict.fromkeys((*fact.memory.derived_from, *sources)))
+        return self._with_id(replace(fact, memory=replace(fact.memory, derived_from=derived_from)), namespace)
 
-
-async def embed_drafts(
-    context: WriteContext, drafts: Sequence[Draft], ready: Mapping[str, EmbeddingResult] = MappingProxyType({})
-) -> list[Draft]:
-    """Return *drafts* with their vectors, or with the reason why there are none.
-
-    What is sensitive is not given to a remote embedder. *ready* are answers, of a text each, that were had before.
-    """
-    texts = [entry_text(one.memory) for one in drafts]
-    may = [may_embed(one.memory, context.embedding.embedder) for one in drafts]
-    asked = [place for place, text in enumerate(texts) if may[place] and text not in ready]
-    made = await context.embedding.vectors([texts[place] for place in asked])
-    made = made.among(len(drafts), asked, SENSITIVE_REASON)
-    return [
-        _with_vector(one, ready[text], 0) if may[place] and text in ready else _with_vector(one, made, place)
-        for place, (one, text) in enumerate(zip(drafts, texts, strict=True))
-    ]
+    def _with_id(self, draft: Draft, namespace: str) -> Draft:
+        memory = draft.memory
+        id = memory.id
+        if not id and memory.key is not None:
+            id = self._keys.id_of_key(namespace, memory.key)
+        recorded_at = memory.recorded_at or self._clock()
+        return replace(draft, memory=replace(memory, id=id or self._ids(), recorded_at=recorded_at))
 
 
-def _with_vector(draft: Draft, made: EmbeddingResult, place: int) -> Draft:
-    reason = made.reasons[place]
+def _is_identified(draft: Draft) -> bool:
+    """Whether the caller gave it an id or a key, so that it may be there already."""
+    return draft.named or draft.memory.key is not None
+
+
+def _with_vector(draft: Draft, result: EmbeddingResult) -> Draft:
+    """Return *draft* with the *result* of its text."""
     return replace(
         draft,
-        vector=made.vectors[place],
-        no_vector=reason,
-        deferred=reason if reason == SENSITIVE_REASON else made.waits(place),
-        truncated=made.truncated.get(place),
-        space=made.space,
+        vector=result.vectors[0],
+        no_vector=result.reasons[0],
+        deferred=result.waits(0),
+        truncated=result.truncated.get(0),
+        space=result.space,
     )
-
-
-WRITE_BATCH = 256
-
-
-@dataclass(slots=True)
-class _BatchItem:
-    """One item on its way: its *draft* or its *line*, and the drafts of what was made of it."""
-
-    draft: Draft | None = None
-    line: Report | DuplicateKey | None = None
-    made: tuple[Draft | Report, ...] = ()
-
-    def settle(self, line: Report | DuplicateKey) -> None:
-        """It is not to be written; nor is, again, what was made of it."""
-        self.draft, self.line, self.made = None, line, ()
-
-
-@dataclass(frozen=True, slots=True)
-class _PreparedBatch:
-    """A batch that only has to be stored: its *units*, and the *drafts* among them with their vectors, in order.
-
-    *unused* are texts that were embedded for looking and are not stored.
-    """
-
-    units: Sequence[_BatchItem]
-    drafts: Sequence[Draft]
-    unused: Sequence[str] = ()
-
-
-class _BackgroundStore:
-    """The batch that is being stored while the next one is made ready; *tell* gets its lines."""
-
-    def __init__(self, tell: Callable[[Sequence[Report | DuplicateKey]], None]) -> None:
-        self._tell = tell
-        self._task: asyncio.Task[list[Report | DuplicateKey]] | None = None
-
-    def start(self, work: Coroutine[Any, Any, list[Report | DuplicateKey]], begun: ExitStack) -> None:
-        """Begin *work*; *begun* is closed at its end."""
-        self._task = asyncio.create_task(work)
-        self._task.add_done_callback(lambda _: begun.close())
-
-    async def finish(self) -> None:
-        """Wait for its end and tell; where nothing is being stored, nothing."""
-        task, self._task = self._task, None
-        if task is not None:
-            self._tell(await task)
-
-    def leave(self) -> None:
-        """Nobody waits any more; what its thread has begun goes on."""
-        if self._task is not None:
-            self._task.cancel()
-
-
-@tracked_write
-async def remember_batch(
-    context: WriteContext, items: Sequence[object], namespace: str, names: Sequence[str]
-) -> list[Report | DuplicateKey]:
-    """Keep *items* in one transaction; *names* say what each is called in an error."""
-    return await _store_batch(
-        context, await _prepare_batch(context, _checked_memories(context, items, names), namespace), namespace
-    )
-
-
-async def remember_stream(
-    context: WriteContext,
-    items: Iterable[str | Memory],
-    namespace: str,
-    on_progress: Callable[[int], None] | None,
-) -> list[Report]:
-    """Keep *items* batch by batch, in bounded memory; a key used with another text is a line of its own.
-
-    Of a list, the next batch is checked and embedded while one is stored, unless what becomes of it depends on what is
-    there. Another iterable is not read ahead of what is written.
-    """
-    if isinstance(items, (str, bytes, Memory)) or not isinstance(items, Iterable):
-        raise ArgumentError("items", items, "a list (or another iterable) of texts or memories is needed")
-    reports: list[Report] = []
-
-    def tell(lines: Sequence[Report | DuplicateKey]) -> None:
-        for line in lines:
-            reports.append(line if isinstance(line, Report) else Report(Outcome.REJECTED, line.id, str(line)))
-        if on_progress is not None:
-            on_progress(len(reports))
-
-    ahead = isinstance(items, Sequence) and not context.rules.policies
-    stream, taken, storing = iter(items), 0, _BackgroundStore(tell)
-    try:
-        while batch := list(islice(stream, WRITE_BATCH)):
-            names = [f"items[{taken + i}]" for i in range(len(batch))]
-            taken += len(batch)
-            with ExitStack() as begun:
-                begun.enter_context(context.under_way.write())
-                memories = _checked_memories(context, batch, names)
-                if any(referenced_ids(one) for one in memories):
-                    await storing.finish()
-                ready = await _prepare_batch(context, memories, namespace)
-                await storing.finish()
-                storing.start(_store_batch(context, ready, namespace), begun.pop_all())
-            if not ahead:
-                await storing.finish()
-        await storing.finish()
-    except Exception:  # of what comes after it: what is being stored is stored all the same
-        await storing.finish()
-        raise
-    finally:
-        storing.leave()
-    return reports
-
-
-def _checked_memories(context: WriteContext, items: Sequence[object], names: Sequence[str]) -> list[Memory]:
-    return [checked_memory(item, zone=context.zone, argument=name) for item, name in zip(items, names, strict=True)]
-
-
-async def _prepare_batch(context: WriteContext, memories: Sequence[Memory], namespace: str) -> _PreparedBatch:
-    """Judge, name and embed *memories*; nothing is written yet."""
-    road, named = (
-        WritePipeline.into(context, namespace),
-        any(referenced_ids(one) for one in memories),
-    )  # then the store is read
-    if road.stored is not None or (named and await asyncio.to_thread(_are_linked, context, memories, namespace)):
-        units = await _judge_in_order(road, memories)
-    else:
-        if named:
-            allowed = await asyncio.to_thread(authorize_memories, context, memories, namespace)
-        else:
-            allowed = authorize_memories(context, memories, namespace)
-        taken = iter(await road.apart([[one] for one in allowed if isinstance(one, Memory)]))
-        units = [_batch_item(next(taken)) if isinstance(one, Memory) else _BatchItem(line=one) for one in allowed]
-    asked = [unit for unit in units if unit.draft is not None]
-    mains = [unit.draft for unit in asked if unit.draft is not None]
-    if any(one.named or one.memory.key is not None for one in mains):
-        # what is known already is not embedded again; put() looks once more, inside its transaction
-        for place, line in (await asyncio.to_thread(known_reports, context, mains, namespace)).items():
-            asked[place].settle(line)
-    every = [one for unit in units for one in (unit.draft, *unit.made) if isinstance(one, Draft)]
-    unused = road.unused(entry_text(one.memory) for one in every)
-    return _PreparedBatch(units, await embed_drafts(context, every, road.ready), unused)
-
-
-async def _store_batch(context: WriteContext, ready: _PreparedBatch, namespace: str) -> list[Report | DuplicateKey]:
-    """Write a batch; return the line of each item."""
-    lines = iter(await asyncio.to_thread(store_drafts, context, ready.drafts, namespace) if ready.drafts else ())
-    if ready.unused:  # nobody could forget it by what is stored
-        await asyncio.to_thread(context.embedding.forget, ready.unused)
-    for unit in ready.units:
-        if unit.draft is not None:
-            unit.line = next(lines)
-        made = [next(lines) if isinstance(one, Draft) else one for one in unit.made]
-        if made and isinstance(unit.line, Report):
-            unit.line = replace(unit.line, made=tuple(one for one in made if isinstance(one, Report)))
-    return [unit.line for unit in ready.units if unit.line is not None]
-
-
-def _are_linked(context: WriteContext, memories: Sequence[Memory], namespace: str) -> bool:
-    """Whether one of *memories* was made from, or supersedes, another of them."""
-    asked = {id for one in memories for id in referenced_ids(one)}
-    if not asked:
-        return False
-    named = {one.id for one in memories if one.id}
-    keyed = {context.id_of_key(namespace, one.key) for one in memories if one.key is not None}
-    return not asked.isdisjoint(named | keyed)
-
-
-async def _judge_in_order(road: WritePipeline, memories: Sequence[Memory]) -> list[_BatchItem]:
-    """Judge each item beside what is stored and what of the batch comes before it, as if it came alone."""
-    context, namespace, stored = road.context, road.namespace, road.stored
-    if stored is not None:
-        await stored.prepare(memories)
-    units: list[_BatchItem] = []
-    added: dict[str, Memory] = {}
-    for memory in memories:
-        (one,) = (
-            await asyncio.to_thread(authorize_memories, context, [memory], namespace, added)
-            if referenced_ids(memory)
-            else authorize_memories(context, [memory], namespace)
-        )
-        if not isinstance(one, Memory):
-            units.append(_BatchItem(line=one))
-            continue
-        unit = _batch_item(await road.together([one]))
-        units.append(unit)
-        if unit.draft is not None and (
-            unit.draft.memory.id in added or await _is_known(context, unit.draft, namespace)
-        ):
-            continue  # it will not be written, nor what was made of it
-        for item in (unit.draft, *unit.made):
-            if isinstance(item, Draft):
-                added[item.memory.id] = item.memory
-                if stored is not None:
-                    stored.add(item.memory)
-    return units
-
-
-async def _is_known(context: WriteContext, one: Draft, namespace: str) -> bool:
-    if not one.named and one.memory.key is None:
-        return False
-    return bool(await asyncio.to_thread(known_reports, context, [one], namespace))
-
-
-def _batch_item(taken: PipelineResult) -> _BatchItem:
-    (main,), made = taken.own, tuple(one for one, _ in taken.made)
-    return _BatchItem(line=main, made=made) if isinstance(main, Report) else _BatchItem(draft=main, made=made)

@@ -13,7 +13,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memory.errors import ArgumentError
@@ -22,6 +22,7 @@ from memory.models import Memory, Trust
 from memory.results import Outcome
 from memory.tables.operation_log import least_trusted_actor
 from memory.validation import checked_memory
+from memory.write.draft import Draft, drafts_by_turn, with_facts
 from memory.write.policies import (
     NEAR_DUPLICATE_KEY,
     Action,
@@ -42,16 +43,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PolicyRules:
-    """The *policies* in their order, what a failing one means, and what is different on one road.
+    """The *policies* in their order, what a failing one means (*on_failure*), and whether they make new memories.
 
-    *making*: new memories may be made of what is judged. *in_place*: it takes the place of what was wrong, so that
-    neither one that says the same nor facts found in it can stand for it: it is linked, or kept beside them.
+    *making*: new memories, such as facts, may be made of what is judged.
     """
 
     policies: tuple[WritePolicy, ...] = ()
     on_failure: OnPolicyFailure = "store"
     making: bool = True
-    in_place: bool = False
 
     def __post_init__(self) -> None:
         for policy in self.policies:
@@ -66,212 +65,169 @@ class PolicyRules:
         return any(isinstance(policy, LookupPolicy) for policy in self.policies)
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyResult:
-    """What the policies made of a memory; *memory* is None when it is not to be stored.
-
-    *spans* were taken out of it; *of* is what it nearly repeats. One that was made has the *places* of its sources.
-    """
-
-    memory: Memory | None
-    outcome: Outcome
-    reason: str = ""
-    spans: int = 0
-    of: str | None = None
-    places: tuple[int, ...] = ()
-
-
-@dataclass(slots=True)
-class _PolicyItem:
-    """A memory on its way through the policies."""
-
-    first: Memory
-    memory: Memory
-    places: tuple[int, ...]
-    in_place: bool = False
-    outcome: Outcome = Outcome.STORED
-    reasons: list[str] = field(default_factory=list)
-    spans: int = 0
-    of: str | None = None
-
-    @property
-    def going(self) -> bool:
-        return self.outcome in (Outcome.STORED, Outcome.REDACTED)
-
-    @property
-    def is_answered(self) -> bool:
-        return self.first.role == "tool"
-
-    def apply(self, decision: PolicyDecision, policy: WritePolicy) -> None:
-        if not isinstance(decision, PolicyDecision):
-            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a PolicyDecision is needed")
-        new = self.memory
-        if decision.action not in (Action.ACCEPT, Action.REJECT):
-            if decision.memory is None:
-                expected = f"a decision to {decision.action} needs the memory to store"
-                raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
-            new = _bounded_memory(
-                checked_memory(decision.memory, argument=f"policies ({_policy_name(policy)})"), self.first
-            )
-        self.memory = new
-        self.of = decision.of or self.of
-        if decision.action is Action.REJECT and self.in_place and decision.of is not None:
-            self.memory = replace(new, metadata={**new.metadata, NEAR_DUPLICATE_KEY: decision.of})
-        elif decision.action is Action.REJECT:
-            self.outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
-            self.reasons.append(decision.reason or "rejected")
-            return
-        self.reasons += [decision.reason] if decision.reason else []
-        if decision.action is Action.REDACT:
-            self.outcome = Outcome.REDACTED
-            self.spans += max(decision.spans, 1)
-
-    def fail(self, policy: WritePolicy, error: Exception, on_failure: OnPolicyFailure) -> None:
-        chosen = getattr(policy, "on_failure", None) or on_failure
-        _log.warning("a write policy failed: %s (%s)", _policy_name(policy), type(error).__name__)
-        kept = "kept as it was" if chosen == "store" else "not kept"
-        self.reasons.append(f"{_policy_name(policy)} failed ({str(error) or type(error).__name__}); {kept}")
-        if chosen != "store":
-            self.outcome = Outcome.REJECTED
-
-    def judged(self) -> PolicyResult:
-        # What was only refused tells why it was refused; what was kept, all that was done to it.
-        reason = "; ".join(self.reasons) if self.going else self.reasons[-1]
-        return PolicyResult(self.memory if self.going else None, self.outcome, reason, self.spans, self.of, self.places)
-
-
 async def apply_policies(
-    memory: Memory, rules: PolicyRules, stored: MemoryLookup | None = None
-) -> tuple[PolicyResult, list[PolicyResult]]:
-    """Return what becomes of *memory*, and what was made of it."""
-    (judged,), made = await apply_policies_to_turn([memory], rules, stored)
-    return judged, made
-
-
-async def apply_policies_to_turn(
-    memories: Sequence[Memory], rules: PolicyRules, stored: MemoryLookup | None = None
-) -> tuple[list[PolicyResult], list[PolicyResult]]:
-    """Return what becomes of each of *memories*, which were said together, and what was made of them.
+    drafts: Sequence[Draft], rules: PolicyRules, stored: MemoryLookup | None = None
+) -> list[Draft]:
+    """Return *drafts*, which came together, as the policies leave them, each with the facts that were made of it.
 
     What a tool answered is nobody's word: it is judged by itself, and nothing is made of it. Without *stored*, policies
-    that look at it are asked as if there were nothing.
+    that look at it are asked as if there were nothing. What is settled already is no policy's to see.
     """
-    own = [_PolicyItem(memory, memory, (place,), rules.in_place) for place, memory in enumerate(memories)]
-    items = list(own)
+    items = list(drafts)
     for policy in rules.policies:
         if isinstance(policy, TurnPolicy):
-            going, makes = [one for one in items if one.going], getattr(policy, "makes", False)
-            if rules.making or not makes:
-                items += await _apply_turn_policy(policy, [one for one in going if not one.is_answered], rules)
-            for one in going if not makes else ():
-                if one.is_answered:
-                    await _apply_turn_policy(policy, [one], replace(rules, making=False))
+            items = await _apply_turn_policy(policy, items, rules)
         else:
-            for one in items:
-                if one.going:
-                    await _apply_policy(policy, one, rules, stored)
-    return [one.judged() for one in own], [one.judged() for one in items[len(own) :]]
+            items = [
+                item if item.settled is not None else await _apply_policy(policy, item, rules, stored) for item in items
+            ]
+    return with_facts(items[: len(drafts)], items[len(drafts) :])
 
 
-async def apply_policies_to_each(
-    memories: Sequence[Memory], rules: PolicyRules
-) -> list[tuple[PolicyResult, list[PolicyResult]]]:
-    """Return what becomes of each of *memories*, none of which the policies see beside another; a few at once."""
-    return [(own, made) for (own,), made in await apply_policies_to_turns([[memory] for memory in memories], rules)]
+async def apply_policies_apart(drafts: Sequence[Draft], rules: PolicyRules) -> list[Draft]:
+    """Return *drafts* as the policies leave them: those of one turn together, none beside another turn's.
 
-
-async def apply_policies_to_turns(
-    turns: Sequence[Sequence[Memory]], rules: PolicyRules
-) -> list[tuple[list[PolicyResult], list[PolicyResult]]]:
-    """Return what becomes of each of *turns*, none of which the policies see beside another; a few at once."""
+    A few turns are judged at once.
+    """
+    if not rules.policies:
+        return list(drafts)
     free = asyncio.Semaphore(_CONCURRENCY)
 
-    async def one(turn: Sequence[Memory]) -> tuple[list[PolicyResult], list[PolicyResult]]:
+    async def judge(turn: Sequence[Draft]) -> list[Draft]:
         async with free:
-            return await apply_policies_to_turn(turn, rules)
+            return await apply_policies(turn, rules)
 
-    if not rules.policies:
-        return [([PolicyResult(memory, Outcome.STORED) for memory in turn], []) for turn in turns]
-    return list(await asyncio.gather(*map(one, turns)))
+    judged = await asyncio.gather(*map(judge, drafts_by_turn(drafts)))
+    by_origin = {draft.origin: draft for turn in judged for draft in turn}
+    return [by_origin[draft.origin] for draft in drafts]
 
 
-async def _apply_policy(
-    policy: WritePolicy, item: _PolicyItem, rules: PolicyRules, stored: MemoryLookup | None
-) -> None:
+async def _apply_policy(policy: WritePolicy, draft: Draft, rules: PolicyRules, stored: MemoryLookup | None) -> Draft:
     try:
         if stored is not None and isinstance(policy, LookupPolicy):
-            decision: Any = policy.decide_beside(item.memory, stored)
+            decision: Any = policy.decide_beside(draft.memory, stored)
         else:
-            decision = policy.decide(item.memory)
-        item.apply(await decision if inspect.isawaitable(decision) else decision, policy)
+            decision = policy.decide(draft.memory)
+        return _decided(draft, await decision if inspect.isawaitable(decision) else decision, policy)
     except Exception as error:  # a stranger's rule, a model that does not answer: what was said is not lost by it
-        item.fail(policy, error, rules.on_failure)
+        return _failed(draft, policy, error, rules)
 
 
-async def _apply_turn_policy(policy: TurnPolicy, items: Sequence[_PolicyItem], rules: PolicyRules) -> list[_PolicyItem]:
-    if not items:
-        return []
+async def _apply_turn_policy(policy: TurnPolicy, drafts: Sequence[Draft], rules: PolicyRules) -> list[Draft]:
+    """Return *drafts* as *policy* leaves them, and behind them what it made."""
+    items, made = list(drafts), list[Draft]()
+    going = [index for index, draft in enumerate(drafts) if draft.settled is None]
+    makes = getattr(policy, "makes", False)
+    turns: list[list[int]] = []
+    if rules.making or not makes:
+        turns.append([index for index in going if not _is_tool_answer(drafts[index])])
+    if not makes:
+        turns += [[index] for index in going if _is_tool_answer(drafts[index])]
+    for turn in filter(None, turns):
+        making = rules.making and not _is_tool_answer(drafts[turn[0]])
+        decided = await _decided_turn(policy, [drafts[index] for index in turn], rules, making=making)
+        for place, index in enumerate(turn):
+            items[index] = decided[place]
+        made += decided[len(turn) :]
+    return items + made
+
+
+async def _decided_turn(
+    policy: TurnPolicy, drafts: Sequence[Draft], rules: PolicyRules, *, making: bool
+) -> list[Draft]:
+    """Return *drafts* as *policy* decides on them together, and behind them what it made of them."""
     try:
-        said: Any = policy.decide_turn(MemoryTurn(tuple(one.memory for one in items)))
-        decision = await said if inspect.isawaitable(said) else said
-        if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(items):
-            expected = f"a TurnDecision with {len(items)} decisions is needed"
+        answer: Any = policy.decide_turn(MemoryTurn(tuple(draft.memory for draft in drafts)))
+        decision = await answer if inspect.isawaitable(answer) else answer
+        if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(drafts):
+            expected = f"a TurnDecision with {len(drafts)} decisions is needed"
             raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
-        made = [_derived_item(memory, [items[place] for place in places], policy) for memory, places in decision.made]
-        if not rules.making:
-            made = []
-        decision = _keep_beside_facts(decision, items)
-        tried = [replace(one, reasons=list(one.reasons)) for one in items]
-        for one, part in zip(tried, decision.decisions, strict=True):
-            one.apply(part, policy)
-        for one, part in zip(items, decision.decisions, strict=True):
-            one.apply(part, policy)
-        return made
+        made = [_made_draft(memory, [drafts[place] for place in places], policy) for memory, places in decision.made]
+        decisions = _keep_beside_facts(decision, drafts)
+        decided = [_decided(draft, decisions[place], policy) for place, draft in enumerate(drafts)]
+        return decided + (made if making else [])
     except Exception as error:  # as in _apply_policy; nothing of a decision that is wrong in part is carried out
-        for one in items:
-            one.fail(policy, error, rules.on_failure)
-        return []
+        return [_failed(draft, policy, error, rules) for draft in drafts]
 
 
-def _keep_beside_facts(decision: TurnDecision, items: Sequence[_PolicyItem]) -> TurnDecision:
-    """Return *decision*, but what takes another's place is kept where it was to be left out for what was made of it."""
-    used = {place for _, places in decision.made for place in places if items[place].in_place}
+def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Draft:
+    """Return *draft* as *decision* leaves it; a decision that is none raises."""
+    if not isinstance(decision, PolicyDecision):
+        raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a PolicyDecision is needed")
+    memory = draft.memory
+    if decision.action not in (Action.ACCEPT, Action.REJECT):
+        if decision.memory is None:
+            expected = f"a decision to {decision.action} needs the memory to store"
+            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
+        checked = checked_memory(decision.memory, argument=f"policies ({_policy_name(policy)})")
+        memory = _bounded_memory(checked, draft.given)
+    rejected = decision.action is Action.REJECT
+    if rejected and draft.in_place and decision.of is not None:
+        memory = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: decision.of})
+    draft = replace(draft, memory=memory, of=decision.of or draft.of)
+    if rejected and not (draft.in_place and decision.of is not None):
+        outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
+        return draft.reject(outcome, decision.reason or "rejected")
+    if decision.reason:
+        draft = replace(draft, reasons=(*draft.reasons, decision.reason))
+    if decision.action is not Action.REDACT:
+        return draft
+    return replace(draft, outcome=Outcome.REDACTED, spans=draft.spans + max(decision.spans, 1))
+
+
+def _failed(draft: Draft, policy: WritePolicy, error: Exception, rules: PolicyRules) -> Draft:
+    """Return *draft* as it is to be treated after *policy* failed on it."""
+    chosen = getattr(policy, "on_failure", None) or rules.on_failure
+    _log.warning("a write policy failed: %s (%s)", _policy_name(policy), type(error).__name__)
+    kept = "kept as it was" if chosen == "store" else "not kept"
+    reason = f"{_policy_name(policy)} failed ({str(error) or type(error).__name__}); {kept}"
+    if chosen != "store":
+        return draft.reject(Outcome.REJECTED, reason)
+    return replace(draft, reasons=(*draft.reasons, reason))
+
+
+def _is_tool_answer(draft: Draft) -> bool:
+    return draft.given.role == "tool"
+
+
+def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[PolicyDecision]:
+    """Return the decisions on *drafts*: one that replaces a memory is kept where its facts were to stand for it."""
+    used = {place for _, places in decision.made for place in places if drafts[place].in_place}
     kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
-    return TurnDecision(
-        tuple(
-            kept if place in used and one.action is Action.REJECT else one
-            for place, one in enumerate(decision.decisions)
-        ),
-        decision.made,
-    )
+    return [
+        kept if place in used and part.action is Action.REJECT else part
+        for place, part in enumerate(decision.decisions)
+    ]
 
 
-def _derived_item(memory: Memory, sources: Sequence[_PolicyItem], policy: WritePolicy) -> _PolicyItem:
+def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -> Draft:
     """Return what a policy made of *sources*: theirs are its trust, who wrote it, where it comes from, and when."""
     if not sources:
         raise ArgumentError(f"policies ({_policy_name(policy)})", memory, "what is made has at least one source")
     first, last = sources[0].memory, sources[-1].memory
-    speakers = {one.memory.speaker for one in sources}
+    speakers = {source.memory.speaker for source in sources}
     made = replace(
         checked_memory(memory, argument=f"policies ({_policy_name(policy)})"),
         id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
-        scopes=memory.scopes or _shared_scopes([one.memory for one in sources]),
+        scopes=memory.scopes or _shared_scopes([source.memory for source in sources]),
         occurred_at=memory.occurred_at or last.occurred_at,
-        actor=least_trusted_actor(one.memory.actor for one in sources),
-        trust=Trust.least([memory.trust, *(one.memory.trust for one in sources)]),
-        sensitive=memory.sensitive or any(one.memory.sensitive for one in sources),
+        actor=least_trusted_actor(source.memory.actor for source in sources),
+        trust=Trust.least([memory.trust, *(source.memory.trust for source in sources)]),
+        sensitive=memory.sensitive or any(source.memory.sensitive for source in sources),
     )
-    places = tuple(dict.fromkeys(place for one in sources for place in one.places))
-    return _PolicyItem(made, made, places)
+    origins = tuple(dict.fromkeys(origin for source in sources for origin in source.origins))
+    return Draft(made, made, origins, sources[0].turn)
 
 
 def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
     """Return the scopes that all *memories* are in."""
     first, *others = memories
-    return {name: value for name, value in first.scopes.items() if all(o.scopes.get(name) == value for o in others)}
+    return {
+        name: value for name, value in first.scopes.items() if all(other.scopes.get(name) == value for other in others)
+    }
 
 
 def _bounded_memory(new: Memory, first: Memory) -> Memory:

@@ -7,20 +7,20 @@ what it was derived from.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Final
 
 from memory.codec import from_entry, to_entry
+from memory.entry_store import EntryStore
 from memory.errors import NoSuchMemory, NotTrusted
 from memory.models import Memory, MemoryChange, Trust
-from memory.partitions import CONVERSATION, archived_id, store_namespace
+from memory.partitions import archived_id
 from memory.results import Outcome, Report
 from memory.write.access_control import actor_trust, check_may_change
-from memory.write.context import WriteContext
-from vectorstore import Entry, Filter, Metadata
+from memory.write.draft import Draft
+from vectorstore import Entry, Metadata
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
@@ -67,80 +67,46 @@ def unversioned_values(memory: Memory) -> dict[str, Any]:
 
 def replacement_change(before: Entry, new: Metadata) -> MemoryChange:
     """Return the change for the log where *before* was replaced: with those unversioned fields that differ in *new*."""
-    names = [one for one in (*UNVERSIONED_FIELDS, "expires_at_offset") if before.metadata.get(one) != new.get(one)]
-    old, now = ({one: fields.get(one) for one in names} for fields in (before.metadata, new))
+    fields = (*UNVERSIONED_FIELDS, "expires_at_offset")
+    differing = [name for name in fields if before.metadata.get(name) != new.get(name)]
+    old, now = ({name: metadata.get(name) for name in differing} for metadata in (before.metadata, new))
     return MemoryChange(before.id, before.revision, old=old, new=now)
 
 
-def memory_versions(context: WriteContext, id: str, namespace: str) -> list[Memory]:
+def memory_versions(entries: EntryStore, id: str, namespace: str) -> list[Memory]:
     """Return all versions of a memory, newest first; archived ones have the id "id@revision"."""
-    here = context.find([id], namespace).get(id)
-    versions = [] if here is None else [from_entry(here[1])]
-    for entry in reversed(context.versions([id], namespace)):
+    live = entries.find([id], namespace).get(id)
+    versions = [] if live is None else [from_entry(live[1])]
+    for entry in reversed(entries.versions([id], namespace)):
         versions.append(replace(from_entry(entry), revision=int(entry.id.rpartition("@")[2])))
     if not versions:
         raise NoSuchMemory(id)
     return versions
 
 
-_BATCH_SIZE: Final = 500
+def authorized_draft(draft: Draft, known: Mapping[str, Memory]) -> Draft:
+    """Return *draft* with the trust that it has; one that may not supersede what it names is refused.
 
-
-def authorize_memories(
-    context: WriteContext,
-    memories: Sequence[Memory],
-    namespace: str,
-    beside: Mapping[str, Memory] = MappingProxyType({}),
-) -> list[Memory | Report]:
-    """Return *memories* with the trust that they have; one that may not supersede what it names is refused.
-
-    What a memory was derived from and is neither there (any more) nor *beside* it, about to be written, does not count.
+    *known* are the memories that drafts name and that are there, or are about to be written. What a memory was derived
+    from and is not known does not count.
     """
-    asked = {id for one in memories for id in referenced_ids(one)}
-    there = context.find(sorted(asked), namespace) if asked else {}
-    known = {**beside, **{id: from_entry(entry) for id, (_, entry) in there.items()}}
-    return [_authorize_memory(one, [known[id] for id in one.derived_from if id in known], known) for one in memories]
+    memory = draft.memory
+    try:
+        superseded = [known[id] for id in _superseded_ids(memory) if id in known]
+        check_may_change(memory.actor, superseded, "supersede")
+    except NotTrusted as error:
+        return draft.settle(Report(Outcome.REJECTED, "", str(error)))
+    sources = [known[id] for id in memory.derived_from if id in known]
+    trust = Trust.least([memory.trust, actor_trust(memory.actor), *(source.trust for source in sources)])
+    if trust is memory.trust:
+        return draft
+    memory = replace(memory, trust=trust)
+    return replace(draft, memory=memory, given=memory)
 
 
 def referenced_ids(memory: Memory) -> tuple[str, ...]:
     """Return the ids of the memories that *memory* says it was made from, or supersedes."""
     return (*memory.derived_from, *_superseded_ids(memory))
-
-
-def derived_only_from(
-    context: WriteContext, id: str, namespace: str, spared: Container[str] = frozenset()
-) -> list[Entry]:
-    """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
-
-    What is *spared* is none of it, and nothing is that leans on it.
-    """
-    lane = store_namespace(namespace, CONVERSATION)
-    gone, asked = {id}, [id]
-    leaning: dict[str, Entry] = {}
-    found: dict[str, Entry] = {}
-    while asked:
-        for start in range(0, len(asked), _BATCH_SIZE):
-            where: Filter = {"derived_from": {"$in": asked[start : start + _BATCH_SIZE]}}
-            leaning.update({one.id: one for one in context.store.scan(where=where, namespace=lane)})
-        more = {
-            one.id: one
-            for one in leaning.values()
-            if one.id not in gone and one.id not in spared and set(one.metadata["derived_from"]) <= gone
-        }
-        found.update(more)
-        gone.update(more)
-        asked = list(more)
-    return [found[one] for one in sorted(found)]
-
-
-def _authorize_memory(memory: Memory, sources: Sequence[Memory], known: Mapping[str, Memory]) -> Memory | Report:
-    try:
-        old = [known[id] for id in _superseded_ids(memory) if id in known]
-        check_may_change(memory.actor, old, "supersede")
-    except NotTrusted as error:
-        return Report(Outcome.REJECTED, "", str(error))
-    trust = Trust.least([memory.trust, actor_trust(memory.actor), *(one.trust for one in sources)])
-    return memory if trust is memory.trust else replace(memory, trust=trust)
 
 
 def _superseded_ids(memory: Memory) -> tuple[str, ...]:

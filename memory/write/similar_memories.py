@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from memory.codec import entry_text, from_entry
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
-from memory.timestamps import to_aware
+from memory.timestamps import Clock
 from memory.write.access_control import may_embed
-from memory.write.context import WriteContext
-from memory.write.embedding_service import EmbeddingResult
+from memory.write.embedding_service import EmbeddingResult, EmbeddingService
 from memory.write.policies import SimilarMemory
 from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
@@ -88,32 +87,32 @@ class ComparedGroup:
         self._ending: list[int] = []
         self._matrix: NDArray[np.float32] | None = None
 
-    def add(self, one: ComparedMemory) -> None:
-        """Put *one* at the end."""
-        if one.vector is None or (self._matrix is not None and len(one.vector) != self._matrix.shape[1]):
-            self._without.append(one)
+    def add(self, memory: ComparedMemory) -> None:
+        """Put *memory* at the end."""
+        if memory.vector is None or (self._matrix is not None and len(memory.vector) != self._matrix.shape[1]):
+            self._without.append(memory)
             return
-        at, before = len(self._with), self._matrix
-        if before is None or at == len(before):
-            before = self._matrix = np.concatenate(
-                [*([] if before is None else [before]), np.empty((max(at, 64), len(one.vector)), np.float32)]
+        row, matrix = len(self._with), self._matrix
+        if matrix is None or row == len(matrix):
+            matrix = self._matrix = np.concatenate(
+                [*([] if matrix is None else [matrix]), np.empty((max(row, 64), len(memory.vector)), np.float32)]
             )
-        before[at] = one.vector
-        self._with.append(one)
-        if one.memory.expires_at is not None or one.memory.valid_to is not None:
-            self._ending.append(at)
+        matrix[row] = memory.vector
+        self._with.append(memory)
+        if memory.memory.expires_at is not None or memory.memory.valid_to is not None:
+            self._ending.append(row)
 
-    def like(self, asked: ComparedMemory, k: int, now: datetime) -> list[ComparedMemory]:
-        """Return those that hold *now* and may be among the *k* most like *asked*, and perhaps some more."""
-        found = [one for one in self._without if one.holds(now)]
+    def like(self, query: ComparedMemory, k: int, now: datetime) -> list[ComparedMemory]:
+        """Return those that hold *now* and may be among the *k* most like *query*, and perhaps some more."""
+        found = [memory for memory in self._without if memory.holds(now)]
         if self._matrix is None:
             return found
-        if asked.vector is None or len(asked.vector) != self._matrix.shape[1]:
-            return [*found, *(one for one in self._with if one.holds(now))]
-        scores = np.clip(self._matrix[: len(self._with)] @ asked.vector, 0.0, 1.0)
-        scores[[place for place in self._ending if not self._with[place].holds(now)]] = _EXPIRED_SCORE
+        if query.vector is None or len(query.vector) != self._matrix.shape[1]:
+            return [*found, *(memory for memory in self._with if memory.holds(now))]
+        scores = np.clip(self._matrix[: len(self._with)] @ query.vector, 0.0, 1.0)
+        scores[[row for row in self._ending if not self._with[row].holds(now)]] = _EXPIRED_SCORE
         least = np.partition(scores, -k)[-k] - _ROUNDING if k < len(scores) else 0.0
-        return [*found, *(self._with[place] for place in np.flatnonzero(scores >= max(least, 0.0)))]
+        return [*found, *(self._with[row] for row in np.flatnonzero(scores >= max(least, 0.0)))]
 
 
 _DEFAULT_COUNT: Final = 5
@@ -125,119 +124,132 @@ _LookupKey: TypeAlias = tuple[str, str, ComparisonKey]
 
 @dataclass(slots=True)
 class SimilarMemoryLookup:
-    """``MemoryLookup`` over one namespace, for one batch: what is in the store, and what the batch adds before it is
-    written.
+    """``MemoryLookup`` for one batch into a *namespace*: over *store*, and what the batch adds before it is written.
 
-    ``ready`` are the answers for texts that were embedded for it, so that they need not be embedded again. *hidden*
-    are never seen; *beside* is looked at in the same way as the memory's own store, where *own* is looked at at all.
+    *store* is the memory's own (None: it is not looked at), *beside* another one that is searched in the same way.
+    *hidden* ids are never seen. With *embeds* off, memories are compared by their words, and no embedder is asked.
     """
 
-    context: WriteContext
     namespace: str
-    ready: dict[str, EmbeddingResult] = field(default_factory=dict)
+    store: VectorStore | None
+    embedding: EmbeddingService
+    clock: Clock
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
-    own: bool = True
     embeds: bool = True
-    """Whether the embedder is asked; else memories are held against each other by their words."""
+    ready: dict[str, EmbeddingResult] = field(default_factory=dict)
+    """Answers of the embedder by text, so that what is stored need not be embedded again."""
     tried: set[str] = field(default_factory=set)
     """The texts that the embedder was asked about."""
-    _rows: defaultdict[ComparisonKey, ComparedGroup] = field(default_factory=lambda: defaultdict(ComparedGroup))
+    _added: defaultdict[ComparisonKey, ComparedGroup] = field(default_factory=lambda: defaultdict(ComparedGroup))
     _found: dict[_LookupKey, list[ComparedMemory]] = field(default_factory=dict)
 
     async def prepare(self, memories: Sequence[Memory]) -> None:
         """Embed what is to be written in one go, and look up what is like it."""
         await self.warm(memories)
-        wanted = {_lookup_key(one): one for one in memories if _lookup_key(one) not in self._found}
+        wanted = {_lookup_key(memory): memory for memory in memories if _lookup_key(memory) not in self._found}
         self._found.update(await asyncio.to_thread(self._looked_up, list(wanted.values()), _DEFAULT_COUNT))
 
     async def warm(self, memories: Iterable[Memory]) -> None:
         """Embed what is to be written in one go."""
-        embedder = self.context.embedding.embedder
+        embedder = self.embedding.embedder
         if embedder is None or not self.embeds:
             return
-        texts = (entry_text(one) for one in memories if may_embed(one, embedder))
+        texts = (entry_text(memory) for memory in memories if may_embed(memory, embedder))
         missing = [text for text in dict.fromkeys(texts) if text not in self.tried and text not in self.ready]
         if not missing:
             return
         self.tried.update(missing)
-        made = await self.context.embedding.vectors(missing)
-        if made.deferred is None:
-            parts = ((text, made.part([place])) for place, text in enumerate(missing))
-            self.ready.update({text: part for text, part in parts if part.vectors[0] is not None})
+        result = await self.embedding.vectors(missing)
+        if result.deferred is None:
+            self.ready.update(
+                {text: part for text, part in result.by_text(missing).items() if part.vectors[0] is not None}
+            )
+
+    async def forget_unused(self, stored: Iterable[str]) -> None:
+        """Let the embedder's cache forget the texts that were tried and are not *stored*: nobody could later."""
+        kept = set(stored) if self.tried else frozenset()
+        if unused := [text for text in self.tried if text not in kept]:
+            await asyncio.to_thread(self.embedding.forget, unused)
 
     def add(self, memory: Memory) -> None:
         """Let the following ones see *memory*, which has its id and is about to be written."""
         if not memory.disabled:
-            self._rows[comparison_key(memory)].add(self._compared(memory))
+            self._added[comparison_key(memory)].add(self._compared(memory))
 
     async def nearest(self, memory: Memory, k: int = 5) -> Sequence[SimilarMemory]:
         """As ``MemoryLookup.nearest``, among the live memories of its kind, role and speaker; never itself."""
         await self.warm([memory])
-        asked, key = self._compared(memory), comparison_key(memory)
-        there = self._found.get(_lookup_key(memory)) if k <= _DEFAULT_COUNT else None
-        if there is None:
-            there = (await asyncio.to_thread(self._looked_up, [memory], k))[_lookup_key(memory)]
-        now, row = to_aware(self.context.clock(), self.context.zone), self._rows.get(key)
-        there = [one for one in there if one.holds(now) and comparison_key(one.memory) == key]
-        near = [asked.near(one) for one in (*there, *(row.like(asked, k + _EXTRA_CANDIDATES, now) if row else ()))]
-        seen = [one for one in near if not _is_same_memory(one.memory, memory) and one.memory.id not in self.hidden]
-        return sorted(seen, key=lambda one: (-one.similarity, one.memory.id))[:k]
+        compared, key = self._compared(memory), comparison_key(memory)
+        stored = self._found.get(_lookup_key(memory)) if k <= _DEFAULT_COUNT else None
+        if stored is None:
+            stored = (await asyncio.to_thread(self._looked_up, [memory], k))[_lookup_key(memory)]
+        now, added = self.clock(), self._added.get(key)
+        candidates = [other for other in stored if other.holds(now) and comparison_key(other.memory) == key]
+        if added is not None:
+            candidates += added.like(compared, k + _EXTRA_CANDIDATES, now)
+        similar = [compared.near(other) for other in candidates]
+        seen = [
+            other
+            for other in similar
+            if not _is_same_memory(other.memory, memory) and other.memory.id not in self.hidden
+        ]
+        return sorted(seen, key=lambda other: (-other.similarity, other.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> ComparedMemory:
-        made = self.ready.get(entry_text(memory))
-        return ComparedMemory(None if made is None else made.vectors[0], memory=memory)
+        result = self.ready.get(entry_text(memory))
+        return ComparedMemory(None if result is None else result.vectors[0], memory=memory)
 
     def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""
-        found: dict[_LookupKey, list[ComparedMemory]] = {_lookup_key(one): [] for one in memories}
+        found: dict[_LookupKey, list[ComparedMemory]] = {_lookup_key(memory): [] for memory in memories}
         groups: defaultdict[ComparisonKey, list[Memory]] = defaultdict(list)
-        for one in memories:
-            groups[comparison_key(one)].append(one)
-        stores = ([self.context.store] if self.own else []) + ([self.beside] if self.beside is not None else [])
-        for store in stores:
+        for memory in memories:
+            groups[comparison_key(memory)].append(memory)
+        for store in filter(None, (self.store, self.beside)):
             for key, group in groups.items():
-                for one, there in zip(group, self._like(store, key, group, k + _EXTRA_CANDIDATES), strict=True):
-                    found[_lookup_key(one)] += there
+                for lookup, similar in self._like(store, key, group, k + _EXTRA_CANDIDATES).items():
+                    found[lookup] += similar
         return found
 
     def _like(
         self, store: VectorStore, key: ComparisonKey, memories: Sequence[Memory], count: int
-    ) -> list[list[ComparedMemory]]:
-        lane = store_namespace(self.namespace, CONVERSATION)
+    ) -> dict[_LookupKey, list[ComparedMemory]]:
+        """Return, for each of *memories*, which agree in *key*, what *store* has in nearly its words or meaning."""
+        partition = store_namespace(self.namespace, CONVERSATION)
         where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_key_conditions(key)]}
-        entries = _entries_by_text(store, [one.text for one in memories], count, where, lane)
+        entries = _entries_by_text(store, [memory.text for memory in memories], count, where, partition)
         if store.space is not None:
-            rows = {place: self._compared(one).vector for place, one in enumerate(memories)}
-            asked = {place: row for place, row in rows.items() if row is not None}
-            matches = store.search_many(list(asked.values()), count, where=where, namespace=lane) if asked else []
-            for place, nearest in zip(asked, matches, strict=True):
+            rows = {place: self._compared(memory).vector for place, memory in enumerate(memories)}
+            vectors = {place: row for place, row in rows.items() if row is not None}
+            matches = store.search_many(list(vectors.values()), count, where=where, namespace=partition)
+            for place, nearest in zip(vectors, matches, strict=True):
                 entries[place] += [match.entry for match in nearest]
-        once: dict[str, ComparedMemory] = {}
-        for entry in (entry for those in entries for entry in those):
-            if entry.id not in once:
-                once[entry.id] = ComparedMemory(entry.vector, entry=entry)
-        return [[once[id] for id in dict.fromkeys(entry.id for entry in those)] for those in entries]
+        compared = {entry.id: ComparedMemory(entry.vector, entry=entry) for found in entries for entry in found}
+        return {
+            _lookup_key(memory): [compared[id] for id in dict.fromkeys(entry.id for entry in entries[place])]
+            for place, memory in enumerate(memories)
+        }
 
 
 def _entries_by_text(
-    store: VectorStore, texts: Sequence[str], count: int, where: Filter, lane: str
+    store: VectorStore, texts: Sequence[str], count: int, where: Filter, partition: str
 ) -> list[list[Entry]]:
     """Return, for each of *texts*, the entries of which BM25 thinks most; each is fetched once."""
-    lasting = lifecycle_of(store)
-    if lasting is None:
-        found = (store.search_text(text, count, where=where, namespace=lane) for text in texts)
+    lifecycle = lifecycle_of(store)
+    if lifecycle is None:
+        found = (store.search_text(text, count, where=where, namespace=partition) for text in texts)
         return [[match.entry for match in matches] for matches in found]
-    with lasting.view([lane]) as view:
-        named = [view.matching(text, count, where=where, namespace=lane) for text in texts]
-        ids = list(dict.fromkeys(id for those in named for id, _ in those))
-        entries = {entry.id: entry for entry in view.get(ids, namespace=lane) if entry is not None}
-    return [[entries[id] for id, _ in those if id in entries] for those in named]
+    with lifecycle.view([partition]) as view:
+        ranked = [view.matching(text, count, where=where, namespace=partition) for text in texts]
+        ids = list(dict.fromkeys(id for matches in ranked for id, _ in matches))
+        entries = {entry.id: entry for entry in view.get(ids, namespace=partition) if entry is not None}
+    return [[entries[id] for id, _ in matches if id in entries] for matches in ranked]
 
 
-def _is_same_memory(one: Memory, other: Memory) -> bool:
-    """Whether both are one memory: by the id, or by the key that the caller gave, which comes to the same id."""
-    return one.id == other.id or (one.key is not None and one.key == other.key)
+def _is_same_memory(memory: Memory, other: Memory) -> bool:
+    """Whether both are the same memory: by the id, or by the key that the caller gave, which comes to the same id."""
+    return memory.id == other.id or (memory.key is not None and memory.key == other.key)
 
 
 def _lookup_key(memory: Memory) -> _LookupKey:

@@ -9,23 +9,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Final
 
-from memory.codec import entry_text, to_entry
+from memory.entry_store import EntryStore
 from memory.history.codec import checked_session, messages_to_json
 from memory.history.protocol import HistoryRow
 from memory.message_text import image_captions, media_text, tool_call_text, tool_results_text
 from memory.messages import QUOTES, TRUST, USED, Message, ToolCallBlock, calls_by_message
 from memory.models import Actor, Memory, Source, Trust
-from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
-from memory.timestamps import to_aware
+from memory.timestamps import Clock
 from memory.validation import checked_labels, checked_memory
-from memory.write.commit import Draft, log_drafts, without_stale_vectors
-from memory.write.context import WriteContext
-from memory.write.in_flight import tracked_write
-from memory.write.pipeline import WritePipeline, embed_drafts
+from memory.write.draft import Draft, change_unsettled
+from memory.write.in_flight import WritesInFlight
+from memory.write.pipeline import WritePipeline
 from memory.write.policy_runner import redacted_message, redaction_policies
 
 _NO_TEXT_REASONS: Final = {
@@ -81,84 +79,91 @@ def _message_text(message: Message, calls: Sequence[ToolCallBlock]) -> str:
 
 def _message_trust(message: Message, own: Trust) -> Trust:
     """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
-    said = message.metadata.get(TRUST)
-    return Trust.least((own, Trust(said))) if said in tuple(Trust) else own
+    lowered = message.metadata.get(TRUST)
+    return Trust.least((own, Trust(lowered))) if lowered in tuple(Trust) else own
 
 
 def quoted_ids(message: Message) -> tuple[str, ...]:
     """Return the ids of the memories that *message* quotes: texts, or objects with an "id"."""
-    given = message.metadata.get(QUOTES, ())
-    if not isinstance(given, (list, tuple)):
+    quotes = message.metadata.get(QUOTES, ())
+    if not isinstance(quotes, (list, tuple)):
         return ()
-    ids = [one.get("id") if isinstance(one, dict) else one for one in given]
-    return tuple(dict.fromkeys(one for one in ids if isinstance(one, str) and one))
+    ids = [quote.get("id") if isinstance(quote, dict) else quote for quote in quotes]
+    return tuple(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
 
 
-@tracked_write
-async def remember_turn(
-    context: WriteContext, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
-) -> list[Report]:
-    """Append *messages* to *session* and remember what was said; a report for each message."""
-    checked_session(session)
-    messages_to_json(messages)
-    used = checked_labels(used, "used")
-    now = to_aware(context.clock(), context.zone)
-    told = zip(messages, calls_by_message(messages), strict=True)
-    given = [memory_from_message(one, session, now, used, calls=calls) for one, calls in told]
-    memories = [checked_memory(one, zone=context.zone, argument="messages") for one in given if isinstance(one, Memory)]
-    road = WritePipeline.into(context, namespace)
-    taken = await road.together(memories)
-    clean = [redacted_message(one, redaction_policies(context.rules.policies)) for one in messages]
-    rest = iter(taken.own)
-    lines = [
-        Report(Outcome.REJECTED, "", one, spans=spans) if isinstance(one, str) else next(rest)
-        for one, (_, spans) in zip(given, clean, strict=True)
-    ]
-    every = [one for one in (*lines, *(one for one, _ in taken.made)) if isinstance(one, Draft)]
-    ready = iter(await embed_drafts(context, every, road.ready))
-    await road.let_go(entry_text(one.memory) for one in every)
-    lines = [next(ready) if isinstance(one, Draft) else one for one in lines]
-    said = [place for place, one in enumerate(given) if isinstance(one, Memory)]
-    made = [(next(ready) if isinstance(one, Draft) else one, said[places[0]]) for one, places in taken.made]
-    return await asyncio.to_thread(_store_turn, context, session, [one for one, _ in clean], namespace, lines, made)
+class TurnWriter:
+    """Appends turns to history and remembers them; *in_flight* learns of every write."""
+
+    def __init__(
+        self,
+        pipeline: WritePipeline,
+        entries: EntryStore,
+        in_flight: WritesInFlight,
+        *,
+        clock: Clock,
+        zone: tzinfo | None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._entries = entries
+        self._in_flight = in_flight
+        self._clock = clock
+        self._zone = zone
+
+    async def remember(
+        self, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
+    ) -> list[Report]:
+        """Append *messages* to *session* and remember what was said; return a report for each message."""
+        with self._in_flight.write():
+            checked_session(session)
+            messages_to_json(messages)
+            drafts = self._drafts(session, messages, checked_labels(used, "used"))
+            lookup = self._pipeline.lookup(namespace)
+            drafts = await self._pipeline.authorize(drafts, namespace)
+            drafts = await self._pipeline.run_policies(drafts, namespace, lookup)
+            drafts = await self._pipeline.embed(drafts, lookup)
+            stored = await asyncio.to_thread(self._commit, session, drafts, namespace)
+        return [draft.report() for draft in stored]
+
+    def _drafts(self, session: str, messages: Sequence[Message], used: Sequence[str]) -> list[Draft]:
+        """Return a draft of each message, redacted; one of which nothing is to be remembered is settled."""
+        now, redactions = self._clock(), redaction_policies(self._pipeline.rules.policies)
+        calls = calls_by_message(messages)
+        drafts = []
+        for place, message in enumerate(messages):
+            memory = memory_from_message(message, session, now, used, calls=calls[place])
+            redacted, spans = redacted_message(message, redactions)
+            if isinstance(memory, str):
+                report = Report(Outcome.REJECTED, "", memory, spans=spans)
+                drafts.append(Draft.new(Memory(""), origin=place, turn=0, message=redacted).settle(report))
+            else:
+                memory = checked_memory(memory, zone=self._zone, argument="messages")
+                drafts.append(Draft.new(memory, origin=place, turn=0, message=redacted))
+        return drafts
+
+    def _commit(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Append the messages and write the memories, in one transaction where history is in the same file."""
+        with self._entries.settling() as settled:
+            sequences = self._entries.rows.append(
+                session,
+                [draft.message for draft in drafts if draft.message is not None],
+                namespace=namespace,
+                memories=["" if draft.settled is not None else draft.memory.id for draft in drafts],
+            )
+            placed = change_unsettled(drafts, lambda draft: _with_sequence(draft, sequences))
+            now = self._clock()
+            settled += [
+                HistoryRow(namespace, session, sequences[place], draft.message, now, draft.memory.id)
+                for place, draft in enumerate(placed)
+                if draft.settled is None and draft.message is not None
+            ]
+            return self._pipeline.write(placed, namespace)
 
 
-def _store_turn(
-    context: WriteContext,
-    session: str,
-    messages: Sequence[Message],
-    namespace: str,
-    lines: Sequence[Draft | Report],
-    made: Sequence[tuple[Draft | Report, int]],
-) -> list[Report]:
-    """Write it all; *made* come with the place of the message that each is reported with."""
-    ids = [line.memory.id if isinstance(line, Draft) else "" for line in lines]
-    with context.settling() as settled:
-        every = [one for one in (*lines, *(one for one, _ in made)) if isinstance(one, Draft)]
-        kept = iter(log_drafts(context, "remember", without_stale_vectors(context, every), namespace))
-        lines = [next(kept) if isinstance(line, Draft) else line for line in lines]
-        facts = [(next(kept) if isinstance(one, Draft) else one, place) for one, place in made]
-        sequences = context.rows.append(session, messages, namespace=namespace, memories=ids)
-        entries = []
-        for sequence, line, message in zip(sequences, lines, messages, strict=True):
-            if isinstance(line, Draft):
-                memory = replace(line.memory, sequence=sequence, source=_source_at(line.memory, sequence))
-                entries.append(to_entry(memory, vector=line.vector, no_vector=line.no_vector))
-                row = HistoryRow(namespace, session, sequence, message, context.clock(), memory.id)
-                settled.append(row)
-        for fact, place in facts:
-            if isinstance(fact, Report):
-                continue
-            memory = replace(fact.memory, source=_source_at(fact.memory, sequences[place]))
-            entries.append(to_entry(memory, vector=fact.vector, no_vector=fact.no_vector))
-        lane = store_namespace(namespace, CONVERSATION)
-        context.store.upsert(entries, namespace=lane, expect={entry.id: 0 for entry in entries})
-    reports = [line.report() if isinstance(line, Draft) else line for line in lines]
-    for fact, place in facts:
-        line = fact.report() if isinstance(fact, Draft) else fact
-        reports[place] = replace(reports[place], made=(*reports[place].made, line))
-    return reports
-
-
-def _source_at(memory: Memory, sequence: int) -> Source | None:
-    return None if memory.source is None else replace(memory.source, sequence=sequence)
+def _with_sequence(draft: Draft, sequences: Sequence[int]) -> Draft:
+    """Return *draft* with the place of its message in the session; a fact has it in its source alone."""
+    sequence, memory = sequences[draft.origin], draft.memory
+    source = None if memory.source is None else replace(memory.source, sequence=sequence)
+    if draft.message is None:
+        return replace(draft, memory=replace(memory, source=source))
+    return replace(draft, memory=replace(memory, sequence=sequence, source=source))

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from memory.codec import from_entry
+from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import CannotUndo
-from memory.models import Actor, MemoryChange, Operation
+from memory.models import MemoryChange, Operation
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
-from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, unknown_operation_error
-from memory.timestamps import to_aware
-from memory.validation import checked_actor, checked_label
-from memory.write.access_control import check_may_change, check_may_undo
-from memory.write.context import WriteContext
-from memory.write.corrections import ATTRIBUTE_KINDS, hide_versions, patch_attributes, patched_metadata
+from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog, unknown_operation_error
+from memory.tables.tombstones import Tombstones
+from memory.timestamps import Clock
+from memory.validation import checked_label
+from memory.write.access_control import Caller
+from memory.write.attributes import ATTRIBUTE_KINDS, Attributes
 from memory.write.provenance import restored_entry, retired_entry, unversioned_values
 from vectorstore import Entry, LifecycleStore
 
@@ -34,35 +35,61 @@ _IRREVERSIBLE = {
 }
 
 
-def undo_operation(
-    context: WriteContext, id: str, namespace: str, *, actor: Actor, approved_by: Actor | None = None
-) -> Operation:
-    """Take the operation *id* back; return the operation that did."""
-    store = context.lifecycle("undo")
-    checked_label(id, "operation")
-    checked_actor(actor, "actor")
-    with store.transaction():
-        context.embedding.follow()
-        operation = context.operations.get(namespace, id)
-        if operation is None:
-            raise unknown_operation_error(id)
-        _check_undoable(operation)
-        check_may_undo(actor, operation, approved_by=approved_by)
-        log = _UndoLog(context, namespace)
-        chain = log.chain(operation)
-        wanted = _undoable_changes(context, operation, chain[-1], namespace)
-        later = context.operations.later(namespace, id)
-        for change in wanted:
-            log.check_last(operation, change, later.get(change.id, ()))
-        made, now = context.operation_ids(), to_aware(context.clock(), context.zone)
-        inverse = _InverseOperation(context, store, namespace, chain, made, actor, approved_by, now)
-        changes = tuple(inverse.of(change) for change in wanted)
-        done = Operation(made, "undo", actor, now, changes, undoes=id)
-        context.operations.add(namespace, done)
-        by = [made, *(one.id for one in chain)]
-        for place, one in enumerate(chain):  # what it took back stands again, what that took back does not, and so on
-            context.operations.undone(namespace, one.id, None if place % 2 else by[place])
-    return done
+class Undo:
+    """Takes operations of the *log* back; *clock* gives aware times."""
+
+    def __init__(
+        self, entries: EntryStore, log: OperationLog, tombstones: Tombstones, attributes: Attributes, *, clock: Clock
+    ) -> None:
+        self._entries = entries
+        self._log = log
+        self._tombstones = tombstones
+        self._attributes = attributes
+        self._clock = clock
+
+    def undo(self, id: str, caller: Caller) -> Operation:
+        """Take the operation *id* back; return the operation that did. In a thread."""
+        store = self._entries.lifecycle("undo")
+        checked_label(id, "operation")
+        namespace = caller.namespace
+        with store.transaction():
+            self._entries.follow_space()
+            operation = self._log.get(namespace, id)
+            if operation is None:
+                raise unknown_operation_error(id)
+            _check_undoable(operation)
+            caller.check_may_undo(operation)
+            chains = _UndoChains(self._log, namespace)
+            chain = chains.chain(operation)
+            wanted = self._undoable_changes(operation, chain[-1], namespace)
+            later = self._log.later(namespace, id)
+            for change in wanted:
+                chains.check_last(operation, change, later.get(change.id, ()))
+            undo_id, now = self._log.new_id(), self._clock()
+            inverse = _InverseOperation(self._entries, self._attributes, store, chain, undo_id, caller, now)
+            changes = [inverse.of(change) for change in wanted]
+            undoing = self._log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
+            undone_by = [undo_id, *(undone.id for undone in chain)]
+            for depth, undone in enumerate(chain):  # what it took back stands again, what that took back does not, ...
+                self._log.undone(namespace, undone.id, None if depth % 2 else undone_by[depth])
+        return undoing
+
+    def _undoable_changes(self, operation: Operation, root: Operation, namespace: str) -> tuple[MemoryChange, ...]:
+        """Return the changes that can be taken back: of an import, those of passages cannot."""
+        if root.kind != IMPORT_KIND:
+            return operation.changes
+        partition = store_namespace(namespace, CONVERSATION)
+        ids = [change.id for change in operation.changes if not change.gone]
+        stored = self._entries.store.get(ids, namespace=partition)
+        missing = {*ids} - {entry.id for entry in stored if entry is not None}
+        missing -= self._tombstones.which(partition, missing)
+        # a passage that is there or went, or a memory that was taken back since and has a version in the archive
+        unknown = sorted(missing - {*self._entries.find(sorted(missing), namespace)})
+        passages = missing - {entry.id.rpartition("@")[0] for entry in self._entries.versions(unknown, namespace)}
+        wanted = tuple(change for change in operation.changes if change.id not in passages)
+        if not wanted:
+            raise CannotUndo(operation.id, "it brought passages of documents alone; forget the documents")
+        return wanted
 
 
 def _check_undoable(operation: Operation) -> None:
@@ -76,38 +103,18 @@ def _check_undoable(operation: Operation) -> None:
         raise CannotUndo(operation.id, "what was here before it is gone for good; what it brought can be forgotten")
 
 
-def _undoable_changes(
-    context: WriteContext, operation: Operation, root: Operation, namespace: str
-) -> tuple[MemoryChange, ...]:
-    """Return the changes that can be taken back: of an import, those of passages cannot."""
-    if root.kind != IMPORT_KIND:
-        return operation.changes
-    lane = store_namespace(namespace, CONVERSATION)
-    ids = [change.id for change in operation.changes if not change.gone]
-    passages = {one for one, entry in zip(ids, context.store.get(ids, namespace=lane), strict=True) if entry is None}
-    passages -= context.tombstones.which(lane, passages)
-    unknown = sorted(
-        passages - {*context.find(sorted(passages), namespace)}
-    )  # taken back since, or a passage that went
-    passages -= {entry.id.rpartition("@")[0] for entry in context.versions(unknown, namespace)}
-    wanted = tuple(change for change in operation.changes if change.id not in passages)
-    if not wanted:
-        raise CannotUndo(operation.id, "it brought passages of documents alone; forget the documents")
-    return wanted
+class _UndoChains:
+    """The operations of one namespace with what they take back, and what that took back; looked up once."""
 
-
-class _UndoLog:
-    """What the log says of one namespace's memories; what undone operations took back is looked up once."""
-
-    def __init__(self, context: WriteContext, namespace: str) -> None:
-        self._context = context
+    def __init__(self, log: OperationLog, namespace: str) -> None:
+        self._log = log
         self._namespace = namespace
         self._chains: dict[str, tuple[Operation, ...]] = {}
 
     def chain(self, operation: Operation) -> tuple[Operation, ...]:
         """Return *operation*, what it takes back, what that took back, and so on to the one that did neither."""
         if operation.id not in self._chains:
-            before = operation.undoes and self._context.operations.get(self._namespace, operation.undoes)
+            before = operation.undoes and self._log.get(self._namespace, operation.undoes)
             self._chains[operation.id] = (operation, *(self.chain(before) if before else ()))
         return self._chains[operation.id]
 
@@ -141,13 +148,12 @@ class _UndoLog:
 class _InverseOperation:
     """How each change of the first operation of *chain* is taken back."""
 
-    context: WriteContext
+    entries: EntryStore
+    attributes: Attributes
     store: LifecycleStore
-    namespace: str
     chain: Sequence[Operation]
-    made: str
-    actor: Actor
-    approved_by: Actor | None
+    undo_id: str
+    caller: Caller
     now: datetime
     _brought: Mapping[str, Sequence[str]] = field(init=False, repr=False)
     _before: Mapping[str, int] = field(init=False, repr=False)
@@ -156,7 +162,7 @@ class _InverseOperation:
         brought: defaultdict[str, list[str]] = defaultdict(list)
         if self.root.kind == IMPORT_KIND:
             ids = [change.id for change in self.operation.changes if change.before is None]
-            for version in self.context.each_version(ids, self.namespace):
+            for version in self.entries.each_version(ids, self.namespace):
                 if not version.metadata.get("withdrawn"):
                     brought[version.id.rpartition("@")[0]].append(version.id)
         before = {change.id: change.before for change in self.root.changes if change.before is not None}
@@ -164,48 +170,53 @@ class _InverseOperation:
             object.__setattr__(self, field_name, value)
 
     @property
+    def namespace(self) -> str:
+        """The user's namespace."""
+        return self.caller.namespace
+
+    @property
     def operation(self) -> Operation:
-        """What is taken back."""
+        """The operation that is taken back."""
         return self.chain[0]
 
     @property
     def root(self) -> Operation:
-        """What was done first of all."""
+        """The operation at the end of the chain, which takes nothing back."""
         return self.chain[-1]
 
     def of(self, change: MemoryChange) -> MemoryChange:
         """Take *change* back; return what that changes."""
-        here = self._here(change.id)
-        if here is not None:
-            self._check_trust(here)
+        live = self._live(change.id)
+        if live is not None:
+            self._check_trust(live)
         if change.gone:
-            return self._returned(change, here)
-        if here is None:
+            return self._returned(change, live)
+        if live is None:
             raise CannotUndo(self.operation.id, f"memory {change.id} is not there any more")
         if change.before is None:
-            return self._gone(here)
+            return self._gone(live)
         if self.root.kind in ATTRIBUTE_KINDS:
-            return self._unmarked(change, here)
-        return self._replaced(change, here)
+            return self._unmarked(change, live)
+        return self._replaced(change, live)
 
-    def _here(self, id: str) -> Entry | None:
+    def _live(self, id: str) -> Entry | None:
         return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
 
     def _check_trust(self, entry: Entry) -> None:
-        check_may_change(self.actor, [from_entry(entry)], "undo", approved_by=self.approved_by)
+        self.caller.check_may_change([from_entry(entry)], "undo")
 
-    def _gone(self, here: Entry) -> MemoryChange:
+    def _gone(self, live: Entry) -> MemoryChange:
         """A memory that was made: into the archive, and with it what an import brought of its past."""
-        brought = self._brought.get(here.id, [])
+        brought = self._brought.get(live.id, [])
         self._withdraw(brought, withdrawn=True)
-        self._archive(here)
-        self.store.delete([here.id], namespace=store_namespace(self.namespace, CONVERSATION))
-        self._flag(here.id)
-        return MemoryChange(here.id, here.revision, gone=True, new={"withdrawn": brought} if brought else {})
+        self._archive(live)
+        self.store.delete([live.id], namespace=store_namespace(self.namespace, CONVERSATION))
+        self._flag(live.id)
+        return MemoryChange(live.id, live.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
-    def _returned(self, change: MemoryChange, here: Entry | None) -> MemoryChange:
+    def _returned(self, change: MemoryChange, live: Entry | None) -> MemoryChange:
         """A memory that went to the archive: back again."""
-        if here is not None:
+        if live is not None:
             raise CannotUndo(self.operation.id, f"there is another memory {change.id} now")
         version = self._version(change)
         self._check_trust(version)
@@ -214,39 +225,37 @@ class _InverseOperation:
         self._flag(change.id)
         return MemoryChange(change.id)
 
-    def _replaced(self, change: MemoryChange, here: Entry) -> MemoryChange:
+    def _replaced(self, change: MemoryChange, live: Entry) -> MemoryChange:
         """A version that was replaced: the present one again; marks that were set since stay."""
         version = self._version(change)
-        back = restored_entry(version, change.id, **unversioned_values(from_entry(here)), **self._written())
-        self._archive(here)
-        self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), here.revision)
-        hide_versions(self.context, here.id, change.old, self.namespace)
+        back = restored_entry(version, change.id, **unversioned_values(from_entry(live)), **self._written())
+        self._archive(live)
+        self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), live.revision)
+        self.entries.hide_versions(live.id, change.old, self.namespace)
         self._flag(change.id)
-        return MemoryChange(change.id, here.revision, old=change.new, new=change.old)
+        return MemoryChange(change.id, live.revision, old=change.new, new=change.old)
 
-    def _unmarked(self, change: MemoryChange, here: Entry) -> MemoryChange:
+    def _unmarked(self, change: MemoryChange, live: Entry) -> MemoryChange:
         if not change.old:
             raise CannotUndo(self.operation.id, f"what memory {change.id} had before was erased")
-        differs = [name for name, value in change.new.items() if here.metadata.get(name) != value]
+        differs = [name for name, value in change.new.items() if live.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
-        (done,) = patch_attributes(self.context, here, change.old, self.namespace)
+        (done,) = self.attributes.patch(live, change.old, self.namespace)
         return done
 
     def _version(self, change: MemoryChange) -> Entry:
-        found = (
-            None if change.before is None else self.context.entries.archived(change.id, change.before, self.namespace)
-        )
+        found = None if change.before is None else self.entries.archived(change.id, change.before, self.namespace)
         if found is None:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
         return found
 
     def _written(self) -> dict[str, object]:
-        return {"recorded_at": self.now, "operation": self.made, "actor": self.actor}
+        return {"recorded_at": self.now, "operation": self.undo_id, "actor": self.caller.actor}
 
-    def _archive(self, here: Entry) -> None:
+    def _archive(self, live: Entry) -> None:
         lane = store_namespace(self.namespace, ARCHIVE)
-        self.store.upsert([retired_entry(here, self.now, withdrawn=True)], namespace=lane)
+        self.store.upsert([retired_entry(live, self.now, withdrawn=True)], namespace=lane)
 
     def _write(self, entry: Entry, revision: int) -> None:
         lane = store_namespace(self.namespace, CONVERSATION)

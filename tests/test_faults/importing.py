@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from memory import LongTermMemory, Memory, Message, run_sync
-from memory.export_import import importer, reader
+from memory.export_import import reader
+from memory.export_import.importer import Importer
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
 from vectorstore import SqliteStore, open_store
@@ -140,9 +141,8 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 def _tear(plant: str) -> None:
     """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
-    caller = (
-        importer._replace_namespace.__name__ if plant == "replaced in pieces" else importer._in_transaction.__name__
-    )
+    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._in_transaction
+    caller = method.__name__
 
     def torn(self: SqliteStore) -> Any:
         above = [frame.function for frame in inspect.stack()[1:4]]

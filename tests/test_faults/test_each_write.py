@@ -31,7 +31,7 @@ each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     # In memory where that can be: what is flushed to a disk and when is tried by the tests of power and disks.
     folder = tmp_path_factory.mktemp("bench") if not os.access(_MEMORY, os.W_OK) else Path(mkdtemp(dir=_MEMORY))
-    with mock.patch.object(index_sync, "_WORTH_KEEPING", 1):  # so that a small memory has what recall derives, too
+    with mock.patch.object(index_sync, "_MIN_SAVED_ROWS", 1):  # so that a small memory has what recall derives, too
         yield Bench(folder, apart=request.param)
     shutil.rmtree(folder)
 

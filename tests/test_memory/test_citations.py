@@ -32,7 +32,7 @@ def said(text: str) -> list[str]:
         ("", []),
         (" \n ", []),
         ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
-        ('He said "Stop." Then left.', ['He said "StopPiece."', "Then left."]),
+        ('He said "Stop." Then left.', ['He said "Stop."', "Then left."]),
         ("Dr. Smith met J. R. Ewing in the U.S. Army.", ["Dr. Smith met J. R. Ewing in the U.S. Army."]),
         ("It cost 3.5 million, i.e. a lot.", ["It cost 3.5 million, i.e. a lot."]),
         ("So did I. Then we went.", ["So did I.", "Then we went."]),

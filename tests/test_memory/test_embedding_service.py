@@ -714,7 +714,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
 @pytest.mark.parametrize("patient", [False, True])
 def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
     embedding = EmbeddingService(open_store("numpy:"), Model())
-    embedding.under_way.hurry()
+    embedding.in_flight.hurry()
     assert (
         run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"
     )

@@ -12,10 +12,11 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
+from memory import entry_store
 from memory.codec import to_entry, to_metadata
 from memory.documents.knowledge_base import KnowledgeBase
 from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
-from memory.export_import import importer, reader
+from memory.export_import import reader
 from memory.history.retention import Retention
 from memory.messages import DocumentBlock, Message, TextBlock, ToolResultBlock
 from memory.models import Memory, Trust
@@ -1241,7 +1242,7 @@ def peak(work):
 
 
 def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reader, "_BATCH"), (importer, "_PAGE"), (sqlite_store, "_PAGE_SIZE")):
+    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (sqlite_store, "_PAGE_SIZE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):

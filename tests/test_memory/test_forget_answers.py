@@ -66,7 +66,7 @@ def of(awaitable):
 
 ID = "0" * 32
 ANSWERS = {
-    "recall": lambda m, _: run(m.recall("Which locker code has the zebra?", around=1)),
+    "recall": lambda m, _: run(m.recall("Which locker code has the zebra?", neighbours=1)),
     "recall of passages": lambda m, _: run(KnowledgeBase(m).retrieve("Which okapi?")),
     "recall as of a day": lambda m, _: run(m.recall("locker code", as_of=m.clock() - timedelta(days=1))),
     "recall as known then": lambda m, _: run(m.recall("locker code", known_at=m.clock() - timedelta(days=1))),
@@ -153,7 +153,7 @@ def test_the_bytes_of_what_another_process_put_aside_go_with_a_write_here(memory
 
 def test_a_write_looks_for_what_others_put_aside_once_a_minute_or_when_the_clock_went_back(memory, clock, monkeypatch):
     looked = []
-    held_there = memory._context.held
+    held_there = memory.soft_deletes
     due = held_there.due
     monkeypatch.setattr(held_there, "due", lambda at: looked.append(at) or due(at))
     for seconds in (59, 0, 1, 59, -100, 0):
@@ -174,7 +174,7 @@ def test_bytes_that_cannot_go_now_fail_neither_a_write_nor_a_forgetting_and_go_l
         raise BusyError("somebody else is writing")
 
     with monkeypatch.context() as patched:
-        patched.setattr(memory._context.held, "erase", busy)
+        patched.setattr(memory.soft_deletes, "erase", busy)
         assert run(memory.remember("a new thing")).stored
         assert run(memory.forget([other])).memories == (other,)
         assert held(tmp_path)

@@ -47,7 +47,7 @@ def fill(memory, folder):
     (folder / "notes").mkdir()
     (folder / "notes" / "a.md").write_text(f"# The code\n\nAs was said: {SECRET}.\n\n# Two\n\nSomething else.\n")
     run(KnowledgeBase(memory).ingest(folder / "notes"))
-    memory._context.keys.put("", "name", first)
+    memory.keys.put("", "name", first)
     run(memory.remember(Memory(f"waits: {SECRET}", id="waits")))
     run(memory.forget(["waits"], grace=WEEK))
     run(memory.recall("Which code has the locker?"))
@@ -138,8 +138,8 @@ FORGETTING = {
     "tombstones": lambda m: (m.tombstones, "add"),
     "tombstones of words": lambda m: (m.tombstones, "add_words"),
     "messages": lambda m: (m.conversations.rows, "erase"),
-    "values in the log": lambda m: (m._context.operations, "erase"),
-    "the log": lambda m: (m._context.operations, "add"),
+    "values in the log": lambda m: (m.operation_log, "erase"),
+    "the log": lambda m: (m.operation_log, "add"),
     "summaries": lambda m: (eraser(m, "summaries"), "erase"),
     "cached vectors": lambda m: (eraser(m, "cached vectors"), "erase"),
     "keys": lambda m: (eraser(m, "keys"), "erase"),
@@ -147,11 +147,11 @@ FORGETTING = {
     "documents": lambda m: (eraser(m, "documents"), "erase"),
 }
 WAITING = {
-    "what waited": lambda m: (m._context.held, "erase"),
-    "what goes on waiting": lambda m: (m._context.held, "put"),
+    "what waited": lambda m: (m.soft_deletes, "erase"),
+    "what goes on waiting": lambda m: (m.soft_deletes, "put"),
 }
 PUTTING_ASIDE = {
-    "what is put aside": lambda m: (m._context.held, "put"),
+    "what is put aside": lambda m: (m.soft_deletes, "put"),
     "what keys need": lambda m: (eraser(m, "keys"), "put_away"),
     "what documents need": lambda m: (eraser(m, "documents"), "put_away"),
 }
@@ -160,8 +160,8 @@ WHOLE = {
     "the last erasure of the store": lambda m: (m.store, "erase", 3),
     "tombstones": lambda m: (m.tombstones, "add"),
     "messages": lambda m: (m.conversations.rows, "erase_namespace"),
-    "the log": lambda m: (m._context.operations, "clear"),
-    "what waited": lambda m: (m._context.held, "erase"),
+    "the log": lambda m: (m.operation_log, "clear"),
+    "what waited": lambda m: (m.soft_deletes, "erase"),
     **{name: FORGETTING[name] for name in ("summaries", "cached vectors", "keys", "derived rows", "documents")},
 }
 RESTORING = {
@@ -172,9 +172,9 @@ RESTORING = {
     "messages": lambda m: (m.conversations.rows, "place"),
     "keys": lambda m: (eraser(m, "keys"), "put_back"),
     "documents": lambda m: (eraser(m, "documents"), "put_back"),
-    "what was held": lambda m: (m._context.held, "erase"),
-    "the log": lambda m: (m._context.operations, "add"),
-    "the note in the log": lambda m: (m._context.operations, "undone"),
+    "what was held": lambda m: (m.soft_deletes, "erase"),
+    "the log": lambda m: (m.operation_log, "add"),
+    "the note in the log": lambda m: (m.operation_log, "undone"),
 }
 
 
@@ -226,9 +226,9 @@ def test_taking_back_that_fails_on_its_way_leaves_everything_put_aside(memory, m
 def test_bytes_that_are_due_go_all_or_none(memory, monkeypatch):
     run(memory.forget(["both"], grace=WEEK))
     before = everything(memory)
-    object.__setattr__(memory._context, "clock", lambda: NOW + WEEK)
+    monkeypatch.setattr(memory._eraser, "_clock", lambda: NOW + WEEK)
     with monkeypatch.context() as patched:
-        fails_after(patched, memory._context.held, "erase", 2)
+        fails_after(patched, memory.soft_deletes, "erase", 2)
         with pytest.raises(RuntimeError, match="cannot"):
             memory.erase_due()
     assert everything(memory) == before

@@ -190,7 +190,7 @@ def test_what_waits_keeps_a_namespace_from_being_forgotten_by_who_is_trusted_les
     run(memory.conversations.append("s", [Message.tool([])]))
     with pytest.raises(NotTrusted):
         run(memory.forget_namespace("", actor="tool"))
-    assert list(memory._context.held.of("")) == [receipt.operation]
+    assert list(memory.soft_deletes.of("")) == [receipt.operation]
     assert (run(memory.count()), len(run(memory.conversations.load("s")))) == (1, 1)
     assert run(memory.forget_namespace("", actor="tool", approved_by="user")).parts["held"] == 1
 
@@ -200,7 +200,7 @@ def test_a_memory_that_waits_is_not_erased_by_who_is_trusted_less(memory):
     receipt = run(memory.forget([mine], grace=WEEK))
     with pytest.raises(NotTrusted):
         run(memory.forget([mine], actor="tool"))
-    assert list(memory._context.held.of("")) == [receipt.operation]
+    assert list(memory.soft_deletes.of("")) == [receipt.operation]
 
 
 def test_of_what_waits_a_part_that_says_more_than_is_trusted_is_not_taken_by_its_words(memory):
@@ -233,7 +233,7 @@ def test_a_message_that_waits_alone_still_comes_back_when_what_waited_with_it_is
 def test_nothing_waits_of_a_package_that_was_emptied(memory):
     receipt = run(memory.forget([remembered(memory, "the first thing")], grace=WEEK))
     run(memory.forget(receipt.memories))
-    assert list(memory._context.held.of("")) == []
+    assert list(memory.soft_deletes.of("")) == []
 
 
 def test_a_time_of_grace_takes_nothing_from_another(memory):
@@ -250,7 +250,7 @@ def test_what_is_here_again_under_its_key_and_waits_too_goes_once(memory):
     assert remembered(memory, "other words", key="k") == first
     done = run(memory.forget([first]))
     assert (done.memories, done.parts["held"], len(done.hashes)) == ((first,), 1, 2)
-    assert receipt.operation not in memory._context.held.of("")
+    assert receipt.operation not in memory.soft_deletes.of("")
 
 
 def test_what_waits_of_a_memory_goes_with_it_however_it_was_named(memory):
@@ -258,14 +258,14 @@ def test_what_waits_of_a_memory_goes_with_it_however_it_was_named(memory):
     run(memory.forget([first], grace=WEEK))
     assert remembered(memory, "other words", key="k", tags=("house",)) == first
     assert run(memory.forget(tags=["house"])).parts["held"] == 1
-    assert list(memory._context.held.of("")) == []
+    assert list(memory.soft_deletes.of("")) == []
 
 
 def test_words_that_went_for_good_are_not_kept_beside_what_waits_on(memory):
     both = [remembered(memory, "the first thing"), remembered(memory, "the second thing")]
     receipt = run(memory.forget(both, grace=WEEK))
     run(memory.forget(both[:1]))
-    assert memory._context.held.get("", receipt.operation).words == ("the second thing",)
+    assert memory.soft_deletes.get("", receipt.operation).words == ("the second thing",)
     run(memory.restore_forgotten(receipt.operation))
     assert memory.tombstones.words_at("", "the first thing") is not None
     assert memory.tombstones.words_at("", "the second thing") is None

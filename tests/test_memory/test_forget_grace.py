@@ -106,9 +106,9 @@ def test_taken_back_nothing_of_it_is_held_or_said_to_be_forgotten(memory):
     undone = run(memory.remember("taken back at once"))
     run(memory.undo(undone.operation))
     for receipt in [run(memory.forget([one], grace=WEEK)) for one in (first, undone.id)]:
-        assert set(memory._context.held.of("")) >= {receipt.operation}
+        assert set(memory.soft_deletes.of("")) >= {receipt.operation}
         run(memory.restore_forgotten(receipt.operation))
-    assert list(memory._context.held.of("")) == []
+    assert list(memory.soft_deletes.of("")) == []
     lanes = memory.tombstones.lanes()
     assert [id for lane in lanes for id, _ in memory.tombstones.ids(lane)] == []
     for text in (SECRET, "the locker code is 55284032-quagga", "taken back at once"):
@@ -212,10 +212,10 @@ def test_what_is_due_first_goes_first_at_its_moment(memory, clock, order):
     receipts = {weeks: run(memory.forget([first[weeks]], grace=weeks * WEEK)) for weeks in order}
     clock.now += WEEK - timedelta(seconds=1)
     run(memory.remember("a second too early"))
-    assert len(memory._context.held.of("")) == 2
+    assert len(memory.soft_deletes.of("")) == 2
     clock.now += timedelta(seconds=1)
     run(memory.remember("in time"))
-    assert list(memory._context.held.of("")) == [receipts[2].operation]
+    assert list(memory.soft_deletes.of("")) == [receipts[2].operation]
     run(memory.restore_forgotten(receipts[2].operation))
     assert run(memory.get([first[1], first[2]]))[0] is None
     clock.now += WEEK

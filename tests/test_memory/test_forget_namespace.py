@@ -46,7 +46,7 @@ def everything(memory, namespace):
         {lane: [entry.text for entry in memory.store.scan(namespace=lane)] for lane in lanes},
         [one.session for one in run(memory.conversations.sessions(namespace=namespace))],
         [one.id for one in run(memory.operations(namespace=namespace))],
-        list(memory._context.held.of(namespace)),
+        list(memory.soft_deletes.of(namespace)),
     )
 
 
@@ -83,7 +83,7 @@ def test_nothing_of_it_comes_back_but_new_things_may_be_said(memory):
     assert run(memory.remember(Memory("again", id=first), namespace="ann")).outcome is Outcome.REJECTED
     assert run(memory.remember("new", namespace="ann")).outcome is Outcome.STORED
     assert run(memory.conversations.append("s", [Message.user("anew")], namespace="ann")) == [1]
-    assert put_aside.operation not in memory._context.held.of("ann")
+    assert put_aside.operation not in memory.soft_deletes.of("ann")
 
 
 def test_an_unknown_namespace_has_nothing_to_forget(memory):
@@ -105,7 +105,7 @@ def test_parts_are_asked_for_all_of_it(memory):
 
     filled(memory, "ann")
     part = Part()
-    memory._context.erasers.append(part)
+    memory.erasers.append(part)
     receipt = run(memory.forget_namespace("ann"))
     assert part.asked[-1].everything
     assert not any(one.everything for one in part.asked[:-1])

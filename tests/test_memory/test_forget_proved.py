@@ -83,7 +83,7 @@ def test_what_waits_for_another_forgetting_is_found_too(memory, what):
     receipt = run(memory.forget([target]))
     waiting = run(memory.forget([remembered(memory, "something else")], grace=WEEK))
     assert run(memory.verify_forgotten(receipt)).gone
-    held = memory._context.held
+    held = memory.soft_deletes
     package = held.get("", waiting.operation)
     held.erase("", waiting.operation)
     if what == "entry":

@@ -104,4 +104,4 @@ def test_blocks_that_only_touch_are_no_copy():
 
 def test_blanks_alone_are_held_by_nothing():
     assert not VerbatimTexts([" \n"]).held_by("a b")
-    assert VerbatimTexts([" \n"]).longest() == []
+    assert VerbatimTexts([" \n"]).longest_words() == []

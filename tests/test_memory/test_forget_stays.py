@@ -94,7 +94,7 @@ def test_taken_back_in_one_namespace_it_stays_forgotten_in_another(memory):
     assert memory.tombstones.which(store_namespace("", "conversation"), ["x"]) == set()
     assert memory.tombstones.words_at("b", SECRET) is not None
     assert memory.tombstones.words_at("", SECRET) is None
-    assert memory._context.held.get("b", receipts[1].operation) is not None
+    assert memory.soft_deletes.get("b", receipts[1].operation) is not None
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -169,7 +169,7 @@ def test_parts_are_asked_where_messages_alone_go_and_not_where_nothing_does(memo
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_what_keys_of_another_file_stand_for_goes_with_it(memory, whole):
-    keys, noted = memory._context.keys, remembered(memory, "something")
+    keys, noted = memory.keys, remembered(memory, "something")
     for namespace in ("", "b"):
         keys.put(namespace, "name", noted)
     keys.put("", "another name", "of another memory")

@@ -38,7 +38,7 @@ from memory import (
 )
 from memory.internals import BackfillReport
 from memory.messages import DocumentBlock
-from memory.retrieval.index import index_cache_sqlite, index_sync
+from memory.retrieval.index import index_cache, index_sync
 
 SECRET = "the locker code is 44173921-zebra"
 TRACES = ("zebra", "44173921")
@@ -264,16 +264,16 @@ async def kept_as_it_is(*given, **named):
 @pytest.mark.parametrize("kept_before", [True, False])
 def test_what_recall_derived_of_it_is_not_kept_afterwards_either(memory, tmp_path, monkeypatch, kept_before):
     monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
-    monkeypatch.setattr(index_cache_sqlite, "_MAX_SEGMENT_ROWS", 8)
+    monkeypatch.setattr(index_cache, "_MAX_SEGMENT_ROWS", 8)
     run(memory.remember_many(Memory(f"The garden is number {n}.", id=f"m{n}") for n in range(20)))
     remembered(memory, f"{SECRET}, says Zebediah", id="a")
     if not kept_before:  # as it is while another process writes
-        monkeypatch.setattr(index_cache_sqlite.SqliteIndexCache, "save", lambda *given, **named: False)
+        monkeypatch.setattr(index_cache.IndexCache, "save", lambda *given, **named: False)
     run(memory.recall("Which garden?"))
     receipt = run(memory.forget(["a"]))
     monkeypatch.undo()
     monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
-    monkeypatch.setattr(index_cache_sqlite, "_MAX_SEGMENT_ROWS", 8)
+    monkeypatch.setattr(index_cache, "_MAX_SEGMENT_ROWS", 8)
     run(memory.remember_many(f"The next garden is number {n}." for n in range(20)))
     run(memory.recall("Which garden?"))
     with memory.store.database.read() as connection:

@@ -404,7 +404,7 @@ class Cache:
 
 def test_every_part_is_asked_in_the_same_transaction(memory):
     cache = Cache()
-    memory._context.erasers.append(cache)
+    memory.erasers.append(cache)
     first = run(memory.remember_turn("s", [Message.user(SECRET), Message.assistant("Noted.")]))[0].id
     receipt = run(memory.forget([first]))
     assert receipt.parts == {"cache": 1}
@@ -419,7 +419,7 @@ def test_a_part_that_fails_stops_all_of_it(memory):
         def erase(self, gone):
             raise RuntimeError("cannot")
 
-    memory._context.erasers.append(Failing())
+    memory.erasers.append(Failing())
     target = remembered(memory, SECRET)
     with pytest.raises(RuntimeError, match="cannot"):
         run(memory.forget([target]))

@@ -1,6 +1,7 @@
 """Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 
 from memory import ArgumentError, HashingEmbedder, Memory, RecallResult, RecallSettings, Source, run_sync
 from memory.codec import DECLARED_FIELDS, to_entry
-from memory.retrieval.retriever import Query, Retriever
+from memory.retrieval.query import Query, RecallOptions
+from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import ConversationWeights
+from memory.write.embedding_service import EmbeddingService
 from tests.support.data_only_store import DataOnlyStore
-from vectorstore import LifecycleStore, Space, Vector, open_store
+from vectorstore import LifecycleStore, Space, Vector, VectorStore, open_store
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
 EMBEDDER = HashingEmbedder(dimension=64)
@@ -42,11 +45,19 @@ def put(
     store.upsert([to_entry(memory, vector=by_text.get(memory.text)) for memory in kept], namespace=namespace)
 
 
-def ask(recaller: Retriever, text: str, *, embed: bool = True, **options: object) -> RecallResult:
-    given: dict[str, object] = {"lanes": ("conversation",), "now": NOW, **options}
-    lanes = given["lanes"]
-    wordings = recaller.wordings(text, namespaces=given.get("namespaces", ("",)), lanes=lanes)  # type: ignore[arg-type]
-    return recaller.recall(Query(text=text, vectors=vectors(wordings) if embed else {}, **given))  # type: ignore[arg-type]
+def retriever_of(store: VectorStore, *, settings: RecallSettings | None = None) -> Retriever:
+    return Retriever(store, EmbeddingService(store, None), settings=settings)
+
+
+def query_of(text: str, *, now: datetime = NOW, k: int = 10, **options: object) -> Query:
+    chosen: RecallOptions = {"partitions": ("conversation",), **options}  # type: ignore[typeddict-item]
+    return Query.of(text, k, chosen, now=now, zone=None, counter=len)
+
+
+def ask(retriever: Retriever, text: str, *, embed: bool = True, **options: object) -> RecallResult:
+    query = query_of(text, **options)  # type: ignore[arg-type]
+    texts = retriever.texts_to_embed(query)
+    return retriever.search(replace(query, vectors=vectors(texts) if embed else {}))
 
 
 def ids(found: RecallResult) -> list[str]:
@@ -84,12 +95,12 @@ FACTS = [
 
 def test_the_turn_with_the_words_of_the_question_comes_first(store: LifecycleStore) -> None:
     put(store, TALK)
-    assert ids(ask(Retriever(store), "Who is learning the cello?"))[0] == "s1-3"
+    assert ids(ask(retriever_of(store), "Who is learning the cello?"))[0] == "s1-3"
 
 
 def test_an_answer_is_found_by_the_words_of_its_question(store: LifecycleStore) -> None:
     put(store, TALK)
-    found = ids(ask(Retriever(store), "What is the name of Anna's puppy?"))
+    found = ids(ask(retriever_of(store), "What is the name of Anna's puppy?"))
     assert found[0] == "s1-2"
 
 
@@ -106,48 +117,47 @@ def test_who_was_asked_the_same_before_is_found_by_it(store: LifecycleStore) -> 
     put(store, talk)
     question = "Which winter sport does Anna like most?"
     without = RecallSettings(conversation=ConversationWeights(asked=0.0))
-    parts = {hit.memory.id: hit.parts.get("asked", 0.0) for hit in ask(Retriever(store), question, explain=True)}
+    parts = {hit.memory.id: hit.parts.get("asked", 0.0) for hit in ask(retriever_of(store), question, explain=True)}
     assert parts["s1-1"] > parts["s1-3"] > 0
     assert parts["s1-5"] == parts["s1-6"] == 0, "Bela is not asked about, and nothing was asked before"
-    assert not any("asked" in hit.parts for hit in ask(Retriever(store, settings=without), question, explain=True))
-    assert ids(ask(Retriever(store), question))[0] == "s1-1"
+    assert not any("asked" in hit.parts for hit in ask(retriever_of(store, settings=without), question, explain=True))
+    assert ids(ask(retriever_of(store), question))[0] == "s1-1"
 
 
 def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(store: LifecycleStore) -> None:
     put(store, [turn(0, "Anna", "I love chess."), turn(1, "Bela", "I love chess.", "s2"), turn(2, "Anna", "Hm.")])
-    recaller = Retriever(store)
-    assert ids(ask(recaller, "Does Anna love chess?"))[0] == "s1-0"
-    assert ids(ask(recaller, "Does Bela love chess?"))[0] == "s2-1"
+    retriever = retriever_of(store)
+    assert ids(ask(retriever, "Does Anna love chess?"))[0] == "s1-0"
+    assert ids(ask(retriever, "Does Bela love chess?"))[0] == "s2-1"
 
 
 def test_a_named_date_finds_what_was_said_then(store: LifecycleStore) -> None:
     early = turn(0, "Anna", "We went to the lake.", "s1", 0)
     late = turn(0, "Anna", "We went to the lake again.", "s2", 60)
     put(store, [early, late])
-    recaller = Retriever(store)
+    retriever = retriever_of(store)
     for memory in (early, late):
         assert memory.occurred_at is not None
         day = memory.occurred_at.date().isoformat()
-        assert ids(ask(recaller, f"Where did she go on {day}?"))[0] == memory.id
+        assert ids(ask(retriever, f"Where did she go on {day}?"))[0] == memory.id
 
 
 def test_the_wording_to_embed_leaves_names_out_for_conversations_and_in_for_documents(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
+    retriever = retriever_of(store)
     text = "What did Anna name the puppy?"
     bare = "What did name the puppy?"
-    assert recaller.wordings(text) == (text, bare)
-    assert recaller.wordings(text, lanes=("conversation",)) == (bare,)
-    assert recaller.wordings(text, lanes=("documents",)) == (text,)
-    assert recaller.wordings("the puppy?") == ("the puppy?",)
-    assert recaller.bare(text) == bare
+    assert retriever.texts_to_embed(query_of(text, partitions=("conversation", "documents"))) == (text, bare)
+    assert retriever.texts_to_embed(query_of(text)) == (bare,)
+    assert retriever.texts_to_embed(query_of(text, partitions=("documents",))) == (text,)
+    assert retriever.texts_to_embed(query_of("the puppy?", partitions=("conversation", "documents"))) == ("the puppy?",)
 
 
 def test_facts_without_a_session_are_found_beside_turns(store: LifecycleStore) -> None:
     put(store, [*TALK, *FACTS])
-    recaller = Retriever(store)
-    assert ids(ask(recaller, "Where was Anna born?"))[0] == "f1"
-    assert set(ids(ask(recaller, "Whose is the cello?", k=2))) == {"f2", "s1-3"}
+    retriever = retriever_of(store)
+    assert ids(ask(retriever, "Where was Anna born?"))[0] == "f1"
+    assert set(ids(ask(retriever, "Whose is the cello?", k=2))) == {"f2", "s1-3"}
 
 
 def test_a_user_and_an_assistant_without_names_work(store: LifecycleStore) -> None:
@@ -158,54 +168,54 @@ def test_a_user_and_an_assistant_without_names_work(store: LifecycleStore) -> No
         Memory("I suggested the blue sofa.", id="a2", role="assistant", session="s", sequence=3),
     ]
     put(store, talk)
-    recaller = Retriever(store)
-    assert ids(ask(recaller, "Where did I move?"))[0] == "u1"
-    assert ids(ask(recaller, "What is my cat called?"))[0] == "u2"
-    assert ids(ask(recaller, "Which sofa did you suggest?"))[0] == "a2"
-    assert recaller.bare("What does the user want?") == "What does the user want?"
+    retriever = retriever_of(store)
+    assert ids(ask(retriever, "Where did I move?"))[0] == "u1"
+    assert ids(ask(retriever, "What is my cat called?"))[0] == "u2"
+    assert ids(ask(retriever, "Which sofa did you suggest?"))[0] == "a2"
+    assert retriever.texts_to_embed(query_of("What does the user want?")) == ("What does the user want?",)
 
 
 def test_one_memory_alone_is_found(store: LifecycleStore) -> None:
     put(store, [Memory("The key is under the mat.", id="only")])
-    found = ask(Retriever(store), "Where is the key?")
+    found = ask(retriever_of(store), "Where is the key?")
     assert ids(found) == ["only"]
     assert found.abstain is None
 
 
 def test_an_empty_memory_gives_nothing_and_says_so(store: LifecycleStore) -> None:
-    found = ask(Retriever(store), "Where is the key?")
+    found = ask(retriever_of(store), "Where is the key?")
     assert (ids(found), found.confidence, found.abstain) == ([], 0.0, "nothing")
 
 
 def test_a_question_about_something_else_is_doubted(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
-    assert ask(recaller, "Which tax form covers depreciation?", embed=False).abstain == "nothing"
-    assert ask(recaller, "Who is learning the cello?", embed=False).abstain is None
+    retriever = retriever_of(store)
+    assert ask(retriever, "Which tax form covers depreciation?", embed=False).abstain == "nothing"
+    assert ask(retriever, "Who is learning the cello?", embed=False).abstain is None
 
 
 def test_what_somebody_else_said_is_named_as_such(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
-    assert ask(recaller, "Since when does Anna play the cello?", embed=False).abstain == "other"
-    assert ask(recaller, "Since when does Bela play the cello?", embed=False).abstain is None
+    retriever = retriever_of(store)
+    assert ask(retriever, "Since when does Anna play the cello?", embed=False).abstain == "other"
+    assert ask(retriever, "Since when does Bela play the cello?", embed=False).abstain is None
 
 
 @pytest.mark.parametrize("text", ["?", "the of and", "😀", "a" * 5000, "' OR 1=1 --", "名前は何ですか", "\u202e"])
 def test_any_text_is_a_safe_question(store: LifecycleStore, text: str) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
-    assert len(ask(recaller, text)) <= 10
-    assert len(ask(recaller, text, embed=False)) <= 10
+    retriever = retriever_of(store)
+    assert len(ask(retriever, text)) <= 10
+    assert len(ask(retriever, text, embed=False)) <= 10
 
 
 def test_filters_hold_for_candidates_and_for_their_neighbours(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
-    found = ask(recaller, "What is the name of the puppy?", where={"speaker": "Bela"})
+    retriever = retriever_of(store)
+    found = ask(retriever, "What is the name of the puppy?", where={"speaker": "Bela"})
     assert {hit.memory.speaker for hit in found} == {"Bela"}
-    assert ids(ask(recaller, "puppy", where={"session": "s2"})) != []
-    assert all(hit.memory.session == "s2" for hit in ask(recaller, "puppy", where={"session": "s2"}))
+    assert ids(ask(retriever, "puppy", where={"session": "s2"})) != []
+    assert all(hit.memory.session == "s2" for hit in ask(retriever, "puppy", where={"session": "s2"}))
 
 
 def test_one_of_the_tags_asked_for_must_be_there(store: LifecycleStore) -> None:
@@ -217,10 +227,10 @@ def test_one_of_the_tags_asked_for_must_be_there(store: LifecycleStore) -> None:
             Memory("tea is red", id="c"),
         ],
     )
-    recaller = Retriever(store)
-    assert sorted(ids(ask(recaller, "tea", tags=("home",)))) == ["a", "b"]
-    assert ids(ask(recaller, "tea", tags=("work", "garden"))) == ["a"]
-    assert sorted(ids(ask(recaller, "tea", tags=("home", "work")))) == ["a", "b"]
+    retriever = retriever_of(store)
+    assert sorted(ids(ask(retriever, "tea", tags=("home",)))) == ["a", "b"]
+    assert ids(ask(retriever, "tea", tags=("work", "garden"))) == ["a"]
+    assert sorted(ids(ask(retriever, "tea", tags=("home", "work")))) == ["a", "b"]
 
 
 def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: LifecycleStore) -> None:
@@ -236,17 +246,17 @@ def test_disabled_expired_and_not_yet_valid_memories_stay_hidden(store: Lifecycl
             Memory("tea six", id="current", valid_from=NOW, valid_to=NOW + hour, expires_at=NOW + hour),
         ],
     )
-    recaller = Retriever(store)
-    assert sorted(ids(ask(recaller, "tea"))) == ["current", "plain"]
-    assert sorted(ids(ask(recaller, "tea", as_of=NOW - hour))) == ["over", "plain"]
-    assert sorted(ids(ask(recaller, "tea", as_of=NOW + hour))) == ["early", "plain"]
+    retriever = retriever_of(store)
+    assert sorted(ids(ask(retriever, "tea"))) == ["current", "plain"]
+    assert sorted(ids(ask(retriever, "tea", as_of=NOW - hour))) == ["over", "plain"]
+    assert sorted(ids(ask(retriever, "tea", as_of=NOW + hour))) == ["early", "plain"]
 
 
 def test_a_hidden_neighbour_does_not_help_a_turn(store: LifecycleStore) -> None:
     question = Memory("What is the secret word?", id="q", speaker="A", session="s", sequence=0, disabled=True)
     answer = Memory("Marmalade.", id="a", speaker="B", session="s", sequence=1)
     put(store, [question, answer], embed=False)
-    assert ids(ask(Retriever(store), "secret word", embed=False)) == []
+    assert ids(ask(retriever_of(store), "secret word", embed=False)) == []
 
 
 def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleStore) -> None:
@@ -255,24 +265,24 @@ def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleSto
     new = Memory("Lives in Porto.", id="m", recorded_at=second, supersedes="m@1")
     put(store, [new])
     put(store, [old], "/archive")
-    recaller = Retriever(store)
+    retriever = retriever_of(store)
     then = NOW - timedelta(days=15)
-    assert ids(ask(recaller, "lives")) == ["m"]
-    assert ids(ask(recaller, "lives", as_of=then)) == ["m@1"]
-    assert ids(ask(recaller, "lives", known_at=then)) == ["m@1"]
-    assert ids(ask(recaller, "lives", known_at=first - timedelta(days=1))) == []
-    assert ids(ask(recaller, "lives", as_of=NOW)) == ["m"]
+    assert ids(ask(retriever, "lives")) == ["m"]
+    assert ids(ask(retriever, "lives", as_of=then)) == ["m@1"]
+    assert ids(ask(retriever, "lives", known_at=then)) == ["m@1"]
+    assert ids(ask(retriever, "lives", known_at=first - timedelta(days=1))) == []
+    assert ids(ask(retriever, "lives", as_of=NOW)) == ["m"]
 
 
 def test_namespaces_do_not_see_each_other(store: LifecycleStore) -> None:
     put(store, [Memory("tea with Anna", id="mine", speaker="Zoltan")], "me/conversation")
     put(store, [Memory("tea with Bela", id="yours", speaker="Anna")], "you/conversation")
-    recaller = Retriever(store)
-    assert ids(ask(recaller, "tea", namespaces=("me",))) == ["mine"]
-    assert recaller.bare("What did Anna say?", ("me",)) == "What did Anna say?"
-    assert sorted(ids(ask(recaller, "tea", namespaces=("me", "you")))) == ["mine", "yours"]
-    assert ids(ask(recaller, "tea", namespaces=("unknown",))) == []
-    hits = ask(recaller, "tea", namespaces=("me", "you", "me"))
+    retriever = retriever_of(store)
+    assert ids(ask(retriever, "tea", namespace=("me",))) == ["mine"]
+    assert retriever.texts_to_embed(query_of("What did Anna say?", namespace="me")) == ("What did Anna say?",)
+    assert sorted(ids(ask(retriever, "tea", namespace=("me", "you")))) == ["mine", "yours"]
+    assert ids(ask(retriever, "tea", namespace=("unknown",))) == []
+    hits = ask(retriever, "tea", namespace=("me", "you", "me"))
     assert sorted((hit.namespace, hit.memory.id) for hit in hits) == [("me", "mine"), ("you", "yours")]
 
 
@@ -281,13 +291,13 @@ def test_documents_and_conversations_are_merged_and_collections_chosen(store: Li
     for name, text in (("a", "The warranty lasts two years. Keep the receipt."), ("b", "Warranty claims go by mail.")):
         chunk = Memory(text, id=f"doc-{name}", kind="document", source=Source(document=f"{name}.md", title=name))
         put(store, [chunk], f"/documents/{name}")
-    recaller = Retriever(store)
+    retriever = retriever_of(store)
     both = ("conversation", "documents")
-    assert ids(ask(recaller, "How long does the warranty last?", lanes=both))[0] == "doc-a"
-    assert ids(ask(recaller, "Who is learning the cello?", lanes=both))[0] == "s1-3"
-    assert ids(ask(recaller, "warranty", lanes=("documents",), collections=("b",))) == ["doc-b"]
-    assert sorted(ids(ask(recaller, "warranty", lanes=("documents",)))) == ["doc-a", "doc-b"]
-    assert {hit.lane for hit in ask(recaller, "warranty", lanes=("documents",))} == {"documents"}
+    assert ids(ask(retriever, "How long does the warranty last?", partitions=both))[0] == "doc-a"
+    assert ids(ask(retriever, "Who is learning the cello?", partitions=both))[0] == "s1-3"
+    assert ids(ask(retriever, "warranty", partitions=("documents",), collections=("b",))) == ["doc-b"]
+    assert sorted(ids(ask(retriever, "warranty", partitions=("documents",)))) == ["doc-a", "doc-b"]
+    assert {hit.partition for hit in ask(retriever, "warranty", partitions=("documents",))} == {"documents"}
 
 
 def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: LifecycleStore) -> None:
@@ -295,23 +305,23 @@ def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: Lifecyc
     together = "Long ago it rained. They built the red barn in winter. Nobody came."
     for name, text in (("scattered", scattered), ("together", together)):
         put(store, [Memory(text, id=name, kind="document", source=Source(document=name))], "/documents/d")
-    found = ask(Retriever(store), "When was the red barn built in winter?", lanes=("documents",), embed=False)
+    found = ask(retriever_of(store), "When was the red barn built in winter?", partitions=("documents",), embed=False)
     assert ids(found) == ["together", "scattered"]
 
 
 def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
     put(store, TALK)
-    for hit in ask(Retriever(store), "When did Bela start learning the cello?", explain=True):
+    for hit in ask(retriever_of(store), "When did Bela start learning the cello?", explain=True):
         assert sum(hit.parts.values()) == pytest.approx(hit.score, abs=1e-12)
         assert hit.parts
-    assert all(not hit.parts for hit in ask(Retriever(store), "cello"))
+    assert all(not hit.parts for hit in ask(retriever_of(store), "cello"))
 
 
 def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: LifecycleStore) -> None:
     seed = 7
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
-    warm = Retriever(store)
+    warm = retriever_of(store)
     pool = [*TALK, *FACTS]
     for step in range(12):
         chosen = [pool[at] for at in rng.choice(len(pool), 4, replace=False)]
@@ -320,7 +330,7 @@ def test_a_warm_recaller_answers_as_a_cold_one_after_any_writes(store: Lifecycle
         else:
             put(store, chosen, embed=bool(rng.integers(2)))
         for text in ("What did Anna name her puppy?", "Which instruments are there?", "Where was the lake in March?"):
-            first, second = ask(warm, text, explain=True), ask(Retriever(store), text, explain=True)
+            first, second = ask(warm, text, explain=True), ask(retriever_of(store), text, explain=True)
             assert [(hit.memory, hit.score, hit.parts) for hit in first] == [
                 (hit.memory, hit.score, hit.parts) for hit in second
             ]
@@ -334,21 +344,21 @@ def test_the_order_of_writing_moves_no_score(tmp_path: Path) -> None:
         store = open_store("numpy:", space=Space(EMBEDDER.fingerprint, EMBEDDER.dimension), fields=DECLARED_FIELDS)
         for at in rng.permutation(len(TALK)):
             put(store, [TALK[at]])
-        found = ask(Retriever(store), "What did Anna name her puppy?")
+        found = ask(retriever_of(store), "What did Anna name her puppy?")
         answers.append([(hit.memory.id, hit.score) for hit in found])
     assert answers[0] == answers[1] == answers[2]
 
 
 def test_another_recaller_sees_what_is_written_and_deleted(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
-    ask(recaller, "cello")
+    retriever = retriever_of(store)
+    ask(retriever, "cello")
     put(store, [Memory("The cello was sold.", id="new")])
-    assert "new" in ids(ask(recaller, "cello"))
+    assert "new" in ids(ask(retriever, "cello"))
     store.delete(["new", "s1-3"], namespace="/conversation")
-    assert not {"new", "s1-3"} & set(ids(ask(recaller, "cello")))
+    assert not {"new", "s1-3"} & set(ids(ask(retriever, "cello")))
     store.patch({"s1-4": {"disabled": True}}, namespace="/conversation")
-    assert "s1-4" not in ids(ask(recaller, "violin"))
+    assert "s1-4" not in ids(ask(retriever, "violin"))
 
 
 def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
@@ -356,11 +366,11 @@ def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
     mine, theirs = open_store(address, fields=DECLARED_FIELDS), open_store(address)
     try:
         put(mine, TALK, embed=False)
-        recaller = Retriever(mine)
-        ask(recaller, "cello", embed=False)
+        retriever = retriever_of(mine)
+        ask(retriever, "cello", embed=False)
         put(theirs, [Memory("The cello was sold.", id="new")], embed=False)
         theirs.delete(["s1-3"], namespace="/conversation")
-        found = ids(ask(recaller, "cello", embed=False))
+        found = ids(ask(retriever, "cello", embed=False))
         assert "new" in found
         assert "s1-3" not in found
     finally:
@@ -370,14 +380,14 @@ def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
 
 def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
     put(store, TALK)
-    recaller = Retriever(store)
+    retriever = retriever_of(store)
     failures: list[BaseException] = []
 
     def work(name: str) -> None:
         try:
             for at in range(8):
                 put(store, [Memory(f"cello number {at} of {name}", id=f"{name}{at}")])
-                assert f"{name}{at}" in ids(ask(recaller, f"cello number {at} of {name}"))
+                assert f"{name}{at}" in ids(ask(retriever, f"cello number {at} of {name}"))
         except BaseException as error:  # handed to the test's own thread
             failures.append(error)
 
@@ -391,17 +401,16 @@ def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
 
 def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
     put(store, TALK)
-    found = ask(Retriever(store), "cello", token_budget=60, counter=len)
+    found = ask(retriever_of(store), "cello", token_budget=60, counter=len)
     assert 0 < sum(len(hit.memory.text) for hit in found) <= 60
     assert found.left_out
 
 
 def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
-    recaller = Retriever(DataOnlyStore(store))  # type: ignore[arg-type]
-    assert recaller.wordings("Is Anna here?") == ("Is Anna here?",)
-    assert recaller.bare("Is Anna here?") == "Is Anna here?"
-    found = ask(recaller, "Who is learning the cello?", explain=True)
+    retriever = retriever_of(DataOnlyStore(store))  # type: ignore[arg-type]
+    assert retriever.texts_to_embed(query_of("Is Anna here?")) == ("Is Anna here?",)
+    found = ask(retriever, "Who is learning the cello?", explain=True)
     assert ids(found)[0] == "s1-3"
     assert "hidden" not in ids(found)
     assert found.notes
@@ -415,8 +424,8 @@ def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: Lif
         ({"k": -1}, "k"),
         ({"k": True}, "k"),
         ({"namespaces": ()}, "namespace"),
-        ({"lanes": ("attic",)}, "lanes"),
-        ({"lanes": ()}, "lanes"),
+        ({"partitions": ("attic",)}, "partitions"),
+        ({"partitions": ()}, "partitions"),
         ({"now": datetime(2025, 1, 1)}, "now"),  # noqa: DTZ001 - naive on purpose
         ({"as_of": "yesterday"}, "as_of"),
         ({"token_budget": -1, "counter": len}, "token_budget"),

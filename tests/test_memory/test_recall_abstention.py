@@ -13,7 +13,7 @@ from memory import run_sync as run
 from memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     assess_confidence,
-    bound_for_size,
+    bounds_for_size,
     question_bonus,
     to_confidence_scale,
     topic_confidence,
@@ -60,28 +60,28 @@ def test_the_bound_lies_in_the_middle_of_the_scale_and_the_ends_stay():
         1.0,
     ]
     assert to_confidence_scale(1.0, 1.0) == 1.0
-    assert to_confidence_scale(-1.0, -0.1, least=-1.0, most=0.0) == 0.0
+    assert to_confidence_scale(-1.0, -0.1, low=-1.0, high=0.0) == 0.0
     grown = [to_confidence_scale(value, 0.25) for value in np.linspace(0, 1, 50)]
     assert grown == sorted(set(grown))
 
 
 def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without():
     one = shares(1.0)
-    assert topic_confidence(one, one, None, more=0.0, bounds=BOUNDS) == 1.0
-    assert topic_confidence(one, one, one, more=0.0, bounds=BOUNDS) == 1.0
-    assert topic_confidence(one * 0, one * 0, one * 0, more=0.05, bounds=BOUNDS) == 0.0
+    assert topic_confidence(one, one, None, bonus=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(one, one, one, bonus=0.0, bounds=BOUNDS) == 1.0
+    assert topic_confidence(one * 0, one * 0, one * 0, bonus=0.05, bounds=BOUNDS) == 0.0
 
 
 def test_one_candidate_must_be_about_it_not_several_together():
-    apart = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), more=0.0, bounds=BOUNDS)
-    together = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), more=0.0, bounds=BOUNDS)
+    apart = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), bonus=0.0, bounds=BOUNDS)
+    together = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), bonus=0.0, bounds=BOUNDS)
     assert apart < together
 
 
 def test_a_candidate_without_a_vector_is_measured_by_its_words_alone():
-    waiting = topic_confidence(shares(0.5), shares(0.5), shares(np.nan), more=0.0, bounds=BOUNDS)
-    assert waiting == topic_confidence(shares(0.5), shares(0.5), None, more=0.0, bounds=BOUNDS)
-    assert waiting > topic_confidence(shares(0.5), shares(0.5), shares(0.0), more=0.0, bounds=BOUNDS)
+    waiting = topic_confidence(shares(0.5), shares(0.5), shares(np.nan), bonus=0.0, bounds=BOUNDS)
+    assert waiting == topic_confidence(shares(0.5), shares(0.5), None, bonus=0.0, bounds=BOUNDS)
+    assert waiting > topic_confidence(shares(0.5), shares(0.5), shares(0.0), bonus=0.0, bounds=BOUNDS)
 
 
 def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
@@ -96,13 +96,16 @@ def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
 
 def test_doubt_names_its_reason_and_is_below_one_half_just_then():
     good, weak, other = source(0.8), source(0.4), source(0.8, lead=-0.4)
-    assert assess_confidence([], None, lead=-0.1) == (0.0, "nothing")
-    assert assess_confidence([good], good, lead=-0.1) == (0.8, None)
-    assert assess_confidence([weak], weak, lead=-0.1) == (0.4, "nothing")
-    confidence, reason = assess_confidence([other], other, lead=-0.1)
+    assert assess_confidence([], None, lead_bound=-0.1) == (0.0, "nothing")
+    assert assess_confidence([good], good, lead_bound=-0.1) == (0.8, None)
+    assert assess_confidence([weak], weak, lead_bound=-0.1) == (0.4, "nothing")
+    confidence, reason = assess_confidence([other], other, lead_bound=-0.1)
     assert (reason, confidence < ABSTENTION_LEVEL) == ("other", True)
-    assert assess_confidence([source(0.8, lead=-0.1)], source(0.8, lead=-0.1), lead=-0.1) == (ABSTENTION_LEVEL, None)
-    assert assess_confidence([weak, good], good, lead=-0.1) == (0.8, None)
+    assert assess_confidence([source(0.8, lead=-0.1)], source(0.8, lead=-0.1), lead_bound=-0.1) == (
+        ABSTENTION_LEVEL,
+        None,
+    )
+    assert assess_confidence([weak, good], good, lead_bound=-0.1) == (0.8, None)
 
 
 @pytest.mark.parametrize("embedder", [None, HashingEmbedder(dimension=64)])
@@ -145,7 +148,7 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
 
 
 def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_many():
-    bounds = [bound_for_size(count, 0.3, 0.25) for count in (0, 1, 2, 10, 79, 80, 10_000)]
+    bounds = [bounds_for_size(count, (0.3, 0.3), 0.25)[0] for count in (0, 1, 2, 10, 79, 80, 10_000)]
     assert bounds[0] == bounds[1] < 0 < bounds[3]
     assert bounds[1:] == sorted(bounds[1:])
     assert bounds[-1] == bounds[-2] == 0.3
@@ -153,10 +156,10 @@ def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_ma
 
 def test_a_bound_below_zero_leaves_room_for_doubt():
     none, weak = shares(0.0), shares(0.1)
-    sure = topic_confidence(weak, weak, weak, more=0.0, bounds=(-0.02, -0.02))
-    doubted = topic_confidence(weak, weak, weak, more=-0.15, bounds=(-0.02, -0.02))
+    sure = topic_confidence(weak, weak, weak, bonus=0.0, bounds=(-0.02, -0.02))
+    doubted = topic_confidence(weak, weak, weak, bonus=-0.15, bounds=(-0.02, -0.02))
     assert 0 < doubted < ABSTENTION_LEVEL < sure
-    assert topic_confidence(none, none, none, more=0.0, bounds=(-0.02, -0.02)) == 0.0
+    assert topic_confidence(none, none, none, bonus=0.0, bounds=(-0.02, -0.02)) == 0.0
 
 
 def test_what_a_small_memory_holds_is_found_without_doubt_and_what_it_lacks_is_not():

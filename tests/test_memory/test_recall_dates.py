@@ -11,9 +11,8 @@ import pytest
 from memory import LongTermMemory, Memory
 from memory import run_sync as run
 from memory.retrieval.languages.base import NEUTRAL
-from memory.retrieval.languages.dates import NO_DAY, PartialDate, date_match, find_dates
+from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
-from memory.retrieval.languages.relative_dates import DateSpan
 from vectorstore import open_store
 
 TODAY = date(2026, 3, 2)

@@ -14,10 +14,12 @@ PLACE = "/conversation"
 
 
 def scored(
-    scores: dict[str, float], namespace: str = PLACE, lane: str = "conversation", topic: float = 1.0
+    scores: dict[str, float], namespace: str = PLACE, partition: str = "conversation", topic: float = 1.0
 ) -> ScoredCandidates:
     values = np.array(list(scores.values()))
-    return ScoredCandidates(namespace, lane, tuple(scores), {"words": values * 0.75, "cosine": values * 0.25}, topic)
+    return ScoredCandidates(
+        namespace, partition, tuple(scores), {"words": values * 0.75, "cosine": values * 0.25}, topic
+    )
 
 
 def packed(
@@ -40,7 +42,7 @@ def test_hits_come_best_first_and_no_more_than_k() -> None:
     hits, left = packed([Memory("one", id="a"), Memory("two", id="b"), Memory("three", id="c")], 2)
     assert (ids(hits), left) == (["a", "b"], ())
     assert hits[0].namespace == ""
-    assert hits[0].lane == "conversation"
+    assert hits[0].partition == "conversation"
 
 
 def test_k_of_zero_gives_nothing() -> None:
@@ -109,9 +111,9 @@ def test_parts_add_up_to_the_score_and_are_only_given_when_asked_for() -> None:
     assert packed([Memory("one", id="a")])[0][0].parts == {}
 
 
-def test_graded_lanes_are_merged_by_what_their_best_covers() -> None:
-    weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).graded()
-    strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).graded()
+def test_calibrated_partitions_are_merged_by_what_their_best_covers() -> None:
+    weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).calibrated()
+    strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).calibrated()
     ranked = merge_ranked([weak, strong], 9)
     assert [one.id for one in ranked] == ["c", "a", "b", "d"]
     assert [round(one.score, 6) for one in ranked] == [0.8, 0.4, 0.2, 0.16]

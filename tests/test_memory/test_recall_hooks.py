@@ -23,7 +23,7 @@ from memory import (
 )
 from memory import run_sync as run
 from memory.internals import RecallStage
-from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores
+from memory.retrieval.scoring.scores import ScoredCandidates, ScoredVariant, fuse_scores
 from vectorstore import open_store
 
 TEXTS = [
@@ -246,10 +246,10 @@ def test_fused_wordings_add_up_by_their_weights_and_one_that_is_alone_stays():
             "/conversation", "conversation", tuple(scores), {"words": np.array(list(scores.values()))}, topic
         )
 
-    own, other = scored({"a": 0.8, "b": 0.2}, 0.8).graded(), scored({"b": 0.6, "c": 0.3}, 0.6).graded()
-    assert fuse_scores([(own, 1.0, True)]) is own
-    both = fuse_scores([(own, 1.0, True), (other, 0.5, True)])
+    own, other = scored({"a": 0.8, "b": 0.2}, 0.8).calibrated(), scored({"b": 0.6, "c": 0.3}, 0.6).calibrated()
+    assert fuse_scores([ScoredVariant(own)]) is own
+    both = fuse_scores([ScoredVariant(own), ScoredVariant(other, 0.5)])
     assert both.ids == ("a", "b", "c")
     assert both.totals() == pytest.approx(np.array([0.8, 0.5, 0.15]) * 0.8 / 0.8)
     assert both.topic == 0.8
-    assert fuse_scores([(other, 1.0, True), (own, 0.5, False)]).topic == 0.6
+    assert fuse_scores([ScoredVariant(other), ScoredVariant(own, 0.5, hypothetical=True)]).topic == 0.6

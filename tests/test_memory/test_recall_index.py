@@ -19,19 +19,25 @@ from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, bui
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_bm25 import SessionBm25
-from memory.retrieval.index.term_vectors import COMMON_WORDS, GRID, TermVectors, round_to_grid
 from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import NO_TERM, Vocabulary
+from memory.retrieval.index.vocabulary import (
+    COMMON_WORDS,
+    GRID,
+    NO_TERM,
+    TermVectors,
+    Vocabulary,
+    round_to_grid,
+)
 from memory.retrieval.languages.english import ENGLISH
 from memory.retrieval.query_analysis import analyze_question
-from memory.retrieval.scoring.features import scale_to_maximum
-from memory.retrieval.scoring.neighbour_window import (
+from memory.retrieval.scoring.features import (
+    AnalyzedQuestion,
     neighbour_window,
     row_positions,
+    scale_to_maximum,
     smooth_scores,
     smooth_word_matches,
 )
-from memory.retrieval.scoring.question import AnalyzedQuestion
 from memory.retrieval.scoring.soft_matching import (
     PASSAGE_WORDS,
     pair_match,
@@ -109,7 +115,7 @@ def indexed(memories: Sequence[Memory]) -> RetrievalIndex:
 
 
 def question(text: str, index: RetrievalIndex) -> AnalyzedQuestion:
-    return analyze_question(text, index, lexicon=ENGLISH, stem=stem, today=DAY.date())
+    return analyze_question(text, index, lexicon=ENGLISH, terms=stem, today=DAY.date())
 
 
 def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
@@ -118,8 +124,8 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
     words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(ids))
     names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
-    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.order, rows).sides,)]
-    sessions = index.session_terms.scores([index.stems.find(term) for term in sorted(WORDS)])
+    sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.links, rows).sides,)]
+    sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
         [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
@@ -128,9 +134,9 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
         sides,
         sessions[index.session.rows[rows]].tolist(),
         index.day.rows[rows].tolist(),
-        index.cues.rows[rows].tolist(),
-        index.asking.rows[rows].tolist(),
-        sorted(name for _, name in index.people.present()),
+        index.text_features.rows[rows].tolist(),
+        index.question_bits.rows[rows].tolist(),
+        sorted(name for _, name in index.participants.present()),
     ]
 
 
@@ -148,7 +154,7 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
             put(noisy, Memory("winter engine, Ann?", id=memory.id, speaker="Zoe", session="s1", sequence=99))
         if rng.random() < 0.3:
             put(noisy, Memory("gone again.", id="extra", speaker="Bela", session="s2", sequence=3))
-            noisy.vectors.unit(np.arange(len(noisy.stems)))
+            noisy.vectors.unit(np.arange(len(noisy.vocabulary)))
         put(noisy, memory)
     noisy.remove("extra")
     noisy.remove("never there")
@@ -179,14 +185,20 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     asked = question("apple river", index)
     words = weigh_terms(asked, RetrievalIndex(None), lambda terms: [1 for _ in terms], 2)
     words = replace(
-        words, numbers=np.array([index.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+        words,
+        numbers=np.array([index.vocabulary.find(t) for t in asked.terms]),
+        vectors=None,
+        weights=np.array([1.0, 2.0]),
     )
     match = text_match(words, index.rows(["a", "b"]), index)
     assert match.sentence.tolist() == [3.0, 0.0]
     assert match.whole.tolist() == [3.0, 0.0]
     far = indexed([Memory("apple stone. river cloud", id="a")])
     words = replace(
-        words, numbers=np.array([far.stems.find(t) for t in asked.terms]), vectors=None, weights=np.array([1.0, 2.0])
+        words,
+        numbers=np.array([far.vocabulary.find(t) for t in asked.terms]),
+        vectors=None,
+        weights=np.array([1.0, 2.0]),
     )
     match = text_match(words, far.rows(["a"]), far)
     assert (match.sentence.tolist(), match.passage.tolist(), match.whole.tolist()) == ([2.0], [2.0], [3.0])
@@ -272,10 +284,10 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 
 
 def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
-    assert row(Memory("apple. river?. cloud. stone?", id="a")).asking == 0b1010
+    assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
     assert row(Memory("apple. river", id="a")).asking == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.asking.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
+    assert index.question_bits.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
     words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
     assert question_similarity(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[
         0
@@ -320,7 +332,7 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
     for memory in talk:
         put(index, memory)
     rows = index.rows(["q", "a", "r", "s"])
-    surroundings = neighbour_window(index.order, rows)
+    surroundings = neighbour_window(index.links, rows)
     place = row_positions(rows, len(index.ids))
     asked = question("garden river", index)
     words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 4)
@@ -382,19 +394,19 @@ class Held:
     """Stems with their vectors, counted word by word."""
 
     def __init__(self) -> None:
-        self.stems = Vocabulary()
-        self.vectors = TermVectors(MadeUpVectors(), self.stems)
+        self.vocabulary = Vocabulary()
+        self.vectors = TermVectors(MadeUpVectors(), self.vocabulary)
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
-            2 * self.stems.surface(word.lower(), self.stems.number(term)) + word[:1].islower()
+            2 * self.vocabulary.form_number(word.lower(), self.vocabulary.number(term)) + word[:1].islower()
             for word in words
             if (term := stemmed(word.lower())) is not None
         ]
-        self.stems.count(np.array(marks, dtype=np.int32), sign)
+        self.vocabulary.count(np.array(marks, dtype=np.int32), sign)
 
     def of(self, *words: str) -> NDArray[np.int64]:
-        return np.array([self.stems.find(stemmed(word) or "") for word in words])
+        return np.array([self.vocabulary.find(stemmed(word) or "") for word in words])
 
 
 def centred(words: Sequence[str]) -> NDArray[np.float64]:
@@ -459,7 +471,7 @@ def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
 def test_what_has_no_vector_is_near_nothing() -> None:
     held = Held()
     held.count(["apple", "x1"])
-    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.stems.number("late")])
+    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.number("late")])
     found = held.vectors.cosines(query("pear", "x2"), numbers)
     assert found[0].tolist() == [0.0, 0.0]
     assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]
@@ -479,7 +491,7 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     held = Held()
     held.count(["apple", "pear", "x1"])
     assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
-    none = TermVectors(None, held.stems)
+    none = TermVectors(None, held.vocabulary)
     assert none.of_question(["a"], ["a"]) is None
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
 
@@ -487,7 +499,10 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
 def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
     held = Held()
     held.count(["apple"] * 3 + ["pear"] * 2 + ["plum"] * 2 + ["fig"])
-    names = {count: sorted(map(held.stems.name, held.stems.commonest_terms(count).tolist())) for count in (1, 2, 3, 9)}
+    names = {
+        count: sorted(map(held.vocabulary.term, held.vocabulary.commonest_terms(count).tolist()))
+        for count in (1, 2, 3, 9)
+    }
     assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
 
 
@@ -500,7 +515,7 @@ def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
             return super().words(words)
 
     held = Held()
-    held.vectors = TermVectors(Watched(), held.stems)
+    held.vectors = TermVectors(Watched(), held.vocabulary)
     held.count(["apple", "pear", "pears"])
     held.vectors.unit(held.of("apple"))
     del asked[:]
@@ -514,9 +529,9 @@ def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
 def test_small_letters_are_counted_apart() -> None:
     held = Held()
     held.count(["Mark", "mark", "mark", "the"])
-    assert held.stems.small("Mark") == 2
-    assert held.stems.small("the") == 0
-    assert held.stems.small("unseen") == 0
+    assert held.vocabulary.lower_case_count("Mark") == 2
+    assert held.vocabulary.lower_case_count("the") == 0
+    assert held.vocabulary.lower_case_count("unseen") == 0
 
 
 def plain(texts: list[tuple[int, list[int]]], terms: list[int], sessions: int) -> list[float]:

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import memory.retrieval.index.index_cache_sqlite as segment_tables
-import memory.retrieval.index.index_sync as following
+import memory.retrieval.index.index_cache as index_cache
+import memory.retrieval.index.index_sync as index_sync
 from memory import HashingEmbedder, LongTermMemory, Memory, open_memory, run_sync
 from memory.retrieval.index.index_cache import (
     DamagedSegment,
@@ -55,8 +55,8 @@ QUESTIONS = ("Which garden did Anna see?", "What did Bela paint in May?", "river
 
 @pytest.fixture(autouse=True)
 def few_are_worth_keeping(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_MIN_SAVED_ROWS", 3)
-    monkeypatch.setattr(segment_tables, "_MAX_SEGMENT_ROWS", 7)
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 3)
+    monkeypatch.setattr(index_cache, "_MAX_SEGMENT_ROWS", 7)
 
 
 @pytest.fixture
@@ -101,13 +101,13 @@ def kept(path: Path) -> dict[str, set[str]]:
 def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of all entries that recall derives something of from now on."""
     seen: list[str] = []
-    columns = RecordExtractor.columns
+    extract = RecordExtractor.extract
 
     def watched(self: RecordExtractor, entries: Sequence[Entry], *rest: Any, **more: Any) -> object:
         seen.extend(entry.id for entry in entries)
-        return columns(self, entries, *rest, **more)
+        return extract(self, entries, *rest, **more)
 
-    monkeypatch.setattr(RecordExtractor, "columns", watched)
+    monkeypatch.setattr(RecordExtractor, "extract", watched)
     return seen
 
 
@@ -202,17 +202,17 @@ def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
 def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     memory, other = opened(path), opened(path)
     run_sync(memory.remember_many(turns(10, random.Random(4))))
-    keep = following.IndexSynchronizer.keep
+    save = index_sync.IndexSynchronizer.save
 
-    def late(self: following.IndexSynchronizer, namespaces: Iterator[str]) -> None:
+    def late(self: index_sync.IndexSynchronizer, namespaces: Iterator[str]) -> None:
         run_sync(other.forget(["m003"]))
-        keep(self, namespaces)
+        save(self, namespaces)
 
-    monkeypatch.setattr(following.IndexSynchronizer, "keep", late)
+    monkeypatch.setattr(index_sync.IndexSynchronizer, "save", late)
     run_sync(memory.recall("river"))
     assert kept(path) == {}
     monkeypatch.undo()
-    monkeypatch.setattr(following, "_MIN_SAVED_ROWS", 3)
+    monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 3)
     run_sync(memory.recall("river"))
     run_sync(memory.close())
     run_sync(other.close())
@@ -255,16 +255,16 @@ def test_a_full_disk_costs_no_answer(path: Path) -> None:
 
 
 def test_what_cannot_be_kept_now_does_not_grow_with_each_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "_MAX_UNSAVED_SEGMENTS", 4)
+    monkeypatch.setattr(index_sync, "_MAX_UNSAVED_SEGMENTS", 4)
     memory = opened(path)
-    reader = memory._recaller._reader
-    assert reader is not None
+    searcher = memory._retriever._searcher
+    assert searcher is not None
     with monkeypatch.context() as patched:
-        patched.setattr(memory.segments, "save", lambda *segments, **more: False)
+        patched.setattr(memory.index_cache, "save", lambda *segments, **more: False)
         for at in range(12):
             run_sync(memory.remember(f"river number {at}"))
             run_sync(memory.recall("river"))
-            assert len(reader.following._held["/conversation"].fresh) <= 5
+            assert len(searcher.indexes._states["/conversation"].unsaved) <= 5
     run_sync(memory.recall("river"))
     run_sync(memory.close())
     assert len(kept(path)["/conversation"]) == 12
@@ -325,7 +325,7 @@ def test_another_zone_derives_its_own(path: Path) -> None:
 
 
 def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
-    """If this fails, what is derived of an entry has changed: raise ``_RULES`` in deriving.py, and take the new one."""
+    """If this fails, what is derived of an entry has changed: raise ``_EXTRACTION_VERSION``, and take the new one."""
     from hashlib import sha256
 
     metadata = {
@@ -345,16 +345,16 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyzer = Analyzer()
-    deriver = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    extractor = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
     terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):
-        columns = deriver.columns(entries, terms, conversation=conversation)
+        columns = extractor.extract(entries, terms, conversation=conversation)
         digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         assert encode_batch(columns)
-    assert (deriver.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
 
 
 STOPS = {"the", "of"}
@@ -384,13 +384,13 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         id=id,
         revision=draw(st.integers(1, 2**40)),
         session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
-        order=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
+        position=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
         speaker=draw(st.sampled_from(["", "Anna", "Bela"])),
         role=draw(st.sampled_from(["", "user", "assistant"])),
         day=draw(st.integers(-(2**31), 2**31 - 1)),
-        about=draw(st.integers(-(2**31), 2**31 - 1)),
-        cues=draw(st.integers(0, 127)),
-        asking=draw(st.integers(0, 2**63 - 1)),
+        mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
+        text_features=draw(st.integers(0, 127)),
+        question_bits=draw(st.integers(0, 2**63 - 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
@@ -444,7 +444,7 @@ def told(columns: RecordBatch) -> set[str]:
 @given(many("abcdef"), st.data())
 def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRecord], data: st.DataObject) -> None:
     left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
-    taken = build_batch(given_rows, term_of).taken(np.array(left, dtype=np.int64))
+    taken = build_batch(given_rows, term_of).take(np.array(left, dtype=np.int64))
     alone = build_batch([given_rows[at] for at in left], term_of)
     assert plain(taken) == plain(alone)
     assert told(taken) == told(alone)
@@ -487,15 +487,15 @@ def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped
         gone = removed - {row.id for row in given_rows}
         segments.append(IndexSegment(build_batch(given_rows, term_of), frozenset(gone)))
         expected = {id: row for id, row in expected.items() if id not in gone}
-        expected |= {row["id"]: row for row in plain(segments[-1].columns)}
-    left = surviving_rows([(segment.columns.ids, segment.removed) for segment in segments])
-    every = [range(len(one.columns)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
+        expected |= {row["id"]: row for row in plain(segments[-1].batch)}
+    left = surviving_rows([(segment.batch.ids, segment.removed) for segment in segments])
+    every = [range(len(one.batch)) if rows is None else rows for one, rows in zip(segments, left, strict=True)]
     lasts = [(at, int(row)) for at, rows in enumerate(every) for row in rows]
-    assert sorted(segments[at].columns.ids[row] for at, row in lasts) == sorted(expected)
+    assert sorted(segments[at].batch.ids[row] for at, row in lasts) == sorted(expected)
     whole = merge_segments(segments)
-    assert {row["id"]: row for row in plain(whole.columns)} == expected
-    assert len(whole.columns) == len(expected)
+    assert {row["id"]: row for row in plain(whole.batch)} == expected
+    assert len(whole.batch) == len(expected)
     assert not whole.removed & expected.keys()
     rest = remove_ids(whole, dropped)
-    assert {row["id"] for row in plain(rest.columns)} == expected.keys() - dropped
+    assert {row["id"] for row in plain(rest.batch)} == expected.keys() - dropped
     assert not rest.removed & dropped

@@ -58,9 +58,9 @@ def texts(memories: tuple[Memory, ...]) -> list[str]:
 
 
 def test_so_many_turns_of_each_side_come_in_the_order_of_the_talk(memory):
-    hit, _ = ask(memory, "silicate paint", around=2)
+    hit, _ = ask(memory, "silicate paint", neighbours=2)
     assert (texts(hit.before), texts(hit.after)) == ([2, 3], [5, 6])
-    hit, _ = ask(memory, "A fine trade", around=3)
+    hit, _ = ask(memory, "A fine trade", neighbours=3)
     assert (texts(hit.before), texts(hit.after)) == ([4, 5, 6], [])
     assert ask(memory, "silicate paint")[0].before == ()
 
@@ -76,25 +76,25 @@ def test_so_many_turns_of_each_side_come_in_the_order_of_the_talk(memory):
     ],
 )
 def test_an_exchange_is_what_was_said_and_what_was_answered(memory, question, before, after):
-    hit, _ = ask(memory, question, around="exchange")
+    hit, _ = ask(memory, question, neighbours="exchange")
     assert (texts(hit.before), texts(hit.after)) == (before, after)
 
 
 def test_turns_of_another_session_do_not_stand_beside(memory):
     run(memory.remember_many(turns("t")))
-    hit, _ = ask(memory, "a fine trade", around=5)
+    hit, _ = ask(memory, "a fine trade", neighbours=5)
     assert {one.session for one in hit.before} == {hit.memory.session}
 
 
 def test_a_turn_that_is_a_hit_itself_is_not_repeated(memory):
-    _, found = ask(memory, "silicate paint or lime wash", k=3, around=3)
+    _, found = ask(memory, "silicate paint or lime wash", k=3, neighbours=3)
     every = [one.id for hit in found for one in (hit.memory, *hit.before, *hit.after)]
     assert len(every) == len(set(every))
     assert len(every) > 3
 
 
 def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory):
-    hit, found = ask(memory, "silicate paint", around=3, token_budget=17)
+    hit, found = ask(memory, "silicate paint", neighbours=3, token_budget=17)
     assert (texts(hit.before), texts(hit.after)) == ([3], [])
     reasons = {one.reason for one in found.left_out}
     assert reasons == {f"over the token budget, beside {hit.memory.id}"}
@@ -103,15 +103,15 @@ def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory)
 
 def test_turns_that_do_not_pass_or_do_not_stand_are_passed_over(memory):
     run(memory.remember(Memory("Hush.", role="user", session="s", sequence=4, expires_at=NOW - timedelta(1))))
-    hit, _ = ask(memory, "silicate paint", around=1)
+    hit, _ = ask(memory, "silicate paint", neighbours=1)
     assert (texts(hit.before), texts(hit.after)) == ([3], [5])
-    hit, _ = ask(memory, "silicate paint", around=2, where={"role": "assistant"})
+    hit, _ = ask(memory, "silicate paint", neighbours=2, where={"role": "assistant"})
     assert {one.role for one in (*hit.before, *hit.after)} == {"assistant"}
 
 
 def test_a_memory_of_no_session_stands_alone(memory):
     run(memory.remember("The spare key hangs behind the oven."))
-    hit, found = ask(memory, "Where does the spare key hang?", around=4)
+    hit, found = ask(memory, "Where does the spare key hang?", neighbours=4)
     assert (hit.before, hit.after, found.notes[:-1]) == ((), (), ())
 
 
@@ -140,7 +140,7 @@ def test_a_passage_comes_with_those_beside_it_in_its_own_document_in_order(memor
     for shelf in ("one", "two"):
         for document in ("paint.md", "other.md"):
             shelved(memory, document, shelf=shelf)
-    _, found = ask(memory, "breathable silicate", lanes=["documents"], around=2)
+    _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=2)
     (hit,) = found
     assert [one.text for one in hit.before] == list(SHELF[:2])
     assert [one.text for one in hit.after] == list(SHELF[3:])
@@ -151,14 +151,14 @@ def test_a_passage_comes_with_those_beside_it_in_its_own_document_in_order(memor
 
 def test_passages_at_the_ends_and_hits_themselves_are_not_repeated(memory):
     shelved(memory, "paint.md", shelf="one")
-    found = run(memory.recall("Paint in tins, oil paint", 2, lanes=["documents"], around=1))
+    found = run(memory.recall("Paint in tins, oil paint", 2, partitions=["documents"], neighbours=1))
     beside = {hit.memory.text: (hit.before, [one.text for one in hit.after]) for hit in found}
     assert beside == {SHELF[0]: ((), []), SHELF[1]: ((), [SHELF[2]])}
 
 
 def test_passages_around_count_in_the_budget(memory):
     shelved(memory, "paint.md", shelf="one")
-    _, found = ask(memory, "breathable silicate", lanes=["documents"], around=1, token_budget=6)
+    _, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours=1, token_budget=6)
     (hit,) = found
     assert ([one.text for one in hit.before], hit.after) == ([SHELF[1]], ())
     assert found.left_out
@@ -166,15 +166,15 @@ def test_passages_around_count_in_the_budget(memory):
 
 def test_of_a_passage_it_is_said_that_it_has_no_exchange(memory):
     shelved(memory, "paint.md", shelf="one")
-    hit, found = ask(memory, "breathable silicate", lanes=["documents"], around="exchange")
+    hit, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours="exchange")
     assert (hit.before, hit.after) == ((), ())
     assert any("no exchange" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("around", [-1, "all", 1.5, True, None])
-def test_what_is_no_number_of_turns_is_refused(memory, around):
-    with pytest.raises(ArgumentError, match="around"):
-        run(memory.recall("paint", around=around))
+@pytest.mark.parametrize("neighbours", [-1, "all", 1.5, True, None])
+def test_what_is_no_number_of_turns_is_refused(memory, neighbours):
+    with pytest.raises(ArgumentError, match="neighbours"):
+        run(memory.recall("paint", neighbours=neighbours))
 
 
 TURNS = st.lists(

@@ -19,7 +19,7 @@ PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
 
 
 def asked(text: str, aliases: dict[str, int] | None = None) -> NameMentions:
-    return detect_mentions(text, PEOPLE, aliases or {}, ordinary=lambda word: word in {"will", "mark"})
+    return detect_mentions(text, PEOPLE, aliases or {}, is_ordinary=lambda word: word in {"will", "mark"})
 
 
 def test_a_name_is_taken_out_with_its_possessive() -> None:
@@ -27,19 +27,19 @@ def test_a_name_is_taken_out_with_its_possessive() -> None:
 
 
 def test_a_part_of_a_name_and_the_whole_name_mean_the_same_person() -> None:
-    assert asked("When did Smith leave?").named == (2,)
+    assert asked("When did Smith leave?").participants == (2,)
     assert asked("When did Will Smith leave?") == NameMentions("When did leave?", (2,))
 
 
 def test_an_ordinary_word_is_a_name_only_with_a_capital_inside_the_sentence() -> None:
-    assert asked("Will Caroline come?").named == (1,)
-    assert asked("When will Caroline come?").named == (1,)
-    assert asked("What did Will say?").named == (2,)
+    assert asked("Will Caroline come?").participants == (1,)
+    assert asked("When will Caroline come?").participants == (1,)
+    assert asked("What did Will say?").participants == (2,)
 
 
 def test_a_question_in_small_letters_still_names_people() -> None:
     assert asked("where does caroline live") == NameMentions("where does live", (1,))
-    assert asked("when will it rain").named == ()
+    assert asked("when will it rain").participants == ()
 
 
 def test_an_alias_stands_for_its_person() -> None:

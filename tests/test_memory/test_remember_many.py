@@ -26,7 +26,7 @@ from memory import (
     run_sync,
 )
 from memory.internals import Outcome
-from memory.write import pipeline
+from memory.write import memory_writer
 from tests.support.embedders import LetterEmbedder
 from vectorstore import WrapperStore, open_store
 
@@ -155,7 +155,7 @@ def test_many_are_as_many_singles(items, policies, embedder, batch):
     many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "WRITE_BATCH", batch)
+        patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(iter(items), on_progress=seen.append))
     lines = one_by_one(single, items)
     assert [plain(one) for one in reports] == [plain(one) for one in lines]
@@ -176,7 +176,7 @@ def test_many_are_as_many_singles(items, policies, embedder, batch):
 def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policies, batch):
     many, single = (opened(policies, Refusing()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "WRITE_BATCH", batch)
+        patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(items))
     lines = one_by_one(single, items)
 
@@ -249,7 +249,7 @@ def test_items_stream_in_bounded_batches():
 def test_a_list_whose_next_batch_is_made_ready_early_is_as_many_singles(items, policies, embedder, batch):
     many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "WRITE_BATCH", batch)
+        patch.setattr(memory_writer, "WRITE_BATCH", batch)
         reports = run_sync(many.remember_many(items))
     assert [plain(one) for one in reports] == [plain(one) for one in one_by_one(single, items)]
     assert state(many) == state(single)
@@ -284,7 +284,7 @@ class Slow(WrapperStore):
 
 
 def test_while_one_batch_of_a_list_is_stored_the_next_is_embedded(monkeypatch):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 1)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     asked = threading.Event()
     store = Slow(open_store("numpy:"), asked)
     reports = run_sync(LongTermMemory(store, embedder=Telling(asked)).remember_many(["a", "b"]))
@@ -312,7 +312,7 @@ class LookedAt(WrapperStore):
 
 
 def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(monkeypatch, tmp_path):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 1)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     memory = LongTermMemory(LookedAt(open_store(f"sqlite:///{tmp_path / 'm.db'}")))
     source = Memory("Snow comes.", actor="tool", id="snow")
     lines = run_sync(memory.remember_many([source, Memory("Take boots.", derived_from=("snow",))]))
@@ -322,7 +322,7 @@ def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(
 
 @pytest.mark.parametrize("kind", [list, iter])
 def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 1)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     memory = opened([], LetterEmbedder())
 
     def stop(done):
@@ -335,7 +335,7 @@ def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
 
 
 def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 2)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 2)
     memory, seen = opened([], LetterEmbedder()), []
     with pytest.raises(ArgumentError, match=r"items\[5\]"):
         run_sync(memory.remember_many(["a", "b", "c", "d", "e", " "], on_progress=seen.append))
@@ -344,7 +344,7 @@ def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
 
 
 def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store(monkeypatch):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 1)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     asked, stop = threading.Event(), threading.Event()
     store = Slow(open_store("numpy:"), stop)
     memory = LongTermMemory(store, embedder=Telling(asked))
@@ -370,7 +370,7 @@ def test_an_empty_stream_is_no_error():
 
 
 def test_a_bad_item_raises_before_its_batch_is_written_and_after_the_earlier_ones(monkeypatch):
-    monkeypatch.setattr(pipeline, "WRITE_BATCH", 2)
+    monkeypatch.setattr(memory_writer, "WRITE_BATCH", 2)
     memory = opened([], None)
     with pytest.raises(ArgumentError, match=r"items\[3\]"):
         run_sync(memory.remember_many(["a", "b", "c", "", "e"]))

@@ -215,7 +215,7 @@ def test_a_result_is_no_part_of_a_turns_length(make: Storing) -> None:
 
 def test_turns_around_a_hit_are_those_of_the_talk(memory: LongTermMemory) -> None:
     run(memory.remember_turn("s", FORECAST))
-    (hit,) = run(memory.recall("Is a coat needed?", 1, around="exchange"))
+    (hit,) = run(memory.recall("Is a coat needed?", 1, neighbours="exchange"))
     assert [one.text for one in (*hit.before, hit.memory)] == [
         "We sail on Friday; what will it be like?",
         "Take a coat.",

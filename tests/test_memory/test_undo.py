@@ -398,7 +398,7 @@ def test_what_cannot_be_logged_is_not_done(memory, monkeypatch, deed):
         raise OSError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(memory._context.operations), "add", full)
+        patch.setattr(type(memory.operation_log), "add", full)
         with pytest.raises(OSError, match="full"):
             run_sync(more[deed]() if deed in more else DEEDS[deed](memory, report.id, other))
     assert str([[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]) == str(before)

@@ -212,7 +212,7 @@ def test_taking_back_looks_through_archive_and_log_once_however_many_memories_th
 
     count(type(memory.store), "scan")
     for name in ("get", "list", "later"):
-        count(type(memory._context.operations), name)
+        count(type(memory.operation_log), name)
     counts = []
     for many in (3, 30):
         for number in range(many):

@@ -6,9 +6,8 @@ import random
 
 import pytest
 
-from memory import LongTermMemory
+from memory import LongTermMemory, entry_store
 from memory.partitions import ARCHIVE, archived_id, store_namespace
-from memory.write import context
 from vectorstore import Entry, VectorStore, open_store
 
 IDS = ("a", "a@", "a@!", "a@!b", "a@1", "a@b", "aa", "b", "b!", "b@a", "c", "é", "日")
@@ -24,12 +23,12 @@ def expected(store: VectorStore, ids: list[str]) -> list[str]:
 @pytest.mark.parametrize("between", [0, 1, 3, 256])
 @pytest.mark.parametrize("seed", range(5))
 def test_versions_of_many_are_those_of_each(monkeypatch: pytest.MonkeyPatch, between: int, seed: int) -> None:
-    monkeypatch.setattr(context, "_MAX_SKIPPED", between)
+    monkeypatch.setattr(entry_store, "_MAX_SKIPPED", between)
     rng = random.Random(seed)
     memory = LongTermMemory(open_store("numpy:"))
     rows = [Entry(archived_id(id, rng.randint(1, 12)), None, "old words") for id in IDS for _ in range(6)]
     memory.store.upsert({one.id: one for one in rows}.values(), namespace=store_namespace("", ARCHIVE))
     some = [[rng.choice(IDS) for _ in range(size)] for size in (0, 2, 2, 5, len(IDS))]
     for ids in (*([id] for id in IDS), *some, ["nobody", "a@!b@9", *some[-1]]):
-        found = memory._context.versions(ids, "")
+        found = memory.entries.versions(ids, "")
         assert [one.id for one in found] == expected(memory.store, ids), ids

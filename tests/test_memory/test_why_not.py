@@ -66,11 +66,11 @@ def test_an_unknown_id_and_one_of_another_namespace_are_told_the_same(memory):
 
 def test_one_in_a_lane_that_was_not_asked_is_told_so(memory):
     cello = kept(memory, "My sister plays the cello.")
-    assert told(memory, cello, lanes=(DOCUMENTS,)) == (
-        RecallStage.LANE,
+    assert told(memory, cello, partitions=(DOCUMENTS,)) == (
+        RecallStage.PARTITION,
         "it is in the conversation, which was not asked",
     )
-    assert told(memory, cello, lanes=(CONVERSATION,))[0] is RecallStage.FOUND
+    assert told(memory, cello, partitions=(CONVERSATION,))[0] is RecallStage.FOUND
 
 
 def test_an_earlier_version_is_told_what_superseded_it(memory):

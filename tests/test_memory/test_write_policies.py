@@ -33,7 +33,8 @@ from memory import (
 )
 from memory.internals import Outcome
 from memory.partitions import ARCHIVE, store_namespace
-from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_to_turn
+from memory.write.draft import Draft
+from memory.write.policy_runner import PolicyRules, apply_policies
 from memory.write.similar_memories import SimilarMemoryLookup
 from tests.support.embedders import LetterEmbedder
 from vectorstore import open_store
@@ -73,8 +74,25 @@ def make(request, tmp_path):
         run_sync(one.close())
 
 
+class Judged:
+    """A draft as the policies left it; its memory is None where it is not to be stored."""
+
+    def __init__(self, draft):
+        self.memory = draft.memory if draft.settled is None else None
+        self.outcome = draft.outcome if draft.settled is None else draft.settled.outcome
+        self.reason = draft.reason if draft.settled is None else draft.settled.reason
+        self.spans, self.of = draft.spans, draft.of
+        self.facts = [Judged(fact) for fact in draft.facts]
+
+
 def judged(memory, *policies, **rules):
-    return run_sync(apply_policies(memory, PolicyRules(policies, **rules)))[0]
+    (one,) = judged_turn([memory], *policies, **rules)
+    return one
+
+
+def judged_turn(memories, *policies, **rules):
+    drafts = [Draft.new(memory, origin=place, turn=0) for place, memory in enumerate(memories)]
+    return [Judged(draft) for draft in run_sync(apply_policies(drafts, PolicyRules(policies, **rules)))]
 
 
 def texts(memory):
@@ -374,7 +392,7 @@ def test_what_is_made_has_of_its_sources_what_they_agree_in_and_is_as_careful_as
         ExtractedFact("theirs", (1,)),
     ]
     policy = Extractor(lambda whole: facts, kinds=["fact"])
-    _, made = run_sync(apply_policies_to_turn(said, PolicyRules((policy,))))
+    made = [fact for one in judged_turn(said, policy) for fact in one.facts]
     own, both, rumour, theirs = (one.memory for one in made)
     assert (own.speaker, own.scopes, own.occurred_at) == ("Ana", said[0].scopes, NOW)
     assert (both.speaker, both.scopes, both.occurred_at) == (None, {"user": "ann"}, NOW + timedelta(hours=1))
@@ -399,13 +417,11 @@ class Makes:
 
 
 def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
-    own, made = run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("from nowhere"), places=()),))))
-    assert (made, own.memory) == ([], Memory("x"))
+    own = judged(Memory("x"), Makes(Memory("from nowhere"), places=()))
+    assert (own.facts, own.memory) == ([], Memory("x"))
     assert "what is made has at least one source" in own.reason
-    assert run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("a fact")),), making=False)))[1] == []
-    assert [
-        one.memory.text for one in run_sync(apply_policies(Memory("x"), PolicyRules((Makes(Memory("a fact")),))))[1]
-    ] == ["a fact"]
+    assert judged(Memory("x"), Makes(Memory("a fact")), making=False).facts == []
+    assert [one.memory.text for one in judged(Memory("x"), Makes(Memory("a fact"))).facts] == ["a fact"]
 
 
 def test_nobody_is_asked_about_a_turn_of_which_nothing_is_left():
@@ -787,7 +803,7 @@ def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder)
         for _ in range(120)
     ]
     memory = make(embedder=embedder)
-    stored = SimilarMemoryLookup(memory._context, "")
+    stored = SimilarMemoryLookup("", memory.store, memory.embedding, memory.clock)
     run_sync(memory.remember_many(said[:60]))
     run_sync(stored.prepare(said[60:]))
     for place, one in enumerate(said[60:]):

@@ -17,9 +17,14 @@ from memory import (
     run_sync,
 )
 from memory.internals import Outcome
+from memory.write.draft import Draft
 from memory.write.policies.base import accept_all
-from memory.write.policy_runner import PolicyRules, apply_policies_to_turn
+from memory.write.policy_runner import PolicyRules, apply_policies
 from vectorstore import open_store
+
+
+def _drafts(memories: list[Memory]) -> list[Draft]:
+    return [Draft.new(memory, origin=place, turn=0) for place, memory in enumerate(memories)]
 
 
 class Together:
@@ -63,16 +68,17 @@ def test_what_is_made_of_several_is_as_careful_as_the_most_careful_of_them():
         Memory("a", scopes={"user": "ann", "project": "x"}, speaker="Ann", actor="user"),
         Memory("b", scopes={"user": "ann", "project": "y"}, speaker="Bot", actor="tool", trust="tool", sensitive=True),
     ]
-    own, (made,) = run_sync(apply_policies_to_turn(said, PolicyRules((Together(),))))
+    own = run_sync(apply_policies(_drafts(said), PolicyRules((Together(),))))
     assert [one.memory for one in own] == said
+    (made,) = own[0].facts
     memory = made.memory
-    assert memory is not None
     assert (dict(memory.scopes), memory.speaker, memory.sensitive) == ({"user": "ann"}, None, True)
-    assert (memory.trust, memory.actor, made.places) == ("tool", "tool", (0, 1))
+    assert (memory.trust, memory.actor, made.origins) == ("tool", "tool", (0, 1))
 
 
 def test_a_fact_that_names_its_scopes_and_speaker_keeps_them():
     fact = ExtractedFact(Memory("f", scopes={"project": "z"}, speaker="Eve"), (0,))
     rules = PolicyRules((Extractor(lambda turn: [fact], kinds=["fact"]),))
-    _, (made,) = run_sync(apply_policies_to_turn([Memory("a", scopes={"user": "ann"}, speaker="Ann")], rules))
-    assert (dict(made.memory.scopes), made.memory.speaker, made.places) == ({"project": "z"}, "Eve", (0,))
+    (own,) = run_sync(apply_policies(_drafts([Memory("a", scopes={"user": "ann"}, speaker="Ann")]), rules))
+    (made,) = own.facts
+    assert (dict(made.memory.scopes), made.memory.speaker, made.origins) == ({"project": "z"}, "Eve", (0,))

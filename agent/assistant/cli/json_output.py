@@ -288,7 +288,7 @@ def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _hit_json(hit: Hit, *, explain: bool) -> dict[str, Any]:
-    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.lane, "outdated_by": hit.outdated_by}
+    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.partition, "outdated_by": hit.outdated_by}
     if not explain:
         return answer
     matched = [

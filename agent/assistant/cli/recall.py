@@ -65,7 +65,7 @@ def recall(
                 as_of=parse_time(as_of, name="--as-of"),
                 known_at=parse_time(known_at, name="--known-at"),
                 explain=explain,
-                around=turns,
+                neighbours=turns,
             )
         )
     if json:
@@ -95,7 +95,7 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
         print_text(mark + hit.memory.text, indent=" " * (len(mark) + 2))
         print_text(" " * len(mark) + _hit_origin_line(hit))
         for side, turn in (*(("before", turn) for turn in hit.before), *(("after", turn) for turn in hit.after)):
-            who = "" if hit.lane == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
+            who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
             print_text(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
         if explain:
             print_text(" " * len(mark) + score_line(hit.score, hit.parts))

@@ -38,17 +38,17 @@ class Tellback:
             ids=lambda: f"m{next(names):07}",
             recall_settings=options.recall,
         )
-        self._lane = "conversation"
+        self._partition = "conversation"
 
     def fill(self, corpus: Corpus) -> None:
-        self._lane = "documents" if corpus.documents else "conversation"
+        self._partition = "documents" if corpus.documents else "conversation"
         self._loop.run_until_complete(self._ingested(corpus) if corpus.documents else self._remembered(corpus))
 
     def ask(self, asked: Asked, k: int) -> Answered:
         found = self._loop.run_until_complete(
-            self.memory.recall(asked.text, k=k, context=asked.context, as_of=asked.as_of, lanes=(self._lane,))
+            self.memory.recall(asked.text, k=k, context=asked.context, as_of=asked.as_of, partitions=(self._partition,))
         )
-        if self._lane == "conversation":
+        if self._partition == "conversation":
             hits = tuple((hit.memory.id, hit.score) for hit in found)
         else:
             hits = tuple((_document(hit.memory), hit.score) for hit in found)

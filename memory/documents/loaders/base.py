@@ -18,7 +18,7 @@ from memory.errors import LoadError
 
 @dataclass(frozen=True, slots=True)
 class LoadedDocument:
-    """What a loader made of a file's bytes; the fields mean what they mean in ``Document``. No title: ""."""
+    """Text of a file with its title ("" for none) and structure; the fields are as in ``Document``."""
 
     text: str
     title: str = ""

@@ -23,7 +23,7 @@ _UNSUPPORTED_VALUES = ("|", ">", "{", "&", "*", "!")
 
 @dataclass(frozen=True, slots=True)
 class FrontMatter:
-    """What stands in the head, where the body starts, and which lines were not understood."""
+    """Front matter: its fields, the offset of the body, and notes on lines that were not understood."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
     end: int = 0

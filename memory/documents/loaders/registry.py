@@ -45,7 +45,7 @@ _UNSUPPORTED_ENDINGS = {
 
 
 class LoaderRegistry:
-    """A table from file endings to loaders; *loaders* adds to the built-in ones or replaces them."""
+    """Table from file endings to loaders; *loaders* adds to the built-in ones or replaces them."""
 
     def __init__(self, loaders: Mapping[str, Loader] = MappingProxyType({})) -> None:
         text = TextLoader()

@@ -1,7 +1,11 @@
-"""The cache of retrieval indexes: segments of derived records, their merging, and their encoding as bytes.
+"""The cache of retrieval indexes in the memory's database: segments of record batches, and their encoding as bytes.
 
 The segments of a namespace together are its records at one position of its change log; later changes are derived from
-the entries. So a cache may be late or incomplete, and is never wrong.
+the entries. So the cache may be late or incomplete, and is never wrong. Everything can be derived again from the
+entries: damage, or changed extraction rules, cost time and nothing else.
+
+recall_states     by the store's namespace: the fingerprint of the extraction, and the position of the change log
+recall_segments   segments by number: the ids as a JSON list, the removed ids, and the batch ("columns")
 
 A batch is encoded as an uncompressed zip of arrays (numpy's npz), so that a search of the file's bytes for a forgotten
 word sees everything. Decoding only checks that the parts fit together: a checksum is kept beside the bytes.
@@ -10,36 +14,62 @@ word sees everything. Decoding only checks that the parts fit together: a checks
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from io import BytesIO
-from typing import Any, Protocol
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
+from vectorstore import Changes, Connection, Cursor, Database, Finding, VectorStoreError
+
+_MAX_SEGMENT_ROWS = 4096
+"""Rows of a segment: what is read and written to remove one memory from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSegment:
-    """Rows that came or were replaced, and ids that went; it overrules the segments before it."""
+    """Rows that were added or replaced, and ids that were removed; it overrules the segments before it."""
 
-    columns: RecordBatch
+    batch: RecordBatch
     removed: frozenset[str] = frozenset()
 
 
-class IndexCache(Protocol):
-    """Keeps segments; each call stands alone. *basis* says what derived them: what another derived is nothing."""
+class IndexCache:
+    """Segments of retrieval indexes in *database*; each call stands alone.
+
+    *changes* is ``LifecycleStore.changes`` of the store in the same database. *basis*, in each call, is the fingerprint
+    of the extraction: segments of another basis count as none.
+    """
+
+    def __init__(self, database: Database, changes: Callable[[Cursor], Changes]) -> None:
+        self._database = database
+        self._changes = changes
+        database.attach(IndexCacheTables())
 
     def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
-        """Hand all rows that are kept of a namespace to *take*, piece by piece and no two of one id.
+        """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
 
-        Returns the place of the change log that they are of; None where nothing is kept, or it is damaged: then what
-        *take* was given is of no use.
+        Returns the position of the change log that they are of; None where nothing is cached, or it is damaged: then
+        what *take* was given is of no use.
         """
-        ...
+        with self._database.read() as connection:
+            state = _read_state(connection, namespace)
+            if state is None or state[0] != basis:
+                return None
+            try:
+                segments = _segment_ids(connection, namespace)
+                surviving = surviving_rows([(ids, removed) for _, ids, removed in segments])
+                for (number, _, _), rows in zip(segments, surviving, strict=True):
+                    batch = _read_segment(connection, namespace, number).batch
+                    take(batch if rows is None else batch.take(rows))
+            except DamagedSegment:
+                return None
+        return state[1]
 
     def save(
         self,
@@ -51,39 +81,262 @@ class IndexCache(Protocol):
         position: int,
         unchanged: Callable[[], bool],
     ) -> bool:
-        """Keep what happened from *since* (None: ever) until *position*; say whether it is kept now.
+        """Save the changes from position *since* (None: from the beginning) to *position*; return whether it was done.
 
-        Not where somebody else writes, where the file can only be read or the disk is full, or where *unchanged*, asked
-        inside the transaction, says no: what was erased meanwhile must not come back.
+        It is not done while another connection writes, where the file is read-only or the disk full, or where
+        *unchanged*, called inside the transaction, returns False: what was erased meanwhile must not come back.
         """
-        ...
+        if self._database.read_only or self._database.in_write():
+            return False
+        try:
+            with self._database.write(wait=False) as connection:
+                state = _read_state(connection, namespace)
+                if since is not None and (state is None or state[0] != basis or state[1] < since):
+                    return False
+                if not unchanged():
+                    return False
+                if since is None:
+                    _delete_namespace(connection, namespace)
+                for segment in _group_segments(_drop_overruled_rows(segments)):
+                    _append_segment(connection, namespace, segment)
+                _write_state(connection, namespace, basis, position)
+        except (VectorStoreError, DamagedSegment):  # busy, full or damaged: the answer does not depend on the cache
+            return False
+        return True
+
+    def erase_removed(self, names: Sequence[str]) -> int:
+        """Erase the rows of entries that were changed or removed from the segments of the store's namespaces *names*.
+
+        In the transaction that erases the entries. Returns the number of rows.
+        """
+        count = 0
+        with self._database.write() as connection:
+            for name in names:
+                state = _read_state(connection, name)
+                if state is not None:
+                    count += self._erase_changed(connection, name, state[1])
+        return count
+
+    def clear(self, prefix: str) -> int:
+        """Erase the segments of all store namespaces that begin with *prefix*; return the number of rows."""
+        with self._database.write() as connection:
+            names = [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
+            return sum([_delete_namespace(connection, name) for name in names])
+
+    def namespaces(self, prefix: str) -> list[str]:
+        """Return the store namespaces that begin with *prefix* and have segments."""
+        with self._database.read() as connection:
+            return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
+
+    def _erase_changed(self, connection: Connection, name: str, position: int) -> int:
+        """Erase the rows of ids that were changed since *position* of the change log; return their number."""
+        changes = self._changes(Cursor(name, position))
+        if not changes.complete:
+            return _delete_namespace(connection, name)
+        outdated, count = {*changes.written, *changes.removed}, 0
+        try:
+            for number, ids, removed in reversed(_segment_ids(connection, name)):
+                if not outdated.isdisjoint(ids) or not outdated.isdisjoint(removed):
+                    segment = remove_ids(_read_segment(connection, name, number), outdated)
+                    _write_segment(connection, name, number, segment)
+                    count += len(ids) - len(segment.batch)
+                outdated.update(ids, removed)
+        except DamagedSegment:
+            return count + _delete_namespace(connection, name)
+        return count
 
 
-def surviving_rows(said: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:
-    """Return which rows of each segment no later one overrules, None: all; *said* are its ids, and those that went."""
-    found: list[NDArray[np.int64] | None] = []
-    seen: set[str] = set()
-    for ids, removed in reversed(said):
-        left = None if seen.isdisjoint(ids) else [at for at, id in enumerate(ids) if id not in seen]
-        found.append(None if left is None else np.array(left, dtype=np.int64))
-        seen.update(ids, removed)
-    return found[::-1]
+class IndexCacheTables:
+    """The tables of the cache as a component of a database."""
+
+    name = "recall"
+
+    @property
+    def migrations(self) -> Sequence[Callable[[Connection], None]]:
+        """The migrations of the tables, in order."""
+        return (m001_index_cache,)
+
+    def verify(self, connection: Connection) -> list[Finding]:
+        """Return a finding for each namespace with a damaged segment."""
+        return [
+            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
+        ]
+
+    def rebuild(self, connection: Connection) -> None:
+        """Delete all segments; recall derives them again."""
+        for name in _cached_namespaces(connection):
+            _delete_namespace(connection, name)
+
+    def salvage(self, source: Connection, target: Connection) -> int:
+        """Copy nothing, since everything is derived; return 0."""
+        return 0
+
+
+def m001_index_cache(connection: Connection) -> None:
+    """Create the tables."""
+    connection.execute(
+        "CREATE TABLE recall_states ("
+        " namespace TEXT PRIMARY KEY, basis TEXT NOT NULL, position INTEGER NOT NULL) STRICT, WITHOUT ROWID"
+    )
+    connection.execute(
+        "CREATE TABLE recall_segments ("
+        " namespace TEXT NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL,"
+        " ids TEXT NOT NULL, removed TEXT NOT NULL, columns BLOB NOT NULL, checksum BLOB NOT NULL,"
+        " PRIMARY KEY (namespace, number)) STRICT"
+    )
+
+
+def surviving_rows(segments: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:
+    """Return the rows of each segment, given as (ids, removed ids), that no later one overrules; None: all."""
+    surviving: list[NDArray[np.int64] | None] = []
+    overruled: set[str] = set()
+    for ids, removed in reversed(segments):
+        rows = None if overruled.isdisjoint(ids) else [row for row, id in enumerate(ids) if id not in overruled]
+        surviving.append(None if rows is None else np.array(rows, dtype=np.int64))
+        overruled.update(ids, removed)
+    return surviving[::-1]
 
 
 def merge_segments(segments: Sequence[IndexSegment]) -> IndexSegment:
-    """Return one segment that says what *segments* say one after the other."""
-    rows = surviving_rows([(segment.columns.ids, segment.removed) for segment in segments])
-    parts = [one.columns if left is None else one.columns.taken(left) for one, left in zip(segments, rows, strict=True)]
-    columns = concatenate_batches(parts)
-    gone = frozenset[str]().union(*(segment.removed for segment in segments))
-    return IndexSegment(columns, gone.difference(columns.ids))
+    """Return one segment for consecutive *segments*."""
+    batch = concatenate_batches([segment.batch for segment in _drop_overruled_rows(segments)])
+    removed = frozenset[str]().union(*(segment.removed for segment in segments))
+    return IndexSegment(batch, removed.difference(batch.ids))
 
 
 def remove_ids(segment: IndexSegment, ids: Iterable[str]) -> IndexSegment:
-    """Return *segment* without rows of *ids*, and without a word of them."""
-    dropped = frozenset(ids)
-    left = [at for at, id in enumerate(segment.columns.ids) if id not in dropped]
-    return IndexSegment(segment.columns.taken(np.array(left, dtype=np.int64)), segment.removed - dropped)
+    """Return *segment* without the rows and the removed ids of *ids*, and without any of their text."""
+    erased = frozenset(ids)
+    rows = [row for row, id in enumerate(segment.batch.ids) if id not in erased]
+    return IndexSegment(segment.batch.take(np.array(rows, dtype=np.int64)), segment.removed - erased)
+
+
+def _drop_overruled_rows(segments: Sequence[IndexSegment]) -> list[IndexSegment]:
+    """Return *segments* without rows that a later one overrules, so that rows erased before saving are not written."""
+    surviving = surviving_rows([(segment.batch.ids, segment.removed) for segment in segments])
+    return [
+        segment if rows is None else IndexSegment(segment.batch.take(rows), segment.removed)
+        for segment, rows in zip(segments, surviving, strict=True)
+    ]
+
+
+def _group_segments(segments: Sequence[IndexSegment]) -> Iterator[IndexSegment]:
+    """Yield *segments* merged into segments as large as allowed."""
+    group: list[IndexSegment] = []
+    size = 0
+    for segment in segments:
+        if group and size + len(segment.batch) > _MAX_SEGMENT_ROWS:
+            yield merge_segments(group)
+            group, size = [], 0
+        group.append(segment)
+        size += len(segment.batch)
+    if group:
+        yield merge_segments(group)
+
+
+def _append_segment(connection: Connection, namespace: str, segment: IndexSegment) -> None:
+    """Append *segment* to those of the namespace, merged with smaller ones before it while that pays."""
+    parts, size, last = [segment], len(segment.batch), 0
+    for number, count in _segment_sizes(connection, namespace):
+        if count > 2 * size or count + size > _MAX_SEGMENT_ROWS:
+            last = number
+            break
+        parts.insert(0, _read_segment(connection, namespace, number))
+        size += count
+        connection.execute("DELETE FROM recall_segments WHERE namespace = ? AND number = ?", (namespace, number))
+    merged = merge_segments(parts)
+    if merged.removed:  # needed only for rows of earlier segments; a forgotten id must not be kept otherwise
+        earlier = {id for number, ids, _ in _segment_ids(connection, namespace) if number <= last for id in ids}
+        merged = IndexSegment(merged.batch, merged.removed & earlier)
+    _write_segment(connection, namespace, last + 1, merged)
+
+
+def _write_segment(connection: Connection, namespace: str, number: int, segment: IndexSegment) -> None:
+    batch = segment.batch
+    parts = (json.dumps(batch.ids), json.dumps(sorted(segment.removed)), encode_batch(batch))
+    connection.execute(
+        "INSERT OR REPLACE INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (namespace, number, len(batch), *parts, _checksum(namespace, *parts)),
+    )
+
+
+def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | None:
+    row = connection.execute("SELECT basis, position FROM recall_states WHERE namespace = ?", (namespace,)).fetchone()
+    return None if row is None else (str(row[0]), int(row[1]))
+
+
+def _write_state(connection: Connection, namespace: str, basis: str, position: int) -> None:
+    connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
+
+
+def _cached_namespaces(connection: Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
+
+
+def _segment_sizes(connection: Connection, namespace: str) -> list[tuple[int, int]]:
+    """Return number and size of each segment, the last first."""
+    rows: Iterable[tuple[int, int]] = connection.execute(
+        "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
+    )
+    return list(rows)
+
+
+def _segment_ids(connection: Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
+    """Return number, ids and removed ids of each segment, in order."""
+    rows = connection.execute(
+        "SELECT number, ids, removed FROM recall_segments WHERE namespace = ? ORDER BY number", (namespace,)
+    )
+    return [(number, _parse_ids(ids), frozenset(_parse_ids(removed))) for number, ids, removed in rows]
+
+
+def _read_segment(connection: Connection, namespace: str, number: int) -> IndexSegment:
+    row = connection.execute(
+        "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
+        (namespace, number),
+    ).fetchone()
+    if row is None:
+        raise DamagedSegment(f"there is no segment {number}")
+    ids, removed, encoded, checksum = row
+    if _checksum(namespace, ids, removed, encoded) != checksum:
+        raise DamagedSegment(f"segment {number} is not what was written")
+    return IndexSegment(decode_batch(encoded, _parse_ids(ids)), frozenset(_parse_ids(removed)))
+
+
+def _checksum(namespace: str, ids: str, removed: str, encoded: bytes) -> bytes:
+    digest = blake2b(digest_size=16, person=b"recall segment")
+    for part in (namespace.encode(), ids.encode(), removed.encode(), encoded):
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.digest()
+
+
+def _parse_ids(json_list: str) -> tuple[str, ...]:
+    try:
+        ids = json.loads(json_list)
+    except ValueError as error:
+        raise DamagedSegment("its ids are no list") from error
+    if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+        raise DamagedSegment("its ids are no texts")
+    return tuple(ids)
+
+
+def _delete_namespace(connection: Connection, namespace: str) -> int:
+    """Delete all segments of a namespace; return the number of rows."""
+    sizes = [size for _, size in _segment_sizes(connection, namespace)]
+    connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
+    connection.execute("DELETE FROM recall_states WHERE namespace = ?", (namespace,))
+    return sum(sizes)
+
+
+def _damaged_namespaces(connection: Connection) -> list[str]:
+    """Return the namespaces that have a segment that cannot be read."""
+    damaged = []
+    for name in _cached_namespaces(connection):
+        try:
+            for number, _, _ in _segment_ids(connection, name):
+                _read_segment(connection, name, number)
+        except DamagedSegment:
+            damaged.append(name)
+    return damaged
 
 
 _TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called")
@@ -91,56 +344,56 @@ _NUMBER_PARTS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts
 
 
 class DamagedSegment(ValueError):
-    """Bytes that are no columns."""
+    """Bytes that are no record batch."""
 
 
-def encode_batch(columns: RecordBatch) -> bytes:
-    """Return everything of *columns* but the ids."""
-    texts = json.dumps({name: getattr(columns, name) for name in _TEXT_PARTS}).encode()
-    arrays = {name: _smallest_integers(getattr(columns, name)) for name in _NUMBER_PARTS}
+def encode_batch(batch: RecordBatch) -> bytes:
+    """Return *batch* as bytes, without its ids."""
+    texts = json.dumps({name: getattr(batch, name) for name in _TEXT_PARTS}).encode()
+    arrays = {name: _smallest_integers(getattr(batch, name)) for name in _NUMBER_PARTS}
     file = BytesIO()
-    np.savez(file, allow_pickle=False, text=np.frombuffer(texts, np.uint8), values=columns.values, **arrays)
+    np.savez(file, allow_pickle=False, text=np.frombuffer(texts, np.uint8), values=batch.values, **arrays)
     return file.getvalue()
 
 
 def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
-    """Return the columns of *ids*; raise ``DamagedSegment`` where *data* are not those."""
+    """Return the batch of *ids* that *data* encodes; raise ``DamagedSegment`` for anything else."""
     try:
         with np.load(BytesIO(data), allow_pickle=False) as arrays:
             texts = json.loads(arrays["text"].tobytes())
             numbers = {name: arrays[name].astype(np.int32) for name in _NUMBER_PARTS}
             values = arrays["values"]
         parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXT_PARTS}, **numbers}
-        columns = RecordBatch(ids=ids, values=values, **parts)
+        batch = RecordBatch(ids=ids, values=values, **parts)
     except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         raise DamagedSegment(str(error)) from error
-    if not _is_consistent(columns):
+    if not _is_consistent(batch):
         raise DamagedSegment("its parts do not fit together")
-    return columns
+    return batch
 
 
 def _smallest_integers(numbers: Ints) -> NDArray[np.unsignedinteger]:
     return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
 
 
-def _is_consistent(columns: RecordBatch) -> bool:
-    """Whether no number points beyond what it numbers."""
-    rows, values = len(columns), columns.values
-    if values.dtype != RECORD_DTYPE or len(values) != rows or len(columns.texts) != rows:
+def _is_consistent(batch: RecordBatch) -> bool:
+    """Return whether all parts fit together: no number points outside the part that it refers to."""
+    rows, values = len(batch), batch.values
+    if values.dtype != RECORD_DTYPE or len(values) != rows or len(batch.texts) != rows:
         return False
-    if len(columns.forms) != len(columns.form_terms) or len(columns.calls) != len(columns.call_rows):
+    if len(batch.forms) != len(batch.form_terms) or len(batch.calls) != len(batch.call_rows):
         return False
     return (
-        _are_offsets(columns.starts, rows, len(columns.words))
-        and _are_offsets(columns.mark_starts, rows, len(columns.marks))
-        and bool((columns.texts >= columns.starts[:-1]).all() and (columns.texts < columns.starts[1:]).all())
-        and _are_below(columns.words, len(columns.terms) + 1)
-        and _are_below(columns.form_terms, len(columns.terms))
-        and _are_below(columns.marks >> 1, len(columns.forms))
-        and _are_below(columns.calls, len(columns.called))
-        and _are_below(columns.call_rows, rows)
-        and _are_below(values["session"] + 1, len(columns.sessions) + 1)
-        and _are_below(values["speaker"], len(columns.speakers))
+        _are_offsets(batch.starts, rows, len(batch.words))
+        and _are_offsets(batch.mark_starts, rows, len(batch.marks))
+        and bool((batch.texts >= batch.starts[:-1]).all() and (batch.texts < batch.starts[1:]).all())
+        and _are_below(batch.words, len(batch.terms) + 1)
+        and _are_below(batch.form_terms, len(batch.terms))
+        and _are_below(batch.marks >> 1, len(batch.forms))
+        and _are_below(batch.calls, len(batch.called))
+        and _are_below(batch.call_rows, rows)
+        and _are_below(values["session"] + 1, len(batch.sessions) + 1)
+        and _are_below(values["speaker"], len(batch.speakers))
     )
 
 

@@ -1,7 +1,7 @@
 """Synchronization of retrieval indexes with a lifecycle store, one index per namespace.
 
 Before each use, an index is brought to the state of a view: filled from the cache, else from a scan, and kept up to
-date by the change log (own and foreign writes, deletes).
+date by the change log (writes and deletes of this process and of others).
 """
 
 from __future__ import annotations
@@ -20,143 +20,142 @@ from vectorstore import Cursor, Entry, LifecycleStore, View
 _BATCH = 1000
 _MAX_UNSAVED_SEGMENTS = 64
 _MIN_SAVED_ROWS = 256
-"""Rows; to derive fewer at the next start takes less than a short while."""
+"""Rows from which on saving pays: to derive fewer at the next start takes less than a moment."""
 
 
 class IndexSynchronizer:
-    """The indexes of *store*. While one is in use, other threads that want the same one wait.
+    """The retrieval indexes of *store*. An index is locked while it is in use; other threads wait for it.
 
-    *segments* keep what was derived, so that the next process need not derive it.
+    *cache* keeps what was derived, so that the next process need not derive it again.
     """
 
     def __init__(
         self,
         store: LifecycleStore,
-        deriver: RecordExtractor,
+        extractor: RecordExtractor,
         *,
         word_vectors: WordVectors | None,
-        segments: IndexCache | None = None,
+        cache: IndexCache | None = None,
     ) -> None:
         self.store = store
-        self._deriver = deriver
+        self._extractor = extractor
         self._word_vectors = word_vectors
-        self._segments = segments
+        self._cache = cache
         self._lock = Lock()
-        self._held: dict[str, _IndexState] = {}
+        self._states: dict[str, _IndexState] = {}
 
     @contextmanager
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
-        """Give the index of *namespace* in the state of *view*, alone, until the block ends."""
+        """Give the index of *namespace* in the state of *view*, locked until the block ends."""
         with self._lock:
-            held = self._held.setdefault(namespace, _IndexState(namespace, conversation=conversation))
-        with held.lock:
-            self._bring(held, view)
-            yield held.index_in_use()
+            state = self._states.setdefault(namespace, _IndexState(namespace, conversation=conversation))
+        with state.lock:
+            self._synchronize(state, view)
+            yield state.current_index()
 
-    def keep(self, namespaces: Iterable[str]) -> None:
-        """Have kept what was derived anew of *namespaces*, where that is much. Not inside a view of this thread."""
-        for namespace in namespaces if self._segments is not None else ():
+    def save(self, namespaces: Iterable[str]) -> None:
+        """Save what was derived of *namespaces* since the last time, where that is much. Not inside a view."""
+        for namespace in namespaces if self._cache is not None else ():
             with self._lock:
-                held = self._held.get(namespace)
-            if held is not None and held.lock.acquire(blocking=False):
+                state = self._states.get(namespace)
+            if state is not None and state.lock.acquire(blocking=False):
                 try:
-                    self._keep(held)
+                    self._save(state)
                 finally:
-                    held.lock.release()
+                    state.lock.release()
 
-    def _bring(self, held: _IndexState, view: View) -> None:
-        wanted = view.cursor(namespace=held.namespace)
-        if held.index is not None and held.cursor == wanted:
+    def _synchronize(self, state: _IndexState, view: View) -> None:
+        wanted = view.cursor(namespace=state.namespace)
+        if state.index is not None and state.cursor == wanted:
             return
-        if self._caught_up(held, view, wanted):
+        if self._catch_up(state, view, wanted):
             return
-        if held.index is None and self._loaded(held) and self._caught_up(held, view, wanted):
+        if state.index is None and self._load(state) and self._catch_up(state, view, wanted):
             return
-        held.index, held.cursor = RetrievalIndex(self._word_vectors), wanted
-        held.since, held.fresh, held.looked_at = None, [], 0
-        for entries in _batched(self.store.scan(namespace=held.namespace)):
-            self._put(held, view, entries)
-            held.looked_at += len(entries)
-        self._caught_up(held, view, wanted)
+        state.index, state.cursor = RetrievalIndex(self._word_vectors), wanted
+        state.since, state.unsaved, state.derived_count = None, [], 0
+        for entries in _batched(self.store.scan(namespace=state.namespace)):
+            self._add(state, view, entries)
+            state.derived_count += len(entries)
+        self._catch_up(state, view, wanted)
 
-    def _loaded(self, held: _IndexState) -> bool:
-        """Fill the index from what is kept; say whether there was something."""
+    def _load(self, state: _IndexState) -> bool:
+        """Fill the index from the cache; return whether the cache had it."""
         index = RetrievalIndex(self._word_vectors)
-        if self._segments is None:
+        if self._cache is None:
             return False
-        place = self._segments.load(held.namespace, self._basis(held), index.extend)
-        if place is None:
+        position = self._cache.load(state.namespace, self._basis(state), index.extend)
+        if position is None:
             return False
-        held.index, held.cursor = index, Cursor(held.namespace, place)
-        held.since, held.fresh = place, []
+        state.index, state.cursor = index, Cursor(state.namespace, position)
+        state.since, state.unsaved = position, []
         return True
 
-    def _caught_up(self, held: _IndexState, view: View, wanted: Cursor) -> bool:
-        """Apply to the index what was written between its state and the view's, whichever is newer."""
-        if held.index is None or held.cursor is None or held.index.worn:
+    def _catch_up(self, state: _IndexState, view: View, wanted: Cursor) -> bool:
+        """Apply the changes between the index and the view, whichever is newer; return whether that was possible."""
+        if state.index is None or state.cursor is None or state.index.worn:
             return False
         changes = self.store.changes(
-            min(held.cursor, wanted, key=lambda cursor: cursor.position), namespace=wanted.namespace
+            min(state.cursor, wanted, key=lambda cursor: cursor.position), namespace=wanted.namespace
         )
         if not changes.complete:
             return False
         ids = (*changes.written, *changes.removed)
-        self._apply(held, view, ids)
-        held.cursor, held.looked_at = wanted, held.looked_at + len(ids)
+        self._apply(state, view, ids)
+        state.cursor, state.derived_count = wanted, state.derived_count + len(ids)
         return True
 
-    def _apply(self, held: _IndexState, view: View, ids: Sequence[str]) -> None:
-        index = held.index_in_use()
+    def _apply(self, state: _IndexState, view: View, ids: Sequence[str]) -> None:
+        """Bring the rows of *ids* to the state of *view*."""
+        index = state.current_index()
         for start in range(0, len(ids), _BATCH):
             batch = ids[start : start + _BATCH]
-            entries = view.get(batch, namespace=held.namespace)
-            gone = [name for name, entry in zip(batch, entries, strict=True) if entry is None]
-            for name in gone:
-                index.remove(name)
-            if gone and self._segments is not None:
-                held.fresh.append(IndexSegment(build_batch([], self._deriver.term_of), frozenset(gone)))
-            there = [entry for entry in entries if entry is not None]
-            self._put(held, view, [entry for entry in there if entry.revision != index.revision(entry.id)])
+            entries = view.get(batch, namespace=state.namespace)
+            removed = [id for id, entry in zip(batch, entries, strict=True) if entry is None]
+            for id in removed:
+                index.remove(id)
+            if removed and self._cache is not None:
+                state.unsaved.append(IndexSegment(build_batch([], self._extractor.term_of), frozenset(removed)))
+            present = [entry for entry in entries if entry is not None]
+            self._add(state, view, [entry for entry in present if entry.revision != index.revision(entry.id)])
 
-    def _put(self, held: _IndexState, view: View, entries: Sequence[Entry]) -> None:
+    def _add(self, state: _IndexState, view: View, entries: Sequence[Entry]) -> None:
         if not entries:
             return
-        terms = view.terms([entry.id for entry in entries], namespace=held.namespace)
-        columns = self._deriver.columns(entries, terms, conversation=held.conversation)
-        held.index_in_use().extend(columns)
-        if self._segments is not None:
-            held.fresh.append(IndexSegment(columns))
+        terms = view.terms([entry.id for entry in entries], namespace=state.namespace)
+        batch = self._extractor.extract(entries, terms, conversation=state.conversation)
+        state.current_index().extend(batch)
+        if self._cache is not None:
+            state.unsaved.append(IndexSegment(batch))
 
-    def _keep(self, held: _IndexState) -> None:
-        if self._segments is None or held.cursor is None:
+    def _save(self, state: _IndexState) -> None:
+        if self._cache is None or state.cursor is None:
             return
-        if held.looked_at < _MIN_SAVED_ROWS:
+        if state.derived_count < _MIN_SAVED_ROWS:
             return
-        cursor = held.cursor
+        cursor = state.cursor
 
         def unchanged() -> bool:
-            changes = self.store.changes(cursor, namespace=held.namespace)
+            changes = self.store.changes(cursor, namespace=state.namespace)
             return changes.complete and not (changes.written or changes.removed)
 
-        basis, position = self._basis(held), cursor.position
-        if self._segments.save(
-            held.namespace, basis, held.fresh, since=held.since, position=position, unchanged=unchanged
+        basis, position = self._basis(state), cursor.position
+        if self._cache.save(
+            state.namespace, basis, state.unsaved, since=state.since, position=position, unchanged=unchanged
         ):
-            held.since, held.fresh, held.looked_at = position, [], 0
-        elif (
-            len(held.fresh) > _MAX_UNSAVED_SEGMENTS
-        ):  # it may never be possible: what is tried again must not grow with each write
-            held.fresh = [merge_segments(held.fresh)]
+            state.since, state.unsaved, state.derived_count = position, [], 0
+        elif len(state.unsaved) > _MAX_UNSAVED_SEGMENTS:  # saving may never be possible: the list must not grow forever
+            state.unsaved = [merge_segments(state.unsaved)]
 
-    def _basis(self, held: _IndexState) -> str:
-        return f"{self._deriver.fingerprint}/{'conversation' if held.conversation else 'document'}"
+    def _basis(self, state: _IndexState) -> str:
+        return f"{self._extractor.fingerprint}/{'conversation' if state.conversation else 'document'}"
 
 
 class _IndexState:
-    """One namespace's index with where it stands, and the lock of those who use it.
+    """The index of one namespace, the position of the change log that it is at, and its lock.
 
-    *fresh* is what was derived since the place *since* of the change log (None: ever), as it is to be kept; *looked_at*
-    says how many entries that took.
+    *unsaved* are the segments derived since the position *since* of the change log (None: all); *derived_count* counts
+    the entries that they took.
     """
 
     def __init__(self, namespace: str, *, conversation: bool) -> None:
@@ -166,11 +165,11 @@ class _IndexState:
         self.index: RetrievalIndex | None = None
         self.cursor: Cursor | None = None
         self.since: int | None = None
-        self.fresh: list[IndexSegment] = []
-        self.looked_at = 0
+        self.unsaved: list[IndexSegment] = []
+        self.derived_count = 0
 
-    def index_in_use(self) -> RetrievalIndex:
-        """Return the index that was just brought up to date."""
+    def current_index(self) -> RetrievalIndex:
+        """Return the index after it was synchronized."""
         assert self.index is not None
         return self.index
 

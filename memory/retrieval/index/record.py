@@ -20,49 +20,49 @@ from vectorstore import Entry, Metadata
 
 
 class TextFeature(IntFlag):
-    """What a text shows at a glance."""
+    """Features of a text that patterns find."""
 
     ASKS = 1
-    """Holds a question mark."""
+    """Has a question mark."""
     ENDS_ASKING = 2
-    """Ends with a question mark, and so says little itself."""
+    """Ends with a question mark, and so states little itself."""
     FIRST_PERSON = 4
-    """Its speaker speaks of themself."""
+    """Its speaker speaks of themselves."""
     TIME = 8
     NUMBER = 16
     NAME = 32
     """A capitalised word inside a sentence."""
     CHANGE = 64
-    """Says that something is no longer as it was."""
+    """States that something changed."""
 
 
 _QUESTION_MARKS = ("?", "\uff1f")
 
 
 def text_features(text: str, lexicon: Lexicon) -> int:
-    """Return the cues of *text*, or'ed."""
-    found = 0
+    """Return the features of *text* as bits (``TextFeature``)."""
+    features = 0
     if "?" in text or "\uff1f" in text:
-        found |= TextFeature.ASKS
+        features |= TextFeature.ASKS
         if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
-            found |= TextFeature.ENDS_ASKING
+            features |= TextFeature.ENDS_ASKING
     if lexicon.first_person.search(text):
-        found |= TextFeature.FIRST_PERSON
+        features |= TextFeature.FIRST_PERSON
     if lexicon.time.search(text):
-        found |= TextFeature.TIME
+        features |= TextFeature.TIME
     if lexicon.number.search(text):
-        found |= TextFeature.NUMBER
+        features |= TextFeature.NUMBER
     if lexicon.name.search(text):
-        found |= TextFeature.NAME
+        features |= TextFeature.NAME
     if lexicon.change.search(text):
-        found |= TextFeature.CHANGE
-    return int(found)
+        features |= TextFeature.CHANGE
+    return int(features)
 
 
 NEVER = -(2**62)
-"""Stands for a time that is not given."""
+"""A time that is not given."""
 FOREVER = 2**62
-"""Stands for an end that is not given."""
+"""An end that is not given."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -70,29 +70,31 @@ _WEEK = 7
 ROLES = ("user", "assistant")
 TOOL_ROLE = "tool"
 MAX_SENTENCES = 63
-"""Of which is kept whether they ask: what fits into a number. Longer texts are no turns of a talk."""
+"""Sentences of which a record tells whether they are questions: as many as a number has bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRecord:
-    """One memory as recall sees it; times in microseconds since 1970, days since 1970 in the memory's
-    own zone.
+    """The record of one memory; times in microseconds since 1970, days since 1970 in the memory's own zone.
 
-    *day* is when it was said, *about* the day it speaks of, where it names one ("I moved last Sunday"). *asking* has a
-    bit for each of the first ``MAX_SENTENCES`` sentences, 1 where it is a question. Asked for
-    another time than now, it counts from *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
+    *day* is that of its turn, *mentioned_day* the day that its text names ("I moved last Sunday"). *position* orders
+    the turns of a session, None for a memory that is no turn. *text_features* are bits of ``TextFeature``.
+    *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question. *terms* are those of
+    the context (heading, caption), then of each sentence; *surfaces* the words of the text, *calls* words by which
+    somebody is addressed. For a query about another time than now, the memory is valid from *counts_from* until before
+    *counts_to* (``NEVER``, ``FOREVER``: no bound).
     """
 
     id: str
     revision: int
     session: str | None
-    order: tuple[float, int, str] | None
+    position: tuple[float, int, str] | None
     speaker: str
     role: str
     day: int
-    about: int
-    cues: int
-    asking: int
+    mentioned_day: int
+    text_features: int
+    question_bits: int
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
@@ -116,32 +118,32 @@ def build_record(
     zone: tzinfo,
     conversation: bool,
 ) -> IndexRecord:
-    """Return what recall keeps of *entry*; *terms* are the context's, then each sentence's.
+    """Return the record of *entry*; *terms* are those of its context, then of each sentence.
 
-    *asking* tells for each sentence of a text that has a term whether it is a question. What a tool answered belongs to
-    its session and is no part of the talk: it has no neighbours there, and asks nobody anything.
+    *asking* tells for each sentence of a text that has a term whether it is a question. A tool's answer belongs to its
+    session, but is no turn of the conversation: it has no neighbours and no text features.
     """
     fields = entry.metadata
     role = str(fields.get("role", ""))
-    talk = conversation and role != TOOL_ROLE
+    is_turn = conversation and role != TOOL_ROLE
     occurred = stored_microseconds(fields.get("occurred_at"))
     session = fields.get("session")
     day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
-    cues = text_features(text_without_caption(entry), lexicon) if talk else 0
+    features = text_features(text_without_caption(entry), lexicon) if is_turn else 0
     return IndexRecord(
         id=entry.id,
         revision=entry.revision,
         session=session if isinstance(session, str) and conversation else None,
-        order=None if role == TOOL_ROLE else _turn_position(entry.id, fields.get("sequence"), occurred),
+        position=None if role == TOOL_ROLE else _turn_position(entry.id, fields.get("sequence"), occurred),
         speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
         role=role,
         day=day,
-        about=_mentioned_day(entry.text, day, lexicon) if cues & TextFeature.TIME else NO_DAY,
-        cues=cues,
-        asking=_question_bits(asking(entry.text)) if cues & TextFeature.ASKS else 0,
+        mentioned_day=_mentioned_day(entry.text, day, lexicon) if features & TextFeature.TIME else NO_DAY,
+        text_features=features,
+        question_bits=_question_bits(asking(entry.text)) if features & TextFeature.ASKS else 0,
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
-        calls=tuple(lexicon.call.findall(entry.text)) if talk else (),
+        calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
         disabled=fields.get("disabled") is True,
         occurred_at=occurred,
         valid_from=stored_microseconds(fields.get("valid_from")),
@@ -165,18 +167,18 @@ def to_microseconds(moment: datetime) -> int:
 
 
 def _question_bits(asking: Sequence[bool]) -> int:
-    return sum(1 << at for at, asks in enumerate(asking[:MAX_SENTENCES]) if asks)
+    return sum(1 << i for i, asks in enumerate(asking[:MAX_SENTENCES]) if asks)
 
 
 def _counts_from(fields: Metadata) -> int:
-    """What it says of itself, else what an undo gave it, else when it was written over an earlier version."""
-    by_writing = stored_microseconds(fields.get("recorded_at")) if "supersedes" in fields else NEVER
-    given = (stored_microseconds(fields.get(name)) for name in ("valid_from", "counts_from"))
-    return next((moment for moment in given if moment != NEVER), by_writing)
+    """Return valid_from, else the time that an undo gave the memory, else when it superseded an earlier version."""
+    superseding = stored_microseconds(fields.get("recorded_at")) if "supersedes" in fields else NEVER
+    stored = (stored_microseconds(fields.get(name)) for name in ("valid_from", "counts_from"))
+    return next((moment for moment in stored if moment != NEVER), superseding)
 
 
 def _counts_to(fields: Metadata) -> int:
-    """What it says of itself, or where the version that replaced it begins, whichever is earlier."""
+    """Return the memory's valid_to or the start of the version that superseded it, whichever is earlier."""
     if fields.get("withdrawn") is True:
         return NEVER
     ends = (
@@ -186,10 +188,10 @@ def _counts_to(fields: Metadata) -> int:
     return min((moment for moment in ends if moment != NEVER), default=FOREVER)
 
 
-def _turn_position(key: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
+def _turn_position(id: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
     if isinstance(sequence, (int, float)):
-        return (float(sequence), occurred, key)
-    return None if occurred == NEVER else (float("inf"), occurred, key)
+        return (float(sequence), occurred, id)
+    return None if occurred == NEVER else (float("inf"), occurred, id)
 
 
 def _local_day(occurred: object, offset: object, zone: tzinfo) -> int:
@@ -201,16 +203,17 @@ def _local_day(occurred: object, offset: object, zone: tzinfo) -> int:
 
 
 def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
-    """Return the first day that *text* names to within a week, reckoned from the *day* on which it was said."""
+    """Return the first day that *text* names to within a week; relative dates count from *day*, that of the turn."""
     if day == NO_DAY:
         return NO_DAY
-    said = date.fromordinal(day + _EPOCH.toordinal())
-    for one in find_dates(text, lexicon, said):
-        if isinstance(one, PartialDate):
-            if one.day is None or one.month is None:
+    today = date.fromordinal(day + _EPOCH.toordinal())
+    for reference in find_dates(text, lexicon, today):
+        if isinstance(reference, PartialDate):
+            if reference.day is None or reference.month is None:
                 continue
             with suppress(ValueError):  # 31 February
-                return date(one.year or said.year, one.month, one.day).toordinal() - _EPOCH.toordinal()
-        elif (one.last - one.first).days < _WEEK and one.first != said:
-            return one.first.toordinal() - _EPOCH.toordinal()
+                named = date(reference.year or today.year, reference.month, reference.day)
+                return named.toordinal() - _EPOCH.toordinal()
+        elif (reference.last - reference.first).days < _WEEK and reference.first != today:
+            return reference.first.toordinal() - _EPOCH.toordinal()
     return NO_DAY

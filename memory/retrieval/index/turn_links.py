@@ -18,13 +18,14 @@ TurnPosition: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1
 _MAX_SINGLE_LINKS = 4
-"""So many new turns at the end of a session are linked one by one; more are cheaper together with all before them."""
+"""New turns at the end of a session that are linked one by one; more are cheaper to link with the whole session."""
 
 
 class TurnLinks:
-    """Links between rows, kept as arrays: ``before``, ``after`` and ``answers`` hold a row or ``NO_ROW``.
+    """Links between rows in columns: ``before``, ``after`` and ``answers`` have a row or ``NO_ROW``.
 
-    A row's place is its sequence, then its time, then its id: *occurred* and *ids* hold those of all rows.
+    A turn's position in its session is its sequence number, then its time, then its id; *occurred* and *ids* have
+    those of all rows.
     """
 
     def __init__(self, occurred: GrowableArray[np.int64], ids: Sequence[str]) -> None:
@@ -32,12 +33,12 @@ class TurnLinks:
         self.after = GrowableArray(np.int32)
         self.answers = GrowableArray(np.int32)
         self.sequence = GrowableArray(np.float64)
-        self._asked = GrowableArray(np.int32)
+        self._open_question = GrowableArray(np.int32)
         self._speaker = GrowableArray(np.int32)
         self._asks = GrowableArray(np.bool_)
         self._occurred = occurred
         self._ids = ids
-        self._lines: dict[int, list[int]] = {}
+        self._sessions: dict[int, list[int]] = {}
 
     def extend(
         self,
@@ -48,9 +49,9 @@ class TurnLinks:
         speakers: NDArray[np.int32],
         asks: NDArray[np.bool_],
     ) -> None:
-        """Add the next rows; one without a session (below 0), or not *placed*, has no neighbours."""
+        """Add the next rows; a row without a session (below 0), or not *placed*, has no neighbours."""
         first = len(self.before)
-        for column in (self.before, self.after, self.answers, self._asked):
+        for column in (self.before, self.after, self.answers, self._open_question):
             column.extend(np.full(len(sessions), NO_ROW, dtype=np.int32))
         self.sequence.extend(sequence)
         self._speaker.extend(speakers)
@@ -59,81 +60,85 @@ class TurnLinks:
         if not len(new):
             return
         rows = self._sorted(new + first, sessions[new])
-        of_row = sessions[rows - first]
-        cuts = np.flatnonzero(of_row[1:] != of_row[:-1]) + 1
+        row_sessions = sessions[rows - first]
+        cuts = np.flatnonzero(row_sessions[1:] != row_sessions[:-1]) + 1
         relinked = []
-        for session, group in zip(of_row[np.append(0, cuts)].tolist(), np.split(rows, cuts), strict=True):
-            if not self._appended(session, group.tolist()):
-                relinked.append(self._lines[session])
+        for session, group in zip(row_sessions[np.append(0, cuts)].tolist(), np.split(rows, cuts), strict=True):
+            if not self._append_to(session, group.tolist()):
+                relinked.append(self._sessions[session])
         if relinked:
             self._link(relinked)
 
     def remove(self, row: int, session: int) -> None:
-        """Take *row* out; its neighbours become each other's."""
-        line = self._lines.get(session)
-        if line is None or row not in line:
+        """Remove *row*; its neighbours are linked with each other."""
+        turns = self._sessions.get(session)
+        if turns is None or row not in turns:
             return
-        line.remove(row)
+        turns.remove(row)
         for column in (self.before, self.after, self.answers):
             column.rows[row] = NO_ROW
-        if line:
-            self._link([line])
+        if turns:
+            self._link([turns])
         else:
-            del self._lines[session]
+            del self._sessions[session]
 
-    def _place(self, row: int) -> TurnPosition:
+    def _position(self, row: int) -> TurnPosition:
         return (float(self.sequence.rows[row]), int(self._occurred.rows[row]), self._ids[row])
 
     def _sorted(self, rows: Rows, sessions: NDArray[np.int32]) -> Rows:
-        """Return *rows* by session and place; ids are looked at only where all else is equal."""
+        """Return *rows* by session and position; ids are compared only where all else is equal."""
         sequence, occurred = self.sequence.rows[rows], self._occurred.rows[rows]
         order = np.lexsort((occurred, sequence, sessions))
         rows, keys = rows[order], np.stack([sessions[order], sequence[order], occurred[order]])
-        same = np.append((keys[:, 1:] == keys[:, :-1]).all(axis=0), False)
-        at = 0
-        while at < len(rows) and same[at:].any():
-            at += int(np.argmax(same[at:]))
-            end = at + int(np.argmin(same[at:])) + 1
-            rows[at:end] = sorted(rows[at:end].tolist(), key=lambda row: self._ids[row])
-            at = end
+        is_tied = np.append((keys[:, 1:] == keys[:, :-1]).all(axis=0), False)
+        start = 0
+        while start < len(rows) and is_tied[start:].any():
+            start += int(np.argmax(is_tied[start:]))
+            end = start + int(np.argmin(is_tied[start:])) + 1
+            rows[start:end] = sorted(rows[start:end].tolist(), key=lambda row: self._ids[row])
+            start = end
         return rows
 
-    def _appended(self, session: int, rows: list[int]) -> bool:
-        """Put *rows* into the line of *session*; say whether they are linked already."""
-        line = self._lines.setdefault(session, [])
-        behind = not line or self._place(rows[0]) > self._place(line[-1])
-        few = behind and len(rows) <= _MAX_SINGLE_LINKS
+    def _append_to(self, session: int, rows: list[int]) -> bool:
+        """Add *rows* to the turns of *session*; return whether they are linked already."""
+        turns = self._sessions.setdefault(session, [])
+        is_end = not turns or self._position(rows[0]) > self._position(turns[-1])
+        few = is_end and len(rows) <= _MAX_SINGLE_LINKS
         for row in rows if few else ():
-            self._append(line[-1] if line else NO_ROW, row)
-            line.append(row)
+            self._link_last(turns[-1] if turns else NO_ROW, row)
+            turns.append(row)
         if not few:
-            line.extend(rows)
-        if not behind:
-            line.sort(key=self._place)
+            turns.extend(rows)
+        if not is_end:
+            turns.sort(key=self._position)
         return few
 
-    def _append(self, previous: int, row: int) -> None:
-        asked, answers, speaker = self._asked.rows, self.answers.rows, self._speaker.rows
-        same = previous >= 0 and speaker[row] == speaker[previous]
+    def _link_last(self, previous: int, row: int) -> None:
+        """Link *row* as the turn after *previous*, the last turn of its session so far (``NO_ROW``: there is none)."""
+        open_question, answers, speaker = self._open_question.rows, self.answers.rows, self._speaker.rows
+        same_run = previous >= 0 and speaker[row] == speaker[previous]
         if previous >= 0:
             self.before.rows[row] = previous
             self.after.rows[previous] = row
-            answers[row] = answers[previous] if same else asked[previous]
-        asked[row] = row if self._asks.rows[row] else asked[previous] if same else NO_ROW
+            answers[row] = answers[previous] if same_run else open_question[previous]
+        if self._asks.rows[row]:
+            open_question[row] = row
+        else:
+            open_question[row] = open_question[previous] if same_run else NO_ROW
 
-    def _link(self, lines: Sequence[Sequence[int]]) -> None:
-        """Link the rows of whole sessions anew."""
-        rows = np.array([row for line in lines for row in line], dtype=np.int64)
+    def _link(self, sessions: Sequence[Sequence[int]]) -> None:
+        """Link all turns of whole sessions, each given by its rows in order."""
+        rows = np.array([row for turns in sessions for row in turns], dtype=np.int64)
         opening = np.zeros(len(rows), dtype=np.bool_)
-        opening[np.cumsum([0, *map(len, lines[:-1])])] = True
+        opening[np.cumsum([0, *map(len, sessions[:-1])])] = True
         closing = np.append(opening[1:], True)
         self.before.rows[rows] = np.where(opening, NO_ROW, np.roll(rows, 1))
         self.after.rows[rows] = np.where(closing, NO_ROW, np.roll(rows, -1))
         speakers = self._speaker.rows[rows]
-        at = np.arange(len(rows))
-        begins = opening | (speakers != np.roll(speakers, 1))
-        run = np.maximum.accumulate(np.where(begins, at, 0))
-        last = np.maximum.accumulate(np.where(self._asks.rows[rows], at, NO_ROW))
-        asked = np.where(last >= run, rows[last], NO_ROW)
-        self._asked.rows[rows] = asked
-        self.answers.rows[rows] = np.where(opening[run], NO_ROW, asked[run - 1])
+        positions = np.arange(len(rows))
+        begins_run = opening | (speakers != np.roll(speakers, 1))
+        run = np.maximum.accumulate(np.where(begins_run, positions, 0))
+        last_question = np.maximum.accumulate(np.where(self._asks.rows[rows], positions, NO_ROW))
+        open_question = np.where(last_question >= run, rows[last_question], NO_ROW)
+        self._open_question.rows[rows] = open_question
+        self.answers.rows[rows] = np.where(opening[run], NO_ROW, open_question[run - 1])

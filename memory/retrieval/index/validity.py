@@ -1,9 +1,10 @@
 """Validity of memories at a moment: enabled, not expired, valid then, known then; as row mask and as store filter.
 
-Asked for now, the live partitions hold what is known, and only valid time is checked. Asked for another valid time, a
-version counts from its own *valid_from*, or, if it replaced an earlier version and has none, from its recorded time;
-and until its own *valid_to*, or until the version that replaced it begins. A version that was undone never counts.
-Asked for another recorded time, a version counts while it was the current one, whatever became of it.
+For now, the live partitions hold what is known, and only valid time is checked. For another valid time (*as_of*), a
+version is valid from its own *valid_from*, or, if it superseded an earlier version and has none, from its recorded
+time; and until its own *valid_to*, or until the version that superseded it begins. A version that was undone is never
+valid. For another recorded time (*known_at*), a version is known while it was the current one, whatever happened
+later.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from vectorstore import Filter
 
 @dataclass(frozen=True, slots=True)
 class ValidityFilter:
-    """Expiry is judged at *now*, validity at *as_of* (None: now), knowledge at *known_at* (None: now)."""
+    """The times of a query: expiry is checked at *now*, validity at *as_of*, knowledge at *known_at* (None: now)."""
 
     now: datetime
     as_of: datetime | None = None
@@ -31,11 +32,11 @@ class ValidityFilter:
 
     @property
     def past(self) -> bool:
-        """Whether another time than now is asked for, so that old versions may answer."""
+        """Whether the query is about another time than now, so that superseded versions may answer."""
         return self.as_of is not None or self.known_at is not None
 
     def hidden(self, index: RetrievalIndex, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of *rows* do not stand."""
+        """Return whether each of *rows* is disabled, expired, not valid or not known."""
         if not self.past and not index.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         moment = to_microseconds(self.as_of or self.now)
@@ -52,15 +53,19 @@ class ValidityFilter:
         return np.asarray(index.disabled.rows[rows] | unknown | expired | (start > moment) | (end <= moment))
 
     def conditions(self, index: RetrievalIndex) -> list[Filter]:
-        """Return the same as store filters; none where everything in *index* stands."""
-        return self.every_condition() if self.past or index.bounded else []
+        """Return the same as store filters; none where nothing in *index* can be hidden."""
+        return self.all_conditions() if self.past or index.bounded else []
 
-    def every_condition(self) -> list[Filter]:
-        """Return the same as store filters, whatever the store holds."""
-        return [{"disabled": {"$ne": True}}, _negated("expires_at", "$lte", timestamp_to_text(self.now)), *self.held()]
+    def all_conditions(self) -> list[Filter]:
+        """Return the same as store filters, for a store of any contents."""
+        return [
+            {"disabled": {"$ne": True}},
+            _negated("expires_at", "$lte", timestamp_to_text(self.now)),
+            *self.time_conditions(),
+        ]
 
-    def held(self) -> list[Filter]:
-        """Return store filters for what was valid and known then, disabled and expired or not."""
+    def time_conditions(self) -> list[Filter]:
+        """Return store filters for validity and knowledge alone, without those for disabled and expired memories."""
         moment = timestamp_to_text(self.as_of or self.now)
         conditions = [_negated("valid_from", "$gt", moment), _negated("valid_to", "$lte", moment)]
         if self.known_at is not None:
@@ -68,20 +73,20 @@ class ValidityFilter:
             return [*conditions, _negated("recorded_at", "$gt", known), _negated("retired_at", "$lte", known)]
         if not self.past:
             return conditions
-        silent: Filter = {"valid_from": {"$exists": False}}
-        written: Filter = {**silent, "counts_from": {"$exists": False}, "supersedes": {"$exists": True}}
+        undated: Filter = {"valid_from": {"$exists": False}}
+        superseding: Filter = {**undated, "counts_from": {"$exists": False}, "supersedes": {"$exists": True}}
         return [
             *conditions,
             {"withdrawn": {"$ne": True}},
-            {"$not": {**silent, "counts_from": {"$gt": moment}}},
-            {"$not": {**written, "recorded_at": {"$gt": moment}}},
+            {"$not": {**undated, "counts_from": {"$gt": moment}}},
+            {"$not": {**superseding, "recorded_at": {"$gt": moment}}},
             _negated("counts_to", "$lte", moment),
             {"$not": {"counts_to": {"$exists": False}, "retired_at": {"$lte": moment}}},
         ]
 
 
 def combine_filters(conditions: list[Filter]) -> Filter | None:
-    """Return one filter for several, None for none."""
+    """Return one filter that demands all of *conditions*, None for none."""
     return {"$and": conditions} if conditions else None
 
 

@@ -1,10 +1,21 @@
-"""The vocabulary of one namespace: numbers of its terms, and how often each surface form of a term occurs."""
+"""The vocabulary of one namespace: its terms by number, their surface forms, and a word vector for each term.
+
+A term's vector is that of its commonest surface form, made on first use. The mean vector of common words is subtracted
+from each: it is what all words share, and says nothing about any of them (Mu and Viswanath, All-but-the-Top, 2018). A
+fixed list does as well as the mean over a memory's own words, and a vector then depends on its word alone.
+
+A vector is kept on a grid of integers (unit length is ``GRID``), so that products of vectors stay exact in float32 and
+float64: neither the order of writes nor that of a matrix product ever changes a score.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.protocol import WordVectors
 from vectorstore.internals import GrowableArray
 
 NO_TERM = 0
@@ -16,87 +27,266 @@ class Vocabulary:
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
-        self._names: list[str] = [""]
-        self._surfaces: dict[str, int] = {}
+        self._terms: list[str] = [""]
+        self._form_numbers: dict[str, int] = {}
         self._forms: list[str] = []
-        self._term_of = GrowableArray(np.int32)
+        self._term_of_form = GrowableArray(np.int32)
         self._counts = GrowableArray(np.int64)
-        self._small = GrowableArray(np.int64)
-        self._forms_of: dict[int, list[int]] = {}
+        self._lower_case_counts = GrowableArray(np.int64)
+        self._forms_of_term: dict[int, list[int]] = {}
         self._touched: list[NDArray[np.int32]] = []
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._terms)
 
     def number(self, term: str) -> int:
-        """Return the number of *term*, giving it one if it is new."""
-        found = self._numbers.get(term)
-        if found is None:
-            found = self._numbers[term] = len(self._names)
-            self._names.append(term)
-        return found
+        """Return the number of *term*; a new term gets the next one."""
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self._terms)
+            self._terms.append(term)
+        return number
 
     def find(self, term: str) -> int:
-        """Return the number of *term*, ``NO_TERM`` if the store never had it."""
+        """Return the number of *term*, ``NO_TERM`` if it was never given one."""
         return self._numbers.get(term, NO_TERM)
 
-    def name(self, number: int) -> str:
+    def term(self, number: int) -> str:
         """Return the term of a number."""
-        return self._names[number]
+        return self._terms[number]
 
-    def surface(self, form: str, term: int) -> int:
-        """Return the number of the small-letter *form* of *term*, giving it one if it is new."""
-        found = self._surfaces.get(form)
-        if found is None:
-            found = self._surfaces[form] = self._counts.append(0)
-            self._small.append(0)
+    def form_number(self, form: str, term: int) -> int:
+        """Return the number of the small-letter surface form *form* of *term*; a new form gets the next one."""
+        number = self._form_numbers.get(form)
+        if number is None:
+            number = self._form_numbers[form] = self._counts.append(0)
+            self._lower_case_counts.append(0)
             self._forms.append(form)
-            self._term_of.append(term)
-            self._forms_of.setdefault(term, []).append(found)
-        return found
+            self._term_of_form.append(term)
+            self._forms_of_term.setdefault(term, []).append(number)
+        return number
 
     def count(self, marks: NDArray[np.int32], sign: int = 1) -> None:
-        """Count *marks* in (or out, with *sign* -1): twice a surface form, and 1 where it began with a small letter."""
+        """Add the occurrences *marks* to the counts, or subtract them with *sign* -1.
+
+        A mark is twice the number of a surface form, and 1 more where it began with a small letter.
+        """
         if not len(marks):
             return
-        surfaces = marks >> 1
-        np.add.at(self._counts.rows, surfaces, sign)
-        np.add.at(self._small.rows, surfaces[marks & 1 > 0], sign)
-        self._touched.append(np.unique(self._term_of.rows[surfaces]))
+        forms = marks >> 1
+        np.add.at(self._counts.rows, forms, sign)
+        np.add.at(self._lower_case_counts.rows, forms[marks & 1 > 0], sign)
+        self._touched.append(np.unique(self._term_of_form.rows[forms]))
 
-    def touched(self) -> list[NDArray[np.int32]]:
-        """Return, once, the terms whose forms were counted since this was asked."""
+    def take_touched(self) -> list[NDArray[np.int32]]:
+        """Return the terms whose forms were counted since the last call of this method."""
         touched, self._touched = self._touched, []
         return touched
 
-    def small(self, word: str) -> int:
-        """Return how often *word* was written with a small letter."""
-        found = self._surfaces.get(word.lower(), -1)
-        return int(self._small.rows[found]) if found >= 0 else 0
+    def lower_case_count(self, word: str) -> int:
+        """Return how often *word* was written with a small initial letter."""
+        form = self._form_numbers.get(word.lower(), -1)
+        return int(self._lower_case_counts.rows[form]) if form >= 0 else 0
 
-    def form(self, number: int) -> str:
-        """Return how a term is mostly written here; itself where it is no single word."""
-        surface = self.commonest(number)
-        return self._forms[surface] if surface >= 0 else self._names[number]
+    def written_form(self, term: int) -> str:
+        """Return the commonest surface form of *term* as text; the term itself where none is counted."""
+        form = self.commonest_form(term)
+        return self._forms[form] if form >= 0 else self._terms[term]
 
-    def commonest(self, term: int) -> int:
-        """Return the commonest surface form of *term*, of equals the first by text; -1 where none is counted."""
-        forms = self._forms_of.get(term, ())
+    def commonest_form(self, term: int) -> int:
+        """Return the number of the commonest surface form of *term*, ties by text; -1 where none is counted."""
         counts = self._counts.rows
-        there = [surface for surface in forms if counts[surface] > 0]
-        if len(there) < 2:
-            return there[0] if there else -1
-        return min(there, key=lambda surface: (-int(counts[surface]), self._forms[surface]))
+        forms = [form for form in self._forms_of_term.get(term, ()) if counts[form] > 0]
+        if len(forms) < 2:
+            return forms[0] if forms else -1
+        return min(forms, key=lambda form: (-int(counts[form]), self._forms[form]))
 
-    def commonest_terms(self, count: int) -> NDArray[np.int64]:
-        """Return all terms, or, where there are more than *count*, those that occur more often than the rest."""
-        if len(self) <= count:
+    def commonest_terms(self, limit: int) -> NDArray[np.int64]:
+        """Return all terms, or, where there are more than *limit*, the terms that occur more often than the rest."""
+        if len(self) <= limit:
             return np.arange(len(self))
-        often = np.zeros(len(self), dtype=np.int64)
-        np.add.at(often, self._term_of.rows, self._counts.rows)
-        rest = int(np.partition(often, len(often) - count - 1)[len(often) - count - 1])
-        return np.flatnonzero(often > rest)
+        frequencies = np.zeros(len(self), dtype=np.int64)
+        np.add.at(frequencies, self._term_of_form.rows, self._counts.rows)
+        rest = int(np.partition(frequencies, len(frequencies) - limit - 1)[len(frequencies) - limit - 1])
+        return np.flatnonzero(frequencies > rest)
 
-    def written(self, surface: int) -> str:
+    def form_text(self, form: int) -> str:
         """Return the text of a surface form; an empty one for -1."""
-        return self._forms[surface] if surface >= 0 else ""
+        return self._forms[form] if form >= 0 else ""
+
+
+_ENGLISH_WORDS = """
+age air animal answer area art ask back bad begin big black blue body book boy bread break bright bring build
+business busy buy call car care carry case change city clean close cold colour community company cook cut dance
+dark day deep different doctor door draw drive early easy eat education empty end eye face fact family far fast
+fear feel find finish fix fly food foot force free friend full game garden girl give good government green group
+grow guy hand happy hard hate head health hear heavy help high history hold holiday home hope hot hour house
+idea important information issue job keep kind know language late law leave letter level life light like line
+listen local long look lose lot loud love low machine make man market meet member minute moment money month
+morning mother move music name national near need new night number office old open paint pair paper parent part
+party pay people person place plan plant play point policy poor possible power president price problem program
+public question quiet read ready reason receive red remember research rich river road room run sad save say
+school see sell send service short show sick side simple sing sister sleep slow small soft song special speak
+spend stand start state stay stop story street strong student study summer sure swim system table take talk
+teach teacher team tell test thing think time town travel tree trip true try turn understand use visit voice
+wait walk want war warm wash watch water weak wear weather week white wide win window winter woman word work
+world write year young
+"""
+COMMON_WORDS = tuple(_ENGLISH_WORDS.split())
+
+GRID = 4000.0
+"""Its square, with what rounding adds, is below 2**24: a product of two such vectors is exact in float32."""
+
+_MAX_SINGLE_THREAD_PRODUCTS = 250_000
+"""Multiplications that BLAS libraries do without waking another thread."""
+_MAX_NEAREST_TERMS = 20_000
+"""Terms among which the nearest is searched: their vectors take 10 MB."""
+_VECTOR_BATCH = 1024
+"""Vectors made at once."""
+_NO_FORM_YET = -2
+"""The form of a term whose vector was never needed."""
+
+VectorRows = NDArray[np.float32]
+
+
+class TermVectors:
+    """Centred vectors of the terms of *vocabulary*; without *word_vectors* there are none.
+
+    A term's vector lies in a slot of the grid, slot 0 being that of terms without a vector. A term is *fresh* while its
+    slot holds the vector of its commonest form.
+    """
+
+    def __init__(self, word_vectors: WordVectors | None, vocabulary: Vocabulary) -> None:
+        self._word_vectors = word_vectors
+        self._vocabulary = vocabulary
+        self._centre: VectorRows | None = None
+        self._rows: GrowableArray[np.int16] | None = None
+        self._squares = GrowableArray(np.int64)
+        self._slot = GrowableArray(np.int32)
+        self._form = GrowableArray(np.int64)
+        self._fresh = GrowableArray(np.bool_)
+
+    def of_question(self, terms: Sequence[str], forms: Sequence[str]) -> VectorRows | None:
+        """Return a grid vector for each question term: that of the namespace, else that of its form in the question."""
+        if self._word_vectors is None:
+            return None
+        numbers = np.array([self._vocabulary.find(term) for term in terms], dtype=np.int64)
+        vectors = self._of_terms(numbers)
+        unknown = np.flatnonzero(~vectors.any(axis=1))
+        if len(unknown):
+            vectors[unknown] = self._of_words([forms[i] for i in unknown.tolist()])
+        return vectors
+
+    def cosines(self, queries: VectorRows, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return cosines of *terms* with grid vectors *queries*, shape (terms, queries); 0 where a side has none."""
+        if self._word_vectors is None:
+            return np.zeros((len(terms), len(queries)))
+        slots = self._slots(terms)
+        query_squares = (queries.astype(np.float64) ** 2).sum(axis=1)
+        lengths = np.sqrt(np.maximum(self._squares.rows[slots][:, None] * query_squares, 1.0))
+        return np.asarray(_dot_products(self._grid, slots, queries) / lengths)
+
+    def cosines_of(self, terms: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return cosines of terms with terms, shape (terms, others); 0 where either has no vector."""
+        if self._word_vectors is None:
+            return np.zeros((len(terms), len(others)))
+        return self.cosines(self._of_terms(others), terms)
+
+    def unit(self, terms: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the vectors of *terms* at length 1, shape (terms, dimension); zeros where there is none."""
+        if self._word_vectors is None:
+            return np.zeros((len(terms), 1))
+        return np.asarray(self._of_terms(terms) / GRID)
+
+    def nearest(self, queries: VectorRows) -> list[str]:
+        """Return the term nearest to each of *queries*, ties by text; an empty text where no cosine is above 0.
+
+        The rarest terms of a large vocabulary are not searched.
+        """
+        terms = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
+        cosines = self.cosines(queries, terms)
+        best = cosines.max(axis=0, initial=0.0)
+        ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
+        return [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+
+    def _of_terms(self, terms: NDArray[np.int64]) -> VectorRows:
+        slots = self._slots(terms)
+        return np.asarray(self._grid[slots], dtype=np.float32)
+
+    @property
+    def _grid(self) -> NDArray[np.int16]:
+        assert self._rows is not None, "terms have slots once there are rows"
+        return self._rows.rows
+
+    def _slots(self, terms: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the slots of the vectors of *terms*, making vectors that are missing."""
+        rows = self._up_to_date_rows()
+        missing = terms[~self._fresh.rows[terms]]
+        if len(missing):
+            missing = np.unique(missing)
+            for start in range(0, len(missing), _VECTOR_BATCH):
+                self._make_vectors(rows, missing[start : start + _VECTOR_BATCH])
+        return np.asarray(self._slot.rows[terms])
+
+    def _up_to_date_rows(self) -> GrowableArray[np.int16]:
+        """Return the grid, after room was made for new terms and changed ones were marked as not fresh."""
+        if self._rows is None:
+            zeros = np.zeros_like(self._of_words(["word"]))
+            self._rows = GrowableArray(np.int16, zeros.shape[1])  # a grid fits, in half the memory
+            self._rows.extend(zeros)
+            self._squares.append(0)
+        lacking = len(self._vocabulary) - len(self._fresh)
+        if lacking > 0:
+            self._slot.extend(np.zeros(lacking, dtype=np.int32))
+            self._form.extend(np.full(lacking, _NO_FORM_YET))
+            self._fresh.extend(np.zeros(lacking, dtype=np.bool_))
+        for touched in self._vocabulary.take_touched():
+            self._fresh.rows[touched] = False
+        self._fresh.rows[NO_TERM] = True
+        return self._rows
+
+    def _make_vectors(self, rows: GrowableArray[np.int16], terms: NDArray[np.int64]) -> None:
+        """Make the vectors of those of *terms* whose commonest form is another than that of their slot."""
+        forms = np.array([self._vocabulary.commonest_form(term) for term in terms.tolist()], dtype=np.int64)
+        is_changed = forms != self._form.rows[terms]
+        changed = terms[is_changed]
+        if len(changed):
+            vectors = self._of_words([self._vocabulary.form_text(form) for form in forms[is_changed].tolist()])
+            new = changed[self._slot.rows[changed] == 0]
+            self._slot.rows[new] = np.arange(len(rows), len(rows) + len(new))
+            rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
+            self._squares.extend(np.zeros(len(new), dtype=np.int64))
+            slots = self._slot.rows[changed]
+            rows.rows[slots] = vectors
+            self._squares.rows[slots] = (vectors.astype(np.int64) ** 2).sum(axis=1)
+        self._form.rows[terms] = forms
+        self._fresh.rows[terms] = True
+
+    def _of_words(self, words: Sequence[str]) -> VectorRows:
+        """Return centred grid vectors of *words*; a row of zeros for a word without a vector."""
+        assert self._word_vectors is not None
+        if self._centre is None:
+            common = self._word_vectors.words(COMMON_WORDS).astype(np.float64)
+            self._centre = common.mean(axis=0).astype(np.float32)
+        vectors = self._word_vectors.words(list(words))
+        return round_to_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
+
+
+def _dot_products(rows: NDArray[np.int16], slots: NDArray[np.int32], queries: VectorRows) -> NDArray[np.float64]:
+    """Return rows[slots] @ queries.T, in blocks so small that BLAS stays on one thread: waking others takes longer.
+
+    The grid makes every product exact, so that blocks change nothing.
+    """
+    products = np.empty((len(slots), len(queries)))
+    step = max(1, _MAX_SINGLE_THREAD_PRODUCTS // max(queries.size, 1))
+    for start in range(0, len(slots), step):
+        products[start : start + step] = rows[slots[start : start + step]].astype(np.float32) @ queries.T
+    return products
+
+
+def round_to_grid(vectors: NDArray[np.floating]) -> VectorRows:
+    """Return *vectors* at unit length (or rows of zeros) rounded to the integer grid."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return np.asarray(np.rint(unit * GRID), dtype=np.float32)

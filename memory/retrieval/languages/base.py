@@ -7,7 +7,7 @@ the other features stay off.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -20,14 +20,16 @@ _NO_ENGLISH_WORDS: Mapping[str, str] = MappingProxyType({})
 class Lexicon:
     """Patterns of one language.
 
-    ``call`` captures a capitalised word by which somebody is addressed, ``proper`` one inside a sentence, which is a
-    name where a language writes only names so; ``goes_on`` finds the beginning of a
-    continuation, ``points_back`` a word that stands for something said before. ``frame`` are words that say nothing of
-    what a question is about when it asks for a time alone ("what did I say yesterday").
-
-    ``possessive`` may follow a name. ``ordinal`` follows the number of a day and ``of`` joins it to its month and that
-    to its year; ``dates`` are other ways to write one, with groups "year", "month" or "name", and "day". ``reckoned``
-    finds days counted from another, with the groups of ``reckoned.py``, and ``canon`` gives its words in English.
+    - ``call`` captures a capitalised word by which somebody is addressed, ``proper`` one inside a sentence: a name, in
+      a language that writes only names so.
+    - ``continuation`` finds the beginning of a follow-up, ``back_reference`` a word that refers to something said
+      before. ``frame_words`` say nothing of a question's topic when it asks for a time alone ("what did I say
+      yesterday").
+    - ``possessive`` may follow a name. ``ordinal`` follows the number of a day, ``of`` joins it to its month and that
+      to its year.
+    - ``date_patterns`` find further ways to write a date, with groups "year", "month" or "name", and "day".
+      ``relative_dates`` finds days relative to another, with the groups of the English pattern in ``dates``;
+      ``english_words`` has its words in English.
     """
 
     first_person: re.Pattern[str] = _NO_MATCH
@@ -43,21 +45,26 @@ class Lexicon:
     asks_several: re.Pattern[str] = _NO_MATCH
     asks_state: re.Pattern[str] = _NO_MATCH
     change: re.Pattern[str] = _NO_MATCH
-    frame: frozenset[str] = frozenset()
-    goes_on: re.Pattern[str] = _NO_MATCH
-    points_back: re.Pattern[str] = _NO_MATCH
+    frame_words: frozenset[str] = frozenset()
+    continuation: re.Pattern[str] = _NO_MATCH
+    back_reference: re.Pattern[str] = _NO_MATCH
     months: Mapping[str, int] = field(default_factory=lambda: _NO_MONTHS)
     possessive: str = r"(?:['\u2019]s?)?"
     ordinal: str = r"(?:st|nd|rd|th)?\b"
     of: str = " of"
-    dates: tuple[re.Pattern[str], ...] = ()
-    reckoned: re.Pattern[str] | None = None
-    canon: Mapping[str, str] = field(default_factory=lambda: _NO_ENGLISH_WORDS)
+    date_patterns: tuple[re.Pattern[str], ...] = ()
+    relative_dates: re.Pattern[str] | None = None
+    english_words: Mapping[str, str] = field(default_factory=lambda: _NO_ENGLISH_WORDS)
 
 
-def whole_words(alternatives: str) -> re.Pattern[str]:
-    """Return a pattern of whole words, whatever their case."""
-    return re.compile(rf"\b(?:{alternatives})\b", re.IGNORECASE)
+def alternatives(words: Iterable[str]) -> str:
+    """Return a pattern of any of *words*, the longest first."""
+    return "|".join(sorted(words, key=len, reverse=True))
+
+
+def whole_words(pattern: str) -> re.Pattern[str]:
+    """Return *pattern* for whole words, in upper or lower case."""
+    return re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
 
 
 NEUTRAL = Lexicon()

@@ -1,32 +1,33 @@
-"""Dates named in a text, and how well the day of a memory fits one.
+"""Dates named in a text, absolute and relative, and how well the day of a memory fits one.
 
 Recognised are dates in words (where the lexicon has months) and in figures (2023-05-08), a month, a year, and relative
-dates (``relative_dates``).
+dates ("yesterday", "last March", "two weeks ago", "over the last month"). The rules of relative dates are written for
+English words; the lexicon of another language has a pattern with the same groups, and maps its words to the English
+ones. In a question, dates are relative to today; in a memory, to the day of its turn.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.base import Lexicon
-from memory.retrieval.languages.relative_dates import DateSpan, find_relative_dates
+from memory.retrieval.languages.base import Lexicon, alternatives
 
 NO_DAY = -(2**31)
-"""The day of what has none."""
+"""The day of a memory without a date."""
 _EPOCH = date(1970, 1, 1)
 _NUMERIC_DATE = re.compile(r"\b(?P<year>(?:19|20)\d\d)-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?\b")
 _YEAR = re.compile(r"\b(?P<year>(?:19|20)\d\d)\b")
 _EARLY_DAYS = 10
 _DAYS_AFTER = 3
 _MAX_SPAN_DAYS = 62
-"""A span of more days says little, as a year does."""
+"""Days of a span that still narrows the search; a longer one fits as loosely as a year."""
 _AMBIGUOUS_MONTHS = frozenset({"may", "march"})
 _DATE_PREPOSITION = re.compile(
     r"\b(?:in|of|during|since|by|until|till|before|after|last|next|this|early|late|mid|every|around)\s+$",
@@ -36,50 +37,56 @@ _DATE_PREPOSITION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PartialDate:
-    """A day, a month or a year, as far as it was named; what was not is None."""
+    """A day, a month or a year; parts that were not named are None."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class DateSpan:
+    """The days from *first* to *last*, both included."""
+
+    first: date
+    last: date
+
+
 DateReference: TypeAlias = PartialDate | DateSpan
 
 
 def find_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateReference, ...]:
-    """Return the dates that *text* names; those reckoned from another day from *today*."""
+    """Return the dates that *text* names; relative ones count from *today*."""
     spans = find_relative_dates(text, lexicon, today)
     found: list[DateReference] = []
-    left = text
+    rest = text
     for pattern in (
-        *lexicon.dates,
+        *lexicon.date_patterns,
         _NUMERIC_DATE,
         *_date_patterns(tuple(lexicon.months), lexicon.ordinal, lexicon.of),
         _YEAR,
     ):
-        for match in list(pattern.finditer(left)):
+        for match in list(pattern.finditer(rest)):
             named = _parse_date(match, lexicon)
             if named is not None:
                 found.append(named)
-                left = left[: match.start()] + "#" * len(match.group()) + left[match.end() :]
-    if any(span.first != span.last for span in spans):  # "last March" is that one, not any
-        found = [one for one in found if not (isinstance(one, PartialDate) and one.year is None)]
+                rest = rest[: match.start()] + "#" * len(match.group()) + rest[match.end() :]
+    if any(span.first != span.last for span in spans):  # "last March" is one March, not any
+        found = [named for named in found if not (isinstance(named, PartialDate) and named.year is None)]
     return (*found, *(_collapse_span(span) for span in spans))
 
 
 def date_match(days: NDArray[np.int32], dates: tuple[DateReference, ...]) -> NDArray[np.float64]:
-    """Return how well each of *days* (since 1970, ``NO_DAY`` for none) fits the best of *dates*, in [0,
-    1].
-    """
+    """Return how well each of *days* (since 1970, ``NO_DAY`` for none) fits the best of *dates*, in [0, 1]."""
     best = np.zeros(len(days))
-    given = days != NO_DAY
-    for named in dates if given.any() else ():
-        best[given] = np.maximum(best[given], _date_fit(days[given].astype(np.int64), named))
+    is_dated = days != NO_DAY
+    for named in dates if is_dated.any() else ():
+        best[is_dated] = np.maximum(best[is_dated], _date_fit(days[is_dated].astype(np.int64), named))
     return best
 
 
 def _collapse_span(span: DateSpan) -> DateReference:
-    """Return a span of one day as that day: what happened on it may be told in those that follow."""
+    """Return a span of one day as that day, which also fits the days after it: one tells of a day later."""
     day = span.first
     return span if day != span.last else PartialDate(day.year, day.month, day.day)
 
@@ -96,18 +103,18 @@ def _date_fit(days: NDArray[np.int64], named: DateReference) -> NDArray[np.float
     if named.month is None:
         return np.where(years == named.year, 0.3, 0.0)
     if named.day is None:
-        right = of_year == named.month
-        following = of_year == named.month % 12 + 1
+        in_month = of_year == named.month
+        in_next = of_year == named.month % 12 + 1
         if named.year is not None:
-            at = (named.year - 1970) * 12 + named.month - 1
-            right, following = months == at, months == at + 1
+            number = (named.year - 1970) * 12 + named.month - 1
+            in_month, in_next = months == number, months == number + 1
         early = (moments - moments.astype("datetime64[M]")).astype(np.int64) < _EARLY_DAYS
-        return np.where(right, 1.0, np.where(following & early, 0.4, 0.0))
+        return np.where(in_month, 1.0, np.where(in_next & early, 0.4, 0.0))
     best = np.zeros(len(days))
     for year in [named.year] if named.year is not None else np.unique(years).tolist():
-        apart = days - _days_since_epoch(year, named.month, named.day)
-        near = np.where((apart >= 1) & (apart <= 3), 0.7, np.where((apart >= -1) & (apart <= 10), 0.5, 0.0))
-        best = np.maximum(best, np.where(apart == 0, 1.0, near))
+        distance = days - _days_since_epoch(year, named.month, named.day)
+        fit = np.where((distance >= 1) & (distance <= 3), 0.7, np.where((distance >= -1) & (distance <= 10), 0.5, 0.0))
+        best = np.maximum(best, np.where(distance == 0, 1.0, fit))
     return best
 
 
@@ -120,7 +127,7 @@ def _days_since_epoch(year: int, month: int, day: int) -> int:
 def _date_patterns(months: tuple[str, ...], ordinal: str, of: str) -> tuple[re.Pattern[str], ...]:
     if not months:
         return ()
-    names = "|".join(sorted(months, key=len, reverse=True))
+    names = alternatives(months)
     month = rf"(?P<name>{names})\b\.?"
     day = rf"(?P<day>\d{{1,2}}){ordinal}"
     year = rf"(?:,?(?:{of})? (?P<year>(?:19|20)\d\d))"
@@ -143,3 +150,127 @@ def _parse_date(match: re.Match[str], lexicon: Lexicon) -> PartialDate | None:
 
 def _is_month(match: re.Match[str], word: str) -> bool:
     return word[0].isupper() and _DATE_PREPOSITION.search(match.string[: match.start()]) is not None
+
+
+_DAYS = {
+    "today": 0,
+    "tonight": 0,
+    "this morning": 0,
+    "this afternoon": 0,
+    "this evening": 0,
+    "yesterday": 1,
+    "last night": 1,
+    "the day before yesterday": 2,
+}
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_COUNTS = {
+    "a": 1,
+    "an": 1,
+    "one": 1,
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+    "a couple of": 2,
+    "a few": 3,
+    "several": 4,
+}
+_COUNT = r"\d{1,3}|" + alternatives(_COUNTS)
+_UNIT_TOLERANCE = {"day": 0, "week": 3}
+"""Days by which a count of days or weeks may be wrong."""
+
+
+def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan, ...]:
+    """Return the spans of days that *text* names relative to *today*; none where *lexicon* has no months."""
+    if not lexicon.months:
+        return ()
+    found = []
+    for match in (lexicon.relative_dates or _english_pattern(lexicon)).finditer(text):
+        words = {name: part.lower() for name, part in match.groupdict().items() if part}
+        try:
+            groups = {name: lexicon.english_words.get(word, word) for name, word in words.items()}
+            found.append(_parse_span(groups, lexicon, today))
+        except (OverflowError, ValueError):  # before the year 1
+            continue
+    return tuple(found)
+
+
+def _english_pattern(lexicon: Lexicon) -> re.Pattern[str]:
+    months = alternatives(lexicon.months)
+    return re.compile(
+        rf"\b(?:(?P<day>{alternatives(_DAYS)})"
+        rf"|(?P<count>{_COUNT}) (?P<unit>day|week|month|year)s? ago"
+        rf"|(?:in|over|during|for|within) the (?:last|past) (?:(?P<length>{_COUNT}) )?(?P<of>day|week|month|year)s?"
+        rf"|(?:last|previous|past) (?:(?P<past>week|month|year|weekend)|(?P<weekday>{'|'.join(_WEEKDAYS)})"
+        rf"|(?P<month>{months}))"
+        rf"|this (?P<this>week|month|year|weekend))\b",
+        re.IGNORECASE,
+    )
+
+
+def _parse_span(groups: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:
+    if "day" in groups:
+        day = today - timedelta(days=_DAYS[groups["day"]])
+        return DateSpan(day, day)
+    if "unit" in groups:
+        return _span_ago(_parse_count(groups["count"]), groups["unit"], today)
+    if "of" in groups:
+        return DateSpan(_subtract_units(today, _parse_count(groups.get("length", "one")), groups["of"]), today)
+    if "weekday" in groups:
+        day = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(groups["weekday"]) - 1) % 7 + 1)
+        return DateSpan(day, day)
+    if "month" in groups:
+        number = lexicon.months[groups["month"]]
+        return _month_span(today.year - (number >= today.month), number)
+    if "past" in groups or "last" in groups:
+        return _previous_span(groups.get("past") or groups["last"], today)
+    return _calendar_span(groups.get("this") or groups["present"], today)
+
+
+def _span_ago(count: int, unit: str, today: date) -> DateSpan:
+    day = _subtract_units(today, count, unit)
+    if unit in _UNIT_TOLERANCE:
+        spread = timedelta(days=_UNIT_TOLERANCE[unit])
+        return DateSpan(day - spread, day + spread)
+    return _calendar_span(unit, day)
+
+
+def _previous_span(unit: str, today: date) -> DateSpan:
+    if unit == "weekend":
+        sunday = today - timedelta(days=today.weekday() + 1)
+        return DateSpan(sunday - timedelta(days=1), sunday)
+    return _calendar_span(unit, _subtract_units(_calendar_span(unit, today).first, 1, "day"))
+
+
+def _calendar_span(unit: str, day: date) -> DateSpan:
+    """Return the week (from Monday), weekend, month or year that *day* is in."""
+    if unit == "year":
+        return DateSpan(date(day.year, 1, 1), date(day.year, 12, 31))
+    if unit == "month":
+        return _month_span(day.year, day.month)
+    monday = day - timedelta(days=day.weekday())
+    return DateSpan(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
+
+
+def _month_span(year: int, month: int) -> DateSpan:
+    following = date(year + month // 12, month % 12 + 1, 1)
+    return DateSpan(date(year, month, 1), following - timedelta(days=1))
+
+
+def _subtract_units(day: date, count: int, unit: str) -> date:
+    if unit in ("day", "week"):
+        return day - timedelta(days=count * (7 if unit == "week" else 1))
+    months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
+    last = _month_span(months // 12, months % 12 + 1).last
+    return last.replace(day=min(day.day, last.day))
+
+
+def _parse_count(word: str) -> int:
+    return int(word) if word.isdigit() else _COUNTS[word]

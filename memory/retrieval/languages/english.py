@@ -81,11 +81,11 @@ ENGLISH = Lexicon(
         "now|nowadays|these days|from now on|no longer|any ?more|instead|moved|changed|switched|replaced|gave up"
         "|new|actually|correction|not any longer|since then|has become|have become|became"
     ),
-    frame=frozenset(f"{_FRAME_WORDS}|{_TIME_WORDS}|{_NUMBER_WORDS}|march|may".split("|")),
-    goes_on=re.compile(
+    frame_words=frozenset(f"{_FRAME_WORDS}|{_TIME_WORDS}|{_NUMBER_WORDS}|march|may".split("|")),
+    continuation=re.compile(
         r"^\W*(?:and|but|so|or|what about|how about|what else|who else|where else|when else|why not)\b", re.IGNORECASE
     ),
-    points_back=re.compile(
+    back_reference=re.compile(
         r"\b(?:he|she|it|they|him|hers?|his|its|them|theirs?|there)\b"
         r"|\b(?:that|this|those|these|one|ones|then|same|else)\b(?=\s*(?:[?.!,]|$))"
         r"|\b(?:is|was|are|were|about|of|for|after|before|like|with) (?:that|this|those|these)\b",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from memory.retrieval.languages.base import Lexicon, whole_words
+from memory.retrieval.languages.base import Lexicon, alternatives, whole_words
 
 _MONTHS = {
     "januar": 1, "jänner": 1, "februar": 2, "märz": 3, "april": 4, "mai": 5, "juni": 6, "juli": 7, "august": 8,
@@ -32,16 +32,12 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _alternatives(words: dict[str, str] | dict[str, int]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-_COUNT = rf"\d{{1,3}}|{_alternatives(_COUNTS)}"
+_COUNT = rf"\d{{1,3}}|{alternatives(_COUNTS)}"
 _LAST = r"(?:letzte|vergangene|vorige)[nmrs]?"
 _TIME_WORDS = (
     "gestern|vorgestern|heute|morgen|übermorgen|neulich|kürzlich|bald|seit|damals|früher|tage?n?|wochen?|wochenende"
     "|monate?n?|jahre?n?s?|stunden?|minuten?|vormittags?|nachmittags?|abends?|nachts?|frühling|sommer|herbst|winter"
-    f"|geburtstag|{_alternatives(_WEEKDAYS)}|{_alternatives(_MONTHS)}"
+    f"|geburtstag|{alternatives(_WEEKDAYS)}|{alternatives(_MONTHS)}"
 )
 _FRAME_WORDS = (
     "sagen|sagte|gesagt|erzählen|erzählt|erzählte|reden|geredet|gesprochen|erwähnt|besprochen|notiert|geschrieben"
@@ -81,12 +77,12 @@ GERMAN = Lexicon(
         "jetzt|nun|inzwischen|mittlerweile|neuerdings|ab sofort|nicht mehr|kein\\w* mehr|stattdessen|umgezogen"
         "|gewechselt|geändert|neue[mnrs]?|aufgegeben|korrektur|eigentlich|geworden"
     ),
-    frame=frozenset(_FRAME_WORDS.split("|"))
+    frame_words=frozenset(_FRAME_WORDS.split("|"))
     | {word for table in (_DAYS, _UNITS, _WEEKDAYS, _MONTHS, _COUNTS) for word in table},
-    goes_on=re.compile(
+    continuation=re.compile(
         r"^\W*(?:und|aber|oder|also|was ist mit|wie ist es mit|wer noch|wo noch|was noch)\b", re.IGNORECASE
     ),
-    points_back=re.compile(
+    back_reference=re.compile(
         r"\b(?:er|sie|es|ihn|ihm|ihr|ihnen|sein(?:e[mnrs]?)?|dort|dorthin|dabei|damit|dafür|davon|darüber|dann|damals)\b"
         r"|\b(?:das|dies|diese[mnrs]?|jene[mnrs]?)\b(?=\s*(?:[?.!,]|$))",
         re.IGNORECASE,
@@ -95,16 +91,16 @@ GERMAN = Lexicon(
     possessive="(?:['\u2019]?s|['\u2019])?",
     ordinal=r"\.?(?!\d)",
     of="",
-    dates=(re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>(?:19|20)\d\d)?(?!\d)"),),
-    reckoned=re.compile(
-        rf"\b(?:(?P<day>{_alternatives(_DAYS)})"
+    date_patterns=(re.compile(r"\b(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>(?:19|20)\d\d)?(?!\d)"),),
+    relative_dates=re.compile(
+        rf"\b(?:(?P<day>{alternatives(_DAYS)})"
         rf"|vor (?P<count>{_COUNT}) (?P<unit>tage?n?|wochen?|monate?n?|jahre?n?)"
         rf"|(?:in|während) (?:den|der|dem) (?:letzten|vergangenen) (?:(?P<length>{_COUNT}) )?"
         r"(?P<of>tagen|wochen?|monate?n?|jahre?n?)"
         rf"|{_LAST} (?P<past>woche|monats?|jahre?s?|wochenende)"
-        rf"|{_LAST} (?P<weekday>{_alternatives(_WEEKDAYS)})|{_LAST} (?P<month>{_alternatives(_MONTHS)})"
+        rf"|{_LAST} (?P<weekday>{alternatives(_WEEKDAYS)})|{_LAST} (?P<month>{alternatives(_MONTHS)})"
         r"|diese[mnrs]? (?P<this>woche|monats?|jahre?s?|wochenende))\b",
         re.IGNORECASE,
     ),
-    canon=MappingProxyType({**_DAYS, **_COUNTS, **_UNITS, **_WEEKDAYS}),
+    english_words=MappingProxyType({**_DAYS, **_COUNTS, **_UNITS, **_WEEKDAYS}),
 )

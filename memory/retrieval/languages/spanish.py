@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 
-from memory.retrieval.languages.base import Lexicon, whole_words
+from memory.retrieval.languages.base import Lexicon, alternatives, whole_words
 
 _MONTHS = {
     "enero": 1, "febrero": 2, "marzo": 3, "abril": 4, "mayo": 5, "junio": 6, "julio": 7, "agosto": 8,
@@ -31,15 +31,11 @@ _UNITS = {
 }  # fmt: skip
 
 
-def _alternatives(words: dict[str, str] | dict[str, int]) -> str:
-    return "|".join(sorted(words, key=len, reverse=True))
-
-
-_COUNT = rf"\d{{1,3}}|{_alternatives(_COUNTS)}"
+_COUNT = rf"\d{{1,3}}|{alternatives(_COUNTS)}"
 _TIME_WORDS = (
     "ayer|anteayer|hoy|mañana|anoche|recientemente|pronto|desde|antes|hace|días?|semanas?|mes|meses|años?|horas?"
     "|minutos?|tarde|noche|primavera|verano|otoño|invierno|cumpleaños|aniversario"
-    f"|{_alternatives(_WEEKDAYS)}|{_alternatives(_MONTHS)}"
+    f"|{alternatives(_WEEKDAYS)}|{alternatives(_MONTHS)}"
 )
 _FRAME_WORDS = (
     "dije|dijo|dijimos|dicho|decir|conté|contó|contado|hablé|habló|hablamos|hablado|mencioné|mencionó|anoté|escribí"
@@ -81,10 +77,12 @@ SPANISH = Lexicon(
         r"ahora|actualmente|ya no|desde ahora|en vez|en lugar|mud[éóa]\w*|cambi[éóa]\w*|nuev[oa]s?|dejé|corrección"
         r"|en realidad"
     ),
-    frame=frozenset(_FRAME_WORDS.split("|"))
+    frame_words=frozenset(_FRAME_WORDS.split("|"))
     | {word for table in (_DAYS, _UNITS, _WEEKDAYS, _MONTHS, _COUNTS) for word in table},
-    goes_on=re.compile(r"^\W*(?:y|pero|o|entonces|qué hay de|qué tal|quién más|qué más|dónde más)\b", re.IGNORECASE),
-    points_back=re.compile(
+    continuation=re.compile(
+        r"^\W*(?:y|pero|o|entonces|qué hay de|qué tal|quién más|qué más|dónde más)\b", re.IGNORECASE
+    ),
+    back_reference=re.compile(
         r"\b(?:él|ella|ellos|ellas|ello|lo|la|los|las|le|les|suy[oa]s?|allí|ahí|allá|entonces)\b(?=\s*(?:[?.!,]|$))"
         r"|\b(?:él|ella|ellos|ellas|eso|esto|aquello)\b|\b(?:lo|la|le|les) [a-záéíóúñ]+(?:ó|aron|ieron|é|í)\b",
         re.IGNORECASE,
@@ -92,15 +90,15 @@ SPANISH = Lexicon(
     months=MappingProxyType(_MONTHS),
     ordinal=r"(?:\.?º)?(?!\w)",
     of=" del?",
-    reckoned=re.compile(
-        rf"\b(?:(?P<day>{_alternatives(_DAYS)})"
+    relative_dates=re.compile(
+        rf"\b(?:(?P<day>{alternatives(_DAYS)})"
         rf"|hace (?P<count>{_COUNT}) (?P<unit>días?|dias?|semanas?|mes(?:es)?|años?)"
         rf"|(?:en|durante) (?:el|la|los|las) últim[oa]s? (?:(?P<length>{_COUNT}) )?"
         r"(?P<of>días?|dias?|semanas?|mes(?:es)?|años?)"
         r"|(?:el|la) (?P<past>semana|mes|año|fin de semana) pasad[oa]"
-        rf"|(?:el )?(?P<weekday>{_alternatives(_WEEKDAYS)}) pasado|(?:en )?(?P<month>{_alternatives(_MONTHS)}) pasado"
+        rf"|(?:el )?(?P<weekday>{alternatives(_WEEKDAYS)}) pasado|(?:en )?(?P<month>{alternatives(_MONTHS)}) pasado"
         r"|est[ea] (?P<this>semana|mes|año|fin de semana))\b",
         re.IGNORECASE,
     ),
-    canon=MappingProxyType({**_DAYS, **_COUNTS, **_UNITS, **_WEEKDAYS}),
+    english_words=MappingProxyType({**_DAYS, **_COUNTS, **_UNITS, **_WEEKDAYS}),
 )

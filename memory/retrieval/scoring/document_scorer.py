@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from memory.partitions import DOCUMENTS
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.scoring.confidence import question_bonus, topic_confidence
-from memory.retrieval.scoring.features import scale_to_maximum
-from memory.retrieval.scoring.question import AnalyzedQuestion
+from memory.retrieval.scoring.confidence import document_bounds, question_bonus, topic_confidence
+from memory.retrieval.scoring.features import AnalyzedQuestion, scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
 from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -28,7 +27,7 @@ from memory.retrieval.scoring.soft_matching import (
 from vectorstore import Vector, View
 
 _RESCORED_CANDIDATES = 32
-"""Candidates whose sentences are looked into: those that could still come first."""
+"""Candidates whose sentences are compared with the question: those that could still come first."""
 
 
 def score_documents(
@@ -40,9 +39,9 @@ def score_documents(
     vector: Vector | None,
     *,
     weights: DocumentWeights,
-    doubt: AbstentionBounds,
+    abstention: AbstentionBounds,
 ) -> ScoredCandidates:
-    """Score *rows* of *index* for *question*."""
+    """Score the chunks in *rows* of *index* for *question*."""
     ids = [index.ids[row] for row in rows.tolist()]
 
     def df(terms: Sequence[str]) -> list[int]:
@@ -50,29 +49,29 @@ def score_documents(
 
     count = view.count(namespace=namespace)
     words = weigh_terms(question, index, df, count)
-    asked = len(words.numbers) > 0 and len(rows) > 0
-    none = np.zeros(len(rows))
-    match = text_match(words, rows, index) if asked else TextMatch(none, none, none)
-    own = None if vector is None else view.similarity(vector, ids, namespace=namespace)
-    cosine = none if own is None else np.nan_to_num(own)
+    has_words = len(words.numbers) > 0 and len(rows) > 0
+    zeros = np.zeros(len(rows))
+    match = text_match(words, rows, index) if has_words else TextMatch(zeros, zeros, zeros)
+    cosine_or_nan = None if vector is None else view.similarity(vector, ids, namespace=namespace)
+    cosine = zeros if cosine_or_nan is None else np.nan_to_num(cosine_or_nan)
     text = view.score_text(question.text, ids, namespace=namespace)
     parts = {
         "passage": weights.passage * scale_to_maximum(match.passage),
         "words": weights.words * scale_to_maximum(match.whole),
-        "pairs": weights.pairs * (pair_match(words, rows, index) if asked else none),
+        "pairs": weights.pairs * (pair_match(words, rows, index) if has_words else zeros),
         "text": weights.text * scale_to_maximum(text),
         "cosine": weights.cosine * scale_to_maximum(cosine),
     }
-    if asked and weights.meaning:
+    if has_words and weights.meaning:
         likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
         meaning = np.zeros(len(rows))
         meaning[likely] = sentence_similarity(words, rows[likely], index, df, count)
         parts["meaning"] = weights.meaning * scale_to_maximum(meaning)
     topic = topic_confidence(
-        match.sentence / words.total if words.total > 0 else none,
+        match.sentence / words.total_weight if words.total_weight > 0 else zeros,
         exact_match_shares(text, words),
-        own,
-        more=question_bonus(words.bounded, words.seen, question.named, documents=True),
-        bounds=doubt.of_documents(count),
+        cosine_or_nan,
+        bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),
+        bounds=document_bounds(abstention, count),
     )
     return ScoredCandidates(namespace, DOCUMENTS, tuple(ids), parts, topic)

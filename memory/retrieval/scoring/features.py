@@ -1,12 +1,14 @@
-"""Features of a conversation turn beyond its words: pure functions of the question and columns of the index.
+"""Features of a conversation turn beyond its words, and the neighbour window over which its matches are smoothed.
 
-Each returns one value per row; weighing them is the scorer's business.
+Pure functions of the analyzed question and the columns of the index. Each feature is one value per row; the scorer
+weights them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +17,9 @@ from memory.retrieval.index.participants import NOBODY
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.languages.dates import date_match
-from memory.retrieval.scoring.question import AnalyzedQuestion
+from memory.retrieval.languages.dates import DateReference, date_match
 from vectorstore.internals import idf
 
 Floats = NDArray[np.float64]
@@ -25,70 +27,171 @@ Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
 
 
+@dataclass(frozen=True, slots=True)
+class AnalyzedQuestion:
+    """A question as it is analyzed in one namespace.
+
+    *terms* are those of *text_without_names*, where the names of *participants* are left out, and *forms* the words as
+    they were written; *all_terms* are those of *text*. *asks_state*: it asks how something is, not what happened.
+    *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
+    that are written as names.
+    """
+
+    text: str
+    text_without_names: str
+    terms: tuple[str, ...]
+    forms: tuple[str, ...]
+    all_terms: tuple[str, ...]
+    participants: tuple[int, ...]
+    dates: tuple[DateReference, ...]
+    asks_time: bool
+    asks_place: bool
+    asks_number: bool
+    asks_several: bool
+    asks_state: bool = False
+    only_when: bool = False
+    proper_terms: frozenset[str] = frozenset()
+
+    @property
+    def is_proper(self) -> NDArray[np.bool_]:
+        """Whether each of *terms* is written as a name."""
+        return np.array([term in self.proper_terms for term in self.terms], dtype=np.bool_)
+
+
 def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
-    """1 where the question names the speaker; nothing where there is but one speaker."""
-    if not question.people or len(index.people.present()) < 2:
+    """Return 1 where the question names the speaker, else 0; 0 everywhere in a namespace of a single speaker."""
+    if not question.participants or len(index.participants.present()) < 2:
         return np.zeros(len(rows))
-    return np.isin(index.speaker.rows[rows], question.people).astype(np.float64)
+    return np.isin(index.speaker.rows[rows], question.participants).astype(np.float64)
 
 
 def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
-    """The share of those the question names who take part in the session; of a single memory, its speaker."""
-    if not question.people:
+    """Return the share of the participants named by the question that take part in each row's session.
+
+    For a memory without a session it is 1 where the question names its speaker, or it has none.
+    """
+    if not question.participants:
         return np.zeros(len(rows))
     sessions = index.session.rows[rows]
     speakers = index.speaker.rows[rows]
     alone = sessions == NO_SESSION
     size = int(sessions.max(initial=-1)) + 1
     total = np.zeros(len(rows))
-    for person in question.people:
-        there = index.people.sessions(person, index.session_count)[:size] if size else np.zeros(0, dtype=np.bool_)
-        total[~alone] += there[sessions[~alone]]
-    share = total / len(question.people)
-    share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.people)
+    for participant in question.participants:
+        takes_part = np.zeros(0, dtype=np.bool_)
+        if size:
+            takes_part = index.participants.sessions(participant, index.session_count)[:size]
+        total[~alone] += takes_part[sessions[~alone]]
+    share = total / len(question.participants)
+    share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.participants)
     return np.asarray(share)
 
 
 def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
-    """How well a date that the question names fits the day on which each was said, or the day it speaks of."""
-    said = date_match(index.day.rows[rows], question.dates)
-    return np.maximum(said, date_match(index.about.rows[rows], question.dates))
+    """Return how well a date of the question fits the day of each row, or the day that its text mentions, in [0, 1]."""
+    of_day = date_match(index.day.rows[rows], question.dates)
+    return np.maximum(of_day, date_match(index.mentioned_day.rows[rows], question.dates))
 
 
-def has_text_feature(index: RetrievalIndex, rows: Rows, wanted: TextFeature) -> Floats:
-    """1 where the text shows the cue."""
-    return np.asarray((index.cues.rows[rows] & int(wanted)) != 0, dtype=np.float64)
+def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:
+    """Return 1 where the text has *feature*, else 0."""
+    return np.asarray((index.text_features.rows[rows] & int(feature)) != 0, dtype=np.float64)
 
 
 def relevance_feedback(
     index: RetrievalIndex, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int
 ) -> Floats:
-    """The share of the weightiest words of the *best* turns, in order, that each of *rows* holds.
+    """Return the share of the heaviest terms of the *best* turns, given best first, that each of *rows* has.
 
-    A word weighs its idf by the place of each of the best that hold it.
+    A term weighs the sum of its idf (*df* of *count* memories) divided by the rank of each best turn that has it.
     """
     weights: Counter[int] = Counter()
-    terms_of = [sorted(set(index.text_terms(best[at : at + 1])[0].tolist()) - {NO_TERM}) for at in range(len(best))]
-    every = sorted({term for terms in terms_of for term in terms})
-    weight_of = {
-        term: idf(count, df_of)
-        for term, df_of in zip(every, df([index.stems.name(term) for term in every]), strict=True)
-    }
-    for place, terms in enumerate(terms_of, 1):
+    terms_of_best = [sorted(set(index.text_terms(best[i : i + 1])[0].tolist()) - {NO_TERM}) for i in range(len(best))]
+    distinct = sorted({term for terms in terms_of_best for term in terms})
+    frequencies = df([index.vocabulary.term(number) for number in distinct])
+    idf_of = {term: idf(count, frequency) for term, frequency in zip(distinct, frequencies, strict=True)}
+    for rank, terms in enumerate(terms_of_best, 1):
         for term in terms:
-            weights[term] += weight_of[term] / place  # type: ignore[assignment]  # a Counter of floats
-    ranked = sorted(weights, key=lambda term: (-weights[term], index.stems.name(term)))[:_FEEDBACK_TERMS]
-    terms_there, starts = index.text_terms(rows)
+            weights[term] += idf_of[term] / rank  # type: ignore[assignment]  # a Counter of floats
+    heaviest = sorted(weights, key=lambda term: (-weights[term], index.vocabulary.term(term)))[:_FEEDBACK_TERMS]
+    text_terms, starts = index.text_terms(rows)
     share = np.zeros(len(rows))
-    for term in ranked:
-        share += np.maximum.reduceat(terms_there == term, starts)
-    return np.asarray(share / max(len(ranked), 1))
+    for term in heaviest:
+        share += np.maximum.reduceat(text_terms == term, starts)
+    return np.asarray(share / max(len(heaviest), 1))
 
 
 def scale_to_maximum(values: Floats) -> Floats:
     """Return *values* divided by the largest, at least -1; all zero where none is above 0.
 
-    Where all are near 0, the largest must not blow up one that is a little below.
+    The lower bound matters where all values are near 0: a value just below 0 would become large otherwise.
     """
     top = float(values.max(initial=0.0))
     return np.maximum(values / top, -1.0) if top > 0 else np.zeros(len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourWindow:
+    """Turns and their neighbours: for each of *rows*, in *sides*, the row one before, one after, two before, two after.
+
+    *answered* has for each row the question that it may answer. ``NO_ROW`` where its session has none.
+    """
+
+    rows: Rows
+    sides: tuple[Rows, Rows, Rows, Rows]
+    answered: Rows
+
+    def distinct_rows(self) -> Rows:
+        """Return all rows of the window, each once, in ascending order."""
+        found = np.unique(np.concatenate([self.rows, *self.sides, self.answered]))
+        return np.asarray(found[found != NO_ROW])
+
+    def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:
+        """Return the window without neighbours that are *hidden* (one value per row of the index)."""
+        first, second, third, fourth = (_without_hidden(side, hidden) for side in self.sides)
+        return NeighbourWindow(self.rows, (first, second, third, fourth), _without_hidden(self.answered, hidden))
+
+
+def neighbour_window(links: TurnLinks, rows: Rows) -> NeighbourWindow:
+    """Return the neighbour window of *rows*."""
+    before, after, answers = links.before.rows, links.after.rows, links.answers.rows
+    one_before, one_after = _linked_rows(before, rows), _linked_rows(after, rows)
+    sides = (one_before, one_after, _linked_rows(before, one_before), _linked_rows(after, one_after))
+    return NeighbourWindow(rows, sides, _linked_rows(answers, rows))
+
+
+def smooth_word_matches(
+    match: NDArray[np.float32], window: NeighbourWindow, positions: Rows, shares: Sequence[float]
+) -> NDArray[np.float32]:
+    """Return for each row and word the best match of the row itself, of its neighbours, and of the answered question.
+
+    Neighbours count by their *shares*, in the order of ``NeighbourWindow.sides``. *match* has one line for each row
+    that *positions* points to, and a last one of zeros for ``NO_ROW``.
+    """
+    best = match[positions[window.rows]]
+    for share, side in zip(shares, window.sides, strict=True):
+        best = np.maximum(best, np.float32(share) * match[positions[side]])
+    return np.asarray(np.maximum(best, match[positions[window.answered]]))
+
+
+def smooth_scores(scores: Floats, window: NeighbourWindow, positions: Rows, shares: Sequence[float]) -> Floats:
+    """Return each row's score plus the *shares* of its neighbours' scores; arguments as in ``smooth_word_matches``."""
+    total = scores[positions[window.rows]]
+    for share, side in zip(shares, window.sides, strict=True):
+        total = total + share * scores[positions[side]]
+    return np.asarray(total)
+
+
+def row_positions(rows: Rows, size: int) -> Rows:
+    """Return the position of each row number below *size* in *rows*; ``len(rows)`` for all others and ``NO_ROW``."""
+    positions = np.full(size + 1, len(rows), dtype=np.int64)
+    positions[rows] = np.arange(len(rows))
+    return positions
+
+
+def _linked_rows(links: NDArray[np.int32], rows: Rows) -> Rows:
+    return np.where(rows == NO_ROW, NO_ROW, links[rows]).astype(np.int64)
+
+
+def _without_hidden(rows: Rows, hidden: NDArray[np.bool_]) -> Rows:
+    return np.where((rows != NO_ROW) & ~hidden[rows], rows, NO_ROW)

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memory.errors import ArgumentError
-from memory.retrieval.scoring.confidence import bound_for_size
-
-
-def check_whole_number(argument: str, value: object, least: int = 0) -> None:
-    """Raise unless *value* is a whole number of *least* or more."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ArgumentError(argument, value, f"a whole number of {least} or more is needed")
+from memory.validation import checked_int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationWeights:
-    """What each signal adds to the score of a turn; each signal is in [0, 1] or a cosine."""
+    """Weights of the features of a turn; each feature is in [0, 1] or a cosine."""
 
     words: float = 1.0
     cosine: float = 0.45
@@ -25,9 +18,10 @@ class ConversationWeights:
     asked: float = 0.5
     session: float = 0.4
     session_several: float = 0.25
+    """Of the session, for a question that asks for several things."""
     ends_asking: float = -0.12
     echo: float = -1.0
-    """Of a question that was asked before in the same words."""
+    """Of an earlier question in the same words."""
     first_person: float = 0.12
     time: float = 0.3
     time_number: float = 0.7
@@ -38,16 +32,16 @@ class ConversationWeights:
     recency: float = 0.05
     later: float = -1.0
     newest: float = 1.0
-    """0: older statements do not make way for newer ones."""
+    """0: older statements keep their place before newer ones."""
     text: float = 0.15
     word_window: tuple[float, float, float, float] = (0.7, 0.5, 0.65, 0.45)
-    """Part of a word that counts when it stands one turn before, one after, two before, two after."""
+    """Share of a word match that counts one turn before, one after, two before, two after."""
     cosine_window: tuple[float, float, float, float] = (0.4, 0.3, 0.2, 0.15)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentWeights:
-    """What each signal adds to the score of a document's chunk."""
+    """Weights of the features of a document's chunk."""
 
     passage: float = 0.7
     words: float = 0.7
@@ -59,11 +53,12 @@ class DocumentWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbstentionBounds:
-    """Below what a recall says that nothing here may answer; each was set to refuse one in twenty wrongly.
+    """Bounds below which a recall abstains; each was set to refuse one answerable question in twenty.
 
     The first four bound how far the best candidate is about the question, with vectors and by words alone
-    (``confidence.about``); they suit the local embedder. Among few memories they are lower (``confidence.among``),
-    by the two *few*. *lead* bounds how far others' memories may be ahead.
+    (``confidence.topic_confidence``); they suit the local embedder. Among few memories they are lower
+    (``confidence.bounds_for_size``), by the two *few*. *lead* bounds how far the memories of other speakers may be
+    ahead.
     """
 
     conversation: float = 0.273
@@ -74,33 +69,21 @@ class AbstentionBounds:
     few_documents: float = 0.1
     lead: float = -0.13
 
-    def of_conversation(self, count: int) -> tuple[float, float]:
-        """Return where doubt begins among *count* turns, with vectors and by words alone."""
-        return bound_for_size(count, self.conversation, self.few), bound_for_size(
-            count, self.conversation_words, self.few
-        )
-
-    def of_documents(self, count: int) -> tuple[float, float]:
-        """Return where doubt begins among *count* chunks, with vectors and by words alone."""
-        return bound_for_size(count, self.document, self.few_documents), bound_for_size(
-            count, self.document_words, self.few_documents
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
-    """How recall searches; the defaults are meant to be left alone.
+    """Settings of a memory's recall; the defaults are meant to be left alone.
 
-    So many a channel (words, vectors) are scored: turns (*candidates*, with their neighbours) and chunks of
-    documents (*document_candidates*).
+    *candidates* and *document_candidates*: turns and chunks of documents that each search (text, vector) names for
+    scoring; turns are scored with their neighbours.
     """
 
     candidates: int = 200
     document_candidates: int = 100
     conversation: ConversationWeights = field(default_factory=ConversationWeights)
     documents: DocumentWeights = field(default_factory=DocumentWeights)
-    doubt: AbstentionBounds = field(default_factory=AbstentionBounds)
+    abstention: AbstentionBounds = field(default_factory=AbstentionBounds)
 
     def __post_init__(self) -> None:
-        check_whole_number("candidates", self.candidates, 1)
-        check_whole_number("document_candidates", self.document_candidates, 1)
+        checked_int(self.candidates, "candidates", 1)
+        checked_int(self.document_candidates, "document_candidates", 1)

@@ -23,18 +23,18 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _COMPARED_STATEMENTS = 6
 _TIE_STEP = 1e-6
-"""Equal scores must not leave it to their ids which one leads."""
+"""Step between equal scores, so that ids do not decide which statement leads."""
 _MIN_SIMILARITY = 0.45
 _MIN_SIMILARITY_OF_CHANGE = 0.2
-"""Where the later one says itself that something changed, it need not be so alike."""
+"""Similarity needed where the later statement says itself that something changed."""
 _MIN_TOPIC_SHARE = 0.5
 _MAX_STATEMENT_TERMS = 10
-"""Terms of a statement; a longer text says several things, and another one does not contradict it as a whole."""
+"""Terms of a statement; a longer text states several things, and another text does not contradict it as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supersession:
-    """What each row's score changes by, and for each that is outdated the place of the statement that is newer."""
+    """The change of each row's score, and for each superseded row the position of the newer statement."""
 
     scores: Floats
     newer: dict[int, int]
@@ -45,75 +45,80 @@ def promote_newest(
 ) -> Supersession:
     """Let the newest of near-equal statements lead; those made after *moment* (microseconds) come last.
 
-    *totals* are the scores so far. Equal moments: the later turn of its session first, then by id.
+    *totals* are the scores so far. Of statements of equal times, the later turn of its session leads, then the lower
+    id.
     """
     change = np.zeros(len(rows))
     newer: dict[int, int] = {}
     best = top_positions(ids, totals, _COMPARED_STATEMENTS)
     for group in _near_equal_groups(index, rows, best, words):
-        made = {at: _statement_time(index, int(rows[at])) for at in group}
-        turn = {at: index.turn(int(rows[at])) for at in group}
-        by_time = sorted(group, key=lambda at: (made[at] > moment, -made[at], -turn[at], ids[at]))
-        scores = sorted((float(totals[at]) for at in group), reverse=True)
-        for place, (at, score) in enumerate(zip(by_time, scores, strict=True)):
-            change[at] = score - place * _TIE_STEP - totals[at]
-            if place and made[at] < made[by_time[0]]:
-                newer[at] = by_time[0]
+        times = {i: _statement_time(index, int(rows[i])) for i in group}
+        turns = {i: index.turn(int(rows[i])) for i in group}
+        newest_first = sorted(group, key=lambda i: (times[i] > moment, -times[i], -turns[i], ids[i]))
+        scores = sorted((float(totals[i]) for i in group), reverse=True)
+        for rank, (i, score) in enumerate(zip(newest_first, scores, strict=True)):
+            change[i] = score - rank * _TIE_STEP - totals[i]
+            if rank and times[i] < times[newest_first[0]]:
+                newer[i] = newest_first[0]
     return Supersession(change, newer)
 
 
 def stated_after(index: RetrievalIndex, rows: Rows, moment: int) -> Floats:
-    """1 for what was said after *moment* (microseconds) and does not say from when it holds; else 0."""
-    said = index.occurred_at.rows[rows]
-    unsaid = index.valid_from.rows[rows] == NEVER
-    return np.asarray(unsaid & (said != NEVER) & (said > moment), dtype=np.float64)
+    """Return 1 for rows said after *moment* (microseconds) that do not say from when they are valid; else 0."""
+    occurred_at = index.occurred_at.rows[rows]
+    is_undated = index.valid_from.rows[rows] == NEVER
+    return np.asarray(is_undated & (occurred_at != NEVER) & (occurred_at > moment), dtype=np.float64)
 
 
 def _near_equal_groups(
-    index: RetrievalIndex, rows: Rows, places: Sequence[int], words: QuestionTerms
+    index: RetrievalIndex, rows: Rows, positions: Sequence[int], words: QuestionTerms
 ) -> list[list[int]]:
-    """Return the groups of two and more near-equal statements among *places*."""
-    stating = [at for at in places if _is_statement(index, int(rows[at]))]
-    if len(stating) < 2 or not len(words.numbers):
+    """Return the groups of two and more near-equal statements among *positions* of *rows*."""
+    statements = [i for i in positions if _is_statement(index, int(rows[i]))]
+    if len(statements) < 2 or not len(words.numbers):
         return []
-    chosen = rows[np.array(stating)]
-    about = weighted_sum(word_match(words, chosen, index), words)
-    floor = _MIN_TOPIC_SHARE * float(about.max(initial=0.0))
-    left = [at for at, share in zip(stating, about.tolist(), strict=True) if share >= floor > 0]
+    chosen = rows[np.array(statements)]
+    topic = weighted_sum(word_match(words, chosen, index), words)
+    floor = _MIN_TOPIC_SHARE * float(topic.max(initial=0.0))
+    ungrouped = [i for i, share in zip(statements, topic.tolist(), strict=True) if share >= floor > 0]
     groups = []
-    while left:
-        first, *others = left
-        same = [at for at in others if _are_near_equal(index, int(rows[first]), int(rows[at]), words)]
+    while ungrouped:
+        first, *others = ungrouped
+        same = [i for i in others if _are_near_equal(index, int(rows[first]), int(rows[i]), words)]
         if same:
             groups.append([first, *same])
-        left = [at for at in others if at not in same]
+        ungrouped = [i for i in others if i not in same]
     return groups
 
 
 def _is_statement(index: RetrievalIndex, row: int) -> bool:
     terms = _distinct_terms(index, row)
-    return 0 < len(terms) <= _MAX_STATEMENT_TERMS and not index.cues.rows[row] & int(TextFeature.ENDS_ASKING)
+    asks = index.text_features.rows[row] & int(TextFeature.ENDS_ASKING)
+    return 0 < len(terms) <= _MAX_STATEMENT_TERMS and not asks
 
 
-def _are_near_equal(index: RetrievalIndex, one: int, other: int, words: QuestionTerms) -> bool:
-    if index.speaker.rows[one] != index.speaker.rows[other]:
+def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: QuestionTerms) -> bool:
+    if index.speaker.rows[row] != index.speaker.rows[other]:
         return False
-    later, earlier = (one, other) if _statement_time(index, one) >= _statement_time(index, other) else (other, one)
-    a, b = _distinct_terms(index, later), _distinct_terms(index, earlier)
-    says_so = bool(index.cues.rows[later] & int(TextFeature.CHANGE))
-    if not _have_same_subject(np.intersect1d(a, words.numbers), np.intersect1d(b, words.numbers), says_so=says_so):
+    later, earlier = (row, other) if _statement_time(index, row) >= _statement_time(index, other) else (other, row)
+    later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
+    announced = bool(index.text_features.rows[later] & int(TextFeature.CHANGE))
+    later_topic = np.intersect1d(later_terms, words.numbers)
+    earlier_topic = np.intersect1d(earlier_terms, words.numbers)
+    if not _have_same_subject(later_topic, earlier_topic, announced=announced):
         return False
-    near = np.maximum(index.vectors.cosines_of(a, b), (a[:, None] == b[None, :]).astype(np.float64))
-    needed = _MIN_SIMILARITY_OF_CHANGE if says_so else _MIN_SIMILARITY
-    return float(min(near.max(axis=1).mean(), near.max(axis=0).mean())) >= needed
+    equal = (later_terms[:, None] == earlier_terms[None, :]).astype(np.float64)
+    similarities = np.maximum(index.vectors.cosines_of(later_terms, earlier_terms), equal)
+    needed = _MIN_SIMILARITY_OF_CHANGE if announced else _MIN_SIMILARITY
+    return float(min(similarities.max(axis=1).mean(), similarities.max(axis=0).mean())) >= needed
 
 
-def _have_same_subject(later: Rows, earlier: Rows, *, says_so: bool) -> bool:
-    """Whether a later and an earlier statement that hold these words of the question speak of the same thing.
+def _have_same_subject(later: Rows, earlier: Rows, *, announced: bool) -> bool:
+    """Return whether two statements are about one subject, by the question's words in the *later* and *earlier* one.
 
-    Who says that something changed may leave the question's words altogether ("I moved to Porto"), or say more of them.
+    A statement that announces a change may have none of the question's words ("I moved to Porto"), or more of them.
     """
-    if says_so:
+    if announced:
         return not len(later) or bool(np.isin(earlier, later).all())
     return np.array_equal(later, earlier)
 
@@ -124,7 +129,7 @@ def _distinct_terms(index: RetrievalIndex, row: int) -> Rows:
 
 
 def _statement_time(index: RetrievalIndex, row: int) -> int:
-    """When a statement was made, in microseconds: valid from then, said on that day, or written then."""
+    """Return the time of a statement in microseconds: its valid_from, else when it was said, else recorded."""
     if index.valid_from.rows[row] != NEVER:
         return int(index.valid_from.rows[row])
     return int(index.occurred_at.rows[row] if index.occurred_at.rows[row] != NEVER else index.recorded_at.rows[row])

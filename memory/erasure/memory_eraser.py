@@ -1,0 +1,318 @@
+"""Memory eraser: forgets for good or with a grace period, restores, and verifies a forgetting.
+
+The order of a forgetting: the cascade plan is made inside the transaction, the actor's trust is checked, everything is
+erased from every part of the file, tombstones and the operation log are written; after the commit the bytes are wiped.
+What remains is a tombstone (ids and a keyed hash, never the text) and a receipt without words. With a grace period
+everything is soft-deleted instead (``soft_deleter``), and its bytes go when the period is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
+from itertools import chain, islice
+from typing import Final
+
+from memory.codec import from_entry
+from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
+from memory.erasure.backreferences import BACKREFERENCES, Backreferences
+from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
+from memory.erasure.external_copies import ExternalCopies
+from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
+from memory.erasure.selection import ForgetSelection, ForgetSelectors, SelectionResolver
+from memory.erasure.soft_deleter import SoftDeleter
+from memory.erasure.verify import ErasureVerifier
+from memory.errors import ArgumentError
+from memory.history.protocol import HistoryRow
+from memory.messages import TRUST
+from memory.models import Memory, Operation, Trust
+from memory.partitions import CONVERSATION, store_namespace
+from memory.results import ErasureVerification, Receipt
+from memory.tables.erasers import ErasedItems, Eraser, run_erasers
+from memory.tables.operation_log import OperationLog
+from memory.tables.soft_deletes import SoftDeletes
+from memory.tables.tombstones import Tombstones, history_partition, message_hashes
+from memory.timestamps import Clock
+from memory.write.access_control import Caller
+from vectorstore import Entry, VectorStoreError
+
+_DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
+"""How often soft deletes of other processes are looked for."""
+
+
+class MemoryEraser:
+    """Forgets memories and messages in one transaction over the whole file; soft deletes, restores and verifies.
+
+    *erasers* is the list to which other parts add themselves. *clock* gives aware times; *zone* is that of naive ones.
+    """
+
+    def __init__(
+        self,
+        entries: EntryStore,
+        operations: OperationLog,
+        tombstones: Tombstones,
+        soft_deletes: SoftDeletes,
+        erasers: Sequence[Eraser],
+        *,
+        clock: Clock,
+        zone: tzinfo | None = None,
+    ) -> None:
+        self._entries = entries
+        self._operations = operations
+        self._tombstones = tombstones
+        self._erasers = erasers
+        self._clock = clock
+        self._zone = zone
+        self._resolver = SelectionResolver(entries, tombstones, zone=zone)
+        self._planner = CascadePlanner(entries, operations)
+        self._backreferences = Backreferences(entries)
+        self._soft_deleter = SoftDeleter(entries, operations, tombstones, soft_deletes, erasers)
+        self._copies = ExternalCopies(entries, operations)
+        self._verifier = ErasureVerifier(entries, self._soft_deleter, tombstones)
+        self._next_due = self._soft_deleter.next_due()
+        self._last_due_check: datetime | None = None
+
+    async def forget(
+        self,
+        ids: Sequence[str] | None,
+        selectors: ForgetSelectors,
+        caller: Caller,
+        *,
+        dry_run: bool,
+        grace: timedelta | None,
+        remove_backups: bool,
+    ) -> Receipt:
+        """Forget what *ids* and *selectors* name; a forgotten memory is passed over, an unknown id raises.
+
+        A dry run returns the cascade plan as a receipt and changes nothing.
+        """
+        selection = ForgetSelection.of(ids, selectors, self._clock, self._zone)
+        _check_grace_period(grace, remove_backups)
+        if dry_run:
+            return await asyncio.to_thread(self._preview, selection, caller.namespace, final=grace is None)
+        receipt = await asyncio.to_thread(self._forget, selection, caller, grace, remove_backups=remove_backups)
+        await self.erase_due_quietly()
+        return receipt
+
+    async def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
+        """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
+        if dry_run:
+            return await asyncio.to_thread(self._preview_namespace, caller.namespace)
+        receipt = await asyncio.to_thread(self._forget_namespace, caller, remove_backups=remove_backups)
+        await self.erase_due_quietly()
+        return receipt
+
+    def has_soft_delete(self, operation: str, namespace: str) -> bool:
+        """Whether the forgetting *operation* can be restored: its grace period is not over. Blocks."""
+        return self._soft_deleter.has(operation, namespace)
+
+    async def restore(self, operation: str, caller: Caller) -> Operation:
+        """Restore what the forgetting *operation* soft-deleted; as ``SoftDeleter.restore``."""
+        return await asyncio.to_thread(self._restore, operation, caller)
+
+    async def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
+        """Search for remnants of what *receipt* names; as ``ErasureVerifier.verify``."""
+        return await asyncio.to_thread(self._verifier.verify, receipt, texts)
+
+    def erase_due(self) -> int:
+        """Erase every soft delete whose grace period is over; return how many there were. Blocks."""
+        self._last_due_check = now = self._clock()
+        erased = self._soft_deleter.erase_due(now)
+        self._next_due = self._soft_deleter.next_due()
+        return erased
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a grace period known here is over, or it is time to look for soft deletes of other processes."""
+        now = self._clock()
+        if self._next_due is not None and self._next_due <= now:
+            return True
+        return self._last_due_check is None or not timedelta(0) <= now - self._last_due_check < _DUE_CHECK_INTERVAL
+
+    async def erase_due_quietly(self) -> None:
+        """Erase what is due after a call that succeeded: it must not seem to have failed, and this is tried again."""
+        with suppress(VectorStoreError):
+            await asyncio.to_thread(self.erase_due)
+
+    def _preview(self, selection: ForgetSelection, namespace: str, *, final: bool) -> Receipt:
+        self._entries.lifecycle("forget")
+        plan = self._plan(selection, namespace, final=final)
+        copies = tuple(self._copies.list(namespace))
+        return replace(plan_receipt(plan, namespace), dry_run=True, unreached=copies)
+
+    def _forget(
+        self, selection: ForgetSelection, caller: Caller, grace: timedelta | None, *, remove_backups: bool
+    ) -> Receipt:
+        namespace, now = caller.namespace, self._clock()
+        due = None if grace is None else _due_time(now, grace)
+        store = self._entries.lifecycle("forget")
+        with store.transaction():
+            plan = self._plan(selection, namespace, final=grace is None)
+            operation = self._operations.new_id()
+            copies = tuple(self._copies.list(namespace))
+            entries = [
+                (partition, entry)
+                for partition, ids in plan.entries.items()
+                for page in self._entries.pages(ids, partition)
+                for entry in page
+            ]
+            soft_deleted = self._soft_deleter.matching(plan.memories, plan.texts, namespace) if grace is None else []
+            erased = [entry for _, entry in chain(entries, *(items.entries for items in soft_deleted))]
+            rows = [*plan.messages, *chain(*(items.messages for items in soft_deleted))]
+            check_may_forget(caller, erased, rows)
+            texts = frozenset(entry.text for _, entry in entries)
+            items = ErasedItems(namespace, now, plan.entries, texts, plan.messages)
+            due = due if entries or plan.messages else None
+            parts = {} if due is None else self._soft_deleter.restorable_parts(items)
+            backreferences = self._backreferences.remove(plan.referring, frozenset(plan.memories))
+            if due is not None:
+                parts |= {} if backreferences is None else {BACKREFERENCES: backreferences}
+                self._soft_deleter.put(operation, due, items, entries, plan.texts, parts)
+            removed = self._erase(plan, items)
+            if soft_deleted:
+                removed["held"] = self._soft_deleter.erase(soft_deleted, plan.texts)
+            if changes := plan.changes():
+                self._operations.record(namespace, "forget", caller.actor, changes, id=operation)
+        if remove_backups and (plan.entries or plan.messages):
+            copies = self._copies.delete_backups(copies)
+        return replace(
+            plan_receipt(plan, namespace),
+            pending=store.pending_erasure(),
+            operation=operation if changes or due is not None else None,
+            at=now,
+            due=due,
+            salt=operation,
+            hashes=self._hashes(operation, erased),
+            parts=_nonzero(removed),
+            unreached=copies,
+        )
+
+    def _plan(self, selection: ForgetSelection, namespace: str, *, final: bool) -> CascadePlan:
+        """Return the cascade plan; a *final* forgetting may name soft-deleted memories too."""
+        targets = self._resolver.memory_ids(selection, namespace)
+        messages = list(self._resolver.messages(selection, namespace))
+        soft_deleted = self._soft_deleter.entries(selection.ids or (), namespace) if final else {}
+        targets += [id for id in soft_deleted if id not in targets]
+        return self._planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
+
+    def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
+        """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
+        store, namespace = self._entries.lifecycle("forget"), items.namespace
+        for partition, ids in plan.entries.items():
+            store.erase(ids, namespace=partition)
+            if not is_archive(partition):
+                self._tombstones.add(partition, ids, items.at)
+        conversation = store_namespace(namespace, CONVERSATION)
+        if conversation not in plan.entries and plan.versions:
+            store.erase((), namespace=conversation)  # a version that was live once has left its terms there
+        self._tombstones.add(conversation, plan.archived_only, items.at)
+        self._tombstones.add_words(namespace, plan.texts.texts, items.at)
+        self._bury_messages(items)
+        self._entries.rows.erase(plan.messages)
+        self._operations.erase(namespace, plan.memories, plan.texts.held_by)
+        return run_erasers(self._erasers, items) if plan.entries or plan.messages else Counter()
+
+    def _bury_messages(self, items: ErasedItems) -> None:
+        hashes = message_hashes(self._tombstones.key, items.messages)
+        self._tombstones.add(history_partition(items.namespace), hashes, items.at)
+
+    def _preview_namespace(self, namespace: str) -> Receipt:
+        store = self._entries.lifecycle("forget_namespace")
+        found = {
+            partition: [entry.id for entry in store.scan(namespace=partition)]
+            for partition in self._entries.partitions(namespace)
+        }
+        messages = sum(1 for _ in self._entries.rows.kept(namespace=namespace))
+        copies = tuple(self._copies.list(namespace))
+        return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
+
+    def _forget_namespace(self, caller: Caller, *, remove_backups: bool) -> Receipt:
+        namespace, now, salt = caller.namespace, self._clock(), self._operations.new_id()
+        store, copies = self._entries.lifecycle("forget_namespace"), tuple(self._copies.list(namespace))
+        found: dict[str, list[str]] = {}
+        hashes: set[str] = set()
+        removed: Counter[str] = Counter()
+        with store.transaction():
+            if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
+                self._check_may_forget_namespace(caller)
+            for partition, page in self._entries.pages_to_erase(namespace):
+                ids = [entry.id for entry in page]
+                found.setdefault(partition, []).extend(ids)
+                hashes.update(self._hashes(salt, page))
+                store.erase(ids, namespace=partition)
+                if not is_archive(partition):
+                    self._tombstones.add(partition, ids, now)
+                items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
+                removed.update(run_erasers(self._erasers, items))
+            rows = self._entries.rows.kept(namespace=namespace)
+            while messages_page := list(islice(rows, ERASED_PAGE_SIZE)):
+                items = ErasedItems(namespace, now, {}, frozenset(), messages_page)
+                self._bury_messages(items)
+                removed.update(run_erasers(self._erasers, items))
+            messages = self._entries.rows.erase_namespace(namespace)
+            rest = ErasedItems(namespace, now, {}, frozenset(), everything=True)
+            removed.update(run_erasers(self._erasers, rest))
+            removed["operations"] = self._operations.clear(namespace)
+            removed["held"] = self._soft_deleter.erase_namespace(namespace)
+        if remove_backups and (messages or found):
+            copies = self._copies.delete_backups(copies)
+        return replace(
+            namespace_receipt(namespace, found, messages),
+            pending=store.pending_erasure(),
+            at=now,
+            salt=salt,
+            hashes=tuple(sorted(hashes)),
+            parts=_nonzero(removed),
+            unreached=copies,
+        )
+
+    def _check_may_forget_namespace(self, caller: Caller) -> None:
+        """Raise ``NotTrusted`` for anything in the namespace that is trusted more, before any of it is erased."""
+        store, namespace = self._entries.store, caller.namespace
+        partitions = self._entries.partitions(namespace)
+        entries = (entry for partition in partitions for entry in store.scan(namespace=partition))
+        check_may_forget(caller, entries, self._entries.rows.kept(namespace=namespace))
+        for package in self._soft_deleter.of(namespace):
+            check_may_forget(caller, (entry for _, entry in package.entries), package.messages)
+
+    def _restore(self, operation: str, caller: Caller) -> Operation:
+        with self._entries.lifecycle("restore_forgotten").transaction():
+            return self._soft_deleter.restore(operation, caller)
+
+    def _hashes(self, salt: str, entries: Iterable[Entry]) -> tuple[str, ...]:
+        return receipt_hashes(self._tombstones.key, salt, (from_entry(entry).text for entry in entries))
+
+
+def check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[HistoryRow] = ()) -> None:
+    """Raise ``NotTrusted`` for the first of *entries* and messages (*rows*) that the caller may not forget."""
+    messages = (Memory("", id=f"{row.sequence} of session {row.session}", trust=_message_trust(row)) for row in rows)
+    caller.check_may_change(map(from_entry, entries), "forget")
+    caller.check_may_change(messages, "forget", what="message")
+
+
+def _message_trust(row: HistoryRow) -> Trust:
+    """Return the trust of a message: that of its role, or less where its metadata says so."""
+    noted = row.message.metadata.get(TRUST)
+    return Trust.least([Trust.of(row.message.role), *(trust for trust in Trust if trust == noted)])
+
+
+def _nonzero(counts: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
+
+
+def _check_grace_period(grace: object, remove_backups: bool) -> None:
+    if grace is not None and (not isinstance(grace, timedelta) or grace <= timedelta(0)):
+        raise ArgumentError("grace", grace, "a length of time above zero is needed")
+    if grace is not None and remove_backups:
+        raise ArgumentError("remove_backups", remove_backups, "backups are removed for good; not with a time of grace")
+
+
+def _due_time(now: datetime, grace: timedelta) -> datetime:
+    try:
+        return now + grace
+    except OverflowError as error:
+        raise ArgumentError("grace", grace, "a time of grace that ends before the year 10000 is needed") from error

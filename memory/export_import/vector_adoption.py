@@ -1,0 +1,69 @@
+"""Vector adoption: whether an import takes the vectors of its file, and the space they set.
+
+A model that was changed under its name has the same space on paper. The file brings the answers that its vectors' model
+gave to the probes; a memory without recorded answers takes them over, so that its embedder is compared with them later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from memory.embedders.fingerprint import is_same_model, probe_embedder
+from memory.entry_store import EntryStore
+from memory.export_import.import_job import ImportJob
+from memory.write.embedding_service import EmbeddingService
+from vectorstore import Metric, Space
+
+
+class VectorAdoption:
+    """Compares the vectors of a file with the memory's own space and model."""
+
+    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
+        self._entries = entries
+        self._embedding = embedding
+
+    async def check_model(self, job: ImportJob) -> None:
+        """Note in *job* whether the file's vectors may be taken where their space is the one in use."""
+        manifest, embedder = job.checked.manifest, self._embedding.embedder
+        theirs, space = manifest.probe_rows(), manifest.space
+        job.comparable = manifest.vectors and space is not None
+        if not job.comparable or theirs is None or space is None:
+            return
+        recorded = await asyncio.to_thread(self._embedding.probes.get, space.fingerprint)
+        if recorded is None and embedder is not None and embedder.fingerprint == space.fingerprint:
+            try:
+                recorded = await probe_embedder(embedder)
+            except Exception:  # a stranger's embedder may raise anything; it is compared when it answers again
+                recorded = None
+        if recorded is not None and not is_same_model(recorded, theirs):
+            job.comparable = False
+            job.notes.append(
+                f"its vectors were made by another model of the name {space.fingerprint}: they are made anew"
+            )
+        elif recorded is not None or job.is_trusted:
+            job.probes = theirs
+
+    def adopt(self, job: ImportJob) -> bool:
+        """Return whether the file's vectors are taken; a memory without a space takes that of its embedder.
+
+        Inside the transaction that writes them.
+        """
+        theirs, store = job.checked.manifest.space, self._entries.lifecycle("import")
+        if theirs is None or not job.comparable:
+            return False
+        if store.space is None and self._is_own_space(job, theirs):
+            if not job.dry_run:
+                store.set_space(theirs)
+        elif store.space != theirs:
+            return False
+        if job.probes is not None and not job.dry_run:
+            self._embedding.probes.first(theirs.fingerprint, job.probes)
+            job.probes = None
+        return True
+
+    def _is_own_space(self, job: ImportJob, theirs: Space) -> bool:
+        """Whether *theirs* is the space of the embedder here; a trusted file may say a dimension that is unknown."""
+        embedder = self._embedding.embedder
+        if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
+            return False
+        return embedder.dimension == theirs.dimension or (embedder.dimension < 1 and job.is_trusted)
