@@ -339,7 +339,7 @@ async def test_a_store_without_transactions_is_refused_by_name():
         """Has the data part of a store's methods and no more."""
 
         def __init__(self) -> None:
-            inner = open_store("numpy:", space=Space("counting/16", 16))
+            inner = open_store("numpy:", space=Space("fake/1", 16))
             for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
                 setattr(self, name, getattr(inner, name))
             for name in ("delete", "count", "scan", "namespaces", "close", "space"):
