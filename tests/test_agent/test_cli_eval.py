@@ -9,7 +9,7 @@ import pytest
 
 from agent import ConfigurationError
 from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import changed_recall_settings, make_named_embedder
 from memory import RecallSettings, open_memory, run_sync
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ConfigurationError
-from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, load_configuration
+from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.endpoints import http_address, ollama_address
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent import Agent, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
+from agent import Agent, AgentSettings, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
 from agent.context.rendering import parse_items
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LongTermMemory, Memory
@@ -41,7 +41,7 @@ async def test_memories_are_sent_as_data_in_the_users_words_and_nowhere_else(kin
         await memory.remember(Memory(text=FORGED, speaker=FORGED, pinned=True))
         await memory.remember("The shed is green.")
         with server_type(Reply("Green.")) as server:
-            agent = Agent(provider(server.url), system="Be kind.", memory=memory)
+            agent = Agent(provider(server.url), memory=memory, settings=AgentSettings(system="Be kind."))
             result = await agent.run("Which colour has the shed?")
     body = server.requests[0].body
     (system,) = said(body, "system")

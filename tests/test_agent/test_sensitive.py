@@ -12,6 +12,7 @@ import pytest
 
 from agent import (
     Agent,
+    AgentSettings,
     OllamaProvider,
     OpenAICompatibleProvider,
     QuotingProvider,
@@ -202,7 +203,7 @@ def test_a_remote_model_sees_nothing_sensitive_unless_it_is_shared(
 ) -> None:
     with ScriptedProvider(Reply("It is in the cellar.")) as provider:
         provider.remote = remote
-        agent = Agent(provider, memory=memory, share_sensitive=share)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(share_sensitive=share))
         agent.run_sync("What is the PIN of the safe in the cellar?")
     seen = shown_to(provider)
     assert "cellar" in seen

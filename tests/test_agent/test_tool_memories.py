@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import Agent, ChainedTool, Tool, knowledge_tools, memory_tools, tool
+from agent import Agent, AgentSettings, ChainedTool, Tool, knowledge_tools, memory_tools, tool
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.base import annotations_of
 from memory import KnowledgeBase, LongTermMemory
@@ -24,7 +24,9 @@ def ferry(harbour: str) -> str:
 
 async def ask(memory: LongTermMemory, *replies: Reply, tools: tuple[Tool, ...] = (ferry,), trace: bool = True) -> None:
     with ScriptedProvider(*replies, Reply("Done.")) as provider:
-        await Agent(provider, memory=memory, tools=tools, trace=trace).run("Is there a boat?", session="monday")
+        await Agent(provider, memory=memory, tools=tools, settings=AgentSettings(trace=trace)).run(
+            "Is there a boat?", session="monday"
+        )
 
 
 async def told(memory: LongTermMemory) -> list[str]:

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent import (
-    AnthropicProvider,
-    ConfigurationError,
-    OllamaProvider,
-    OpenAICompatibleProvider,
-    ProviderFailed,
-    QuotingProvider,
-)
-from agent.assistant.config import AssistantSettings
+from agent import AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, ProviderFailed, QuotingProvider
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import (
     make_embedder,
     make_http_client,
