@@ -12,17 +12,15 @@ from unittest import mock
 
 import pytest
 
-from memory import LongTermMemory, run_sync
+from memory import LongTermMemory, SqliteHistory, run_sync
 from memory.entry_store import EntryStore
-from memory.history.sqlite import SqliteHistory
 from memory.retrieval.index import index_sync
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.each_write import Bench, killed_at_each_commit, wrong_when_ended, wrong_when_refused
 from tests.test_faults.statements import Disk, Statements
 from tests.test_faults.tried_on import HISTORY, turn
 from tests.test_faults.write_paths import APART, PATHS, WritePath
-from vectorstore import open_store
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import SqliteStore, open_store
 from vectorstore.sqlite import SqliteDatabase
 
 _MEMORY = Path("/dev/shm")
