@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from agent import ConfigurationError
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import changed_recall_settings, make_named_embedder

@@ -16,7 +16,6 @@ from typing import Any
 import apsw
 import pytest
 
-from agent import ConfigurationError
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import make_embedder
