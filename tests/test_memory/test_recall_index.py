@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import memory.retrieval.index.session_bm25 as module
+import memory.retrieval.index.session_statistics as module
 from memory.codec import to_entry
 from memory.models import Memory
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_bm25 import SessionBm25
+from memory.retrieval.index.session_statistics import SessionBm25
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import (
     COMMON_WORDS,
@@ -285,7 +285,7 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 
 def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
-    assert row(Memory("apple. river", id="a")).asking == 0
+    assert row(Memory("apple. river", id="a")).question_bits == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
     assert index.question_bits.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
     words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
