@@ -66,9 +66,10 @@ def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_re
     file, states = tmp_path / HISTORY, []
     disk = Disk(file)
 
-    def committed(_: str) -> None:
-        states.append(tmp_path / str(len(states)))
-        disk.keep(states[-1])
+    def committed(name: str) -> None:
+        if name:  # a file's; the database of the store in memory commits too
+            states.append(tmp_path / str(len(states)))
+            disk.keep(states[-1])
 
     def remembered(database: SqliteDatabase) -> list[str]:
         memory = LongTermMemory(open_store("numpy:"), history=SqliteHistory(database))
