@@ -13,11 +13,9 @@ import os
 
 import pytest
 
+from agent import AnthropicProvider, ModelSettings, OpenAICompatibleProvider, Request, TextPiece
 from agent.errors import ContextOverflow
 from agent.providers.accumulator import collect_response, open_stream
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import ModelSettings, Request, TextPiece
-from agent.providers.openai import OpenAICompatibleProvider
 from memory import Message
 
 SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")

@@ -7,15 +7,26 @@ from contextlib import aclosing
 
 import pytest
 
-from agent.errors import ArgumentError, ProviderError, StopRun
-from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from agent import (
+    ArgumentError,
+    Ending,
+    ProviderError,
+    Request,
+    StopReason,
+    StopRun,
+    TextDelta,
+    ThinkingDelta,
+    ToolContext,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+    tool,
+)
+from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
-from agent.providers.base import Request
-from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
-from agent.tools.base import ToolContext, Toolset
-from agent.tools.function import tool
+from agent.tools.base import Toolset
 from memory import Message, ThinkingBlock, ToolCallBlock
 from tests.support.passing_time import DEADLINE, outlasting
 

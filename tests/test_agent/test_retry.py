@@ -6,12 +6,20 @@ import asyncio
 
 import pytest
 
-from agent.errors import ArgumentError, ProviderError
+from agent import (
+    AnthropicProvider,
+    ArgumentError,
+    ProviderError,
+    Request,
+    RetryingProvider,
+    StopPiece,
+    StopReason,
+    TextPiece,
+    Usage,
+    UsagePiece,
+)
 from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import Capabilities, Request, StopPiece, TextPiece, UsagePiece, capabilities_of
-from agent.providers.retrying import RetryingProvider
-from agent.results import StopReason, Usage
+from agent.providers.base import Capabilities, capabilities_of
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
 from memory import Message
 from memory.http import HttpClient

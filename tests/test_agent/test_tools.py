@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import Tool, ToolContext, Toolset
-from agent.tools.function import FunctionTool, tool
+from agent import ArgumentError, Tool, ToolContext, ToolFailed, tool
+from agent.tools.base import Toolset
+from agent.tools.function import FunctionTool
 from agent.tools.schema import parse_docstring
 from memory import ImageBlock, TextBlock
 

@@ -11,13 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
+from agent import (
+    AnthropicProvider,
+    ArgumentError,
+    ModelSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderError,
+    Request,
+    StopReason,
+    Unsupported,
+    Usage,
+)
+from agent.errors import ContextOverflow
 from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import AnthropicProvider, anthropic_payload
-from agent.providers.base import ModelInfo, ModelSettings, Request, ToolSpec
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.results import StopReason, Usage
+from agent.providers.anthropic import anthropic_payload
+from agent.providers.base import ModelInfo, ToolSpec
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient
