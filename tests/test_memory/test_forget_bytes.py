@@ -130,7 +130,7 @@ def traced_memory(tmp_path: Path) -> Iterator[LongTermMemory]:
     run(opened_memory.close())
 
 
-def said(memory: LongTermMemory, *blocks) -> None:
+def say(memory: LongTermMemory, *blocks) -> None:
     run(memory.remember_turn("s", [Message.user(list(blocks))]))
 
 
@@ -141,12 +141,12 @@ def in_base64(data: bytes) -> list[bytes]:
 
 def traces(folder: Path, *vectors: np.ndarray) -> list[tuple[str, bytes]]:
     """Name each file below *folder* and what of the words, or of a vector, it holds."""
-    wanted = [one.astype(np.float32).tobytes() for one in (vector_of(SECRET), *vectors)]
+    wanted = [vector.astype(np.float32).tobytes() for vector in (vector_of(SECRET), *vectors)]
     for trace in TRACES:
         for data in (trace.encode(), trace.encode("utf-16-le"), trace.encode("utf-16-be")):
             wanted += [data, *(piece for piece in in_base64(data) if len(piece) >= 4)]
     contents = {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    return [(name, one) for name, content in contents.items() for one in wanted if one in content]
+    return [(name, trace) for name, content in contents.items() for trace in wanted if trace in content]
 
 
 def beside_it(memory: LongTermMemory) -> Receipt:
@@ -190,18 +190,18 @@ def in_what_was_thought(memory, tmp_path):
 
 
 def in_the_caption_of_an_image(memory, tmp_path):
-    said(memory, TextBlock(text="look"), ImageBlock(media_type="image/png", data=b"xx", caption=f"a {SECRET}"))
+    say(memory, TextBlock(text="look"), ImageBlock(media_type="image/png", data=b"xx", caption=f"a {SECRET}"))
     return beside_it(memory)
 
 
 def in_an_attached_file(memory, tmp_path):
-    said(memory, TextBlock(text="look"), DocumentBlock(media_type="text/plain", data=f"1. {SECRET}\n".encode()))
+    say(memory, TextBlock(text="look"), DocumentBlock(media_type="text/plain", data=f"1. {SECRET}\n".encode()))
     return beside_it(memory)
 
 
 def in_an_attached_file_of_windows(memory, tmp_path):
     data = f"1. {SECRET}\n".encode("utf-16")
-    said(memory, TextBlock(text="look"), DocumentBlock(media_type="text/plain", data=data))
+    say(memory, TextBlock(text="look"), DocumentBlock(media_type="text/plain", data=data))
     return beside_it(memory)
 
 
@@ -210,7 +210,7 @@ def in_a_summary(memory, tmp_path):
     run(memory.remember_turn("s", [Message.user(text) for text in spoken]))
     policy = SummaryWindow(FixedWindow(messages=2), lambda before, given: before + "; ".join(m.text for m in given))
     run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
-    return run(memory.forget([one.id for one in run(memory.list()) if one.text == SECRET]))
+    return run(memory.forget([listed.id for listed in run(memory.list()) if listed.text == SECRET]))
 
 
 def in_a_passage_and_a_heading(memory, tmp_path):
@@ -273,7 +273,7 @@ def test_no_byte_is_left_wherever_the_words_were(traced_memory, tmp_path, place,
     assert traces(tmp_path, -vector_of(SECRET)) == []
     proof = run(traced_memory.verify_forgotten(receipt, [SECRET]))
     assert (proof.left, proof.notes) == ((), ())
-    assert "an ordinary sentence" in [one.text for one in run(traced_memory.list())]
+    assert "an ordinary sentence" in [listed.text for listed in run(traced_memory.list())]
     assert traced_memory.store.verify() == []
     run(traced_memory.close())
     assert traces(tmp_path, -vector_of(SECRET)) == []
@@ -420,7 +420,7 @@ ASKED = [
 
 
 def of_tools(memory):
-    return [one for one in run(memory.list()) if one.role == "tool"]
+    return [listed for listed in run(memory.list()) if listed.role == "tool"]
 
 
 def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
@@ -431,7 +431,7 @@ def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
     settings = EmbeddingSettings(cache_bytes=1 << 20)
     memory = open_memory(tmp_path / "m.db", embedder=embedder, policies=[shorter], embedding_settings=settings)
     run(memory.remember_turn("s", ASKED[1:3]))
-    (before,) = {one.text for one in asked}
+    (before,) = {judged.text for judged in asked}
     cache = memory.embedding._cache
     cache.put("toy/1", "document", {before: cache.get("toy/1", "document", ["short"])[0]})
     run(memory.forget([of_tools(memory)[0].id]))
@@ -443,7 +443,7 @@ def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
 
 
 def places(verified):
-    return [(one.where.rpartition("/")[2], one.what) for one in verified.left]
+    return [(remnant.where.rpartition("/")[2], remnant.what) for remnant in verified.left]
 
 
 def test_a_receipt_survives_its_json_which_holds_no_text(file_memory, clock, tmp_path):
@@ -480,7 +480,7 @@ def test_hashes_differ_by_receipt_and_by_file(file_memory, tmp_path):
     with_other_key = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'other.db'}"))
     receipts.append(run(with_other_key.forget([remembered(with_other_key, SECRET)])))
     run(with_other_key.close())
-    assert len({one.hashes for one in receipts}) == 3
+    assert len({receipt.hashes for receipt in receipts}) == 3
 
 
 def test_hashes_depend_on_the_secret_of_the_file(tmp_path):
@@ -528,8 +528,8 @@ def test_a_live_memory_is_a_remnant(file_memory):
 
 
 def test_a_quoting_message_is_a_remnant(file_memory):
-    said = Message.assistant("It is as you said.").model_copy(update={"metadata": {"quotes": [{"id": "gone"}]}})
-    run(file_memory.conversations.append("s", [said]))
+    messages = Message.assistant("It is as you said.").model_copy(update={"metadata": {"quotes": [{"id": "gone"}]}})
+    run(file_memory.conversations.append("s", [messages]))
     verified = run(file_memory.verify_forgotten(Receipt(("gone",), at=NOW)))
     assert places(verified) == [("history_messages", "memory gone is mentioned")]
 
@@ -539,9 +539,9 @@ def test_verification_without_a_file_searches_the_store():
     receipt = run(memory.forget([remembered(memory, SECRET)]))
     proof = run(memory.verify_forgotten(receipt, [SECRET]))
     assert (proof.left, proof.files, proof.notes) == ((), (), ("the memory is in no file",))
-    (said,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
-    run(memory.correct(said.id, "Other words."))
-    left = run(memory.verify_forgotten(Receipt((said.id,), at=NOW))).left
+    (messages,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
+    run(memory.correct(messages.id, "Other words."))
+    left = run(memory.verify_forgotten(Receipt((messages.id,), at=NOW))).left
     assert {one.where for one in left} == {"/conversation", "/archive", "history"}
 
 
@@ -709,7 +709,7 @@ def test_a_soft_delete_is_a_remnant_until_it_is_erased(memory):
 def test_soft_deleted_messages_are_remnants(memory):
     run(memory.conversations.append("s", [Message.system("be brief")]))
     receipt = run(memory.forget(session="s", grace=WEEK))
-    assert (receipt.ids, [one.where for one in run(memory.verify_forgotten(receipt)).left]) == ((), ["held"])
+    assert (receipt.ids, [remnant.where for remnant in run(memory.verify_forgotten(receipt)).left]) == ((), ["held"])
 
 
 @pytest.mark.parametrize("what", ["entry", "message"])
@@ -726,7 +726,7 @@ def test_items_in_another_soft_delete_are_remnants(memory, what):
     else:
         package = replace(package, messages=(HistoryRow("", "s", 1, Message.user("words"), NOW, target),))
     held.put(package)
-    assert [one.where for one in run(memory.verify_forgotten(receipt)).left] == ["held"]
+    assert [remnant.where for remnant in run(memory.verify_forgotten(receipt)).left] == ["held"]
 
 
 def test_backups_made_within_the_grace_period_are_searched(tmp_path):
@@ -736,7 +736,9 @@ def test_backups_made_within_the_grace_period_are_searched(tmp_path):
     assert receipt.unreached == ()
     run(memory.forget(receipt.memories))
     proof = run(memory.verify_forgotten(receipt, [SECRET]))
-    assert [(one.where, one.what) for one in proof.left] == [(str(tmp_path / "meanwhile.db"), "text 0 is in its bytes")]
+    assert [(remnant.where, remnant.what) for remnant in proof.left] == [
+        (str(tmp_path / "meanwhile.db"), "text 0 is in its bytes")
+    ]
     memory.store.database.remove_backup(str(tmp_path / "meanwhile.db"))
     assert run(memory.verify_forgotten(receipt, [SECRET])).gone
     final = run(memory.forget([remembered(memory, SECRET)]))
@@ -771,7 +773,7 @@ def test_the_write_ahead_log_is_truncated_or_a_remnant(file_memory, tmp_path):
         assert view.get(["nothing"], namespace=store_namespace("", CONVERSATION)) == [None]
         remembered(file_memory, "a thing that the reader does not see")
         assert not file_memory.store.pending_erasure()
-        assert [one.where for one in run(file_memory.verify_forgotten(receipt)).left] == ["log"]
+        assert [remnant.where for remnant in run(file_memory.verify_forgotten(receipt)).left] == ["log"]
     other.close()
     assert run(file_memory.verify_forgotten(receipt)).gone
     assert (tmp_path / "m.db-wal").stat().st_size == 0
@@ -812,7 +814,7 @@ def test_a_document_list_may_name_a_forgotten_passage(file_memory, tmp_path):
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.md").write_text(f"# One\n\n{SECRET}\n\n# Two\n\nSomething else.\n")
     run(KnowledgeBase(file_memory).ingest(tmp_path / "notes"))
-    (passage,) = [one.id for one in file_memory.store.scan(namespace="/documents/default") if "zebra" in one.text]
+    (passage,) = [entry.id for entry in file_memory.store.scan(namespace="/documents/default") if "zebra" in entry.text]
     receipt = run(file_memory.forget([passage]))
     assert receipt.memories == (passage,)
     proof = run(file_memory.verify_forgotten(receipt))
@@ -887,7 +889,7 @@ def test_backups_are_named_and_searched_until_they_are_removed(file_memory, tmp_
     planned = run(file_memory.forget([target], dry_run=True))
     receipt = run(file_memory.forget([target]))
     assert planned.unreached == receipt.unreached
-    assert [(Path(one.path).name, one.removed, one.note[:7]) for one in receipt.unreached] == [
+    assert [(Path(copy.path).name, copy.removed, copy.note[:7]) for copy in receipt.unreached] == [
         ("a.db", False, ""),
         ("b.db", False, "nothing"),
     ]
@@ -906,14 +908,14 @@ def test_exports_of_the_namespace_are_named_and_searched(file_memory, tmp_path):
     planned = run(file_memory.forget([target], dry_run=True))
     receipt = run(file_memory.forget([target]))
     assert planned.unreached == receipt.unreached
-    assert [(one.kind, Path(one.path).name, one.at, one.note[:7]) for one in receipt.unreached] == [
+    assert [(copy.kind, Path(copy.path).name, copy.at, copy.note[:7]) for copy in receipt.unreached] == [
         ("export", "mine.jsonl", NOW, ""),
         ("export", "moved.jsonl", NOW, "nothing"),
     ]
     assert places(run(file_memory.verify_forgotten(receipt, [SECRET]))) == [("mine.jsonl", "text 0 is in its bytes")]
     (tmp_path / "mine.jsonl").unlink()
     assert run(file_memory.verify_forgotten(receipt, [SECRET])).gone
-    assert [Path(one.path).name for one in run(file_memory.forget_namespace("b")).unreached] == ["theirs.jsonl"]
+    assert [Path(copy.path).name for copy in run(file_memory.forget_namespace("b")).unreached] == ["theirs.jsonl"]
 
 
 def test_remove_backups_with_a_namespace(file_memory, tmp_path):
@@ -922,7 +924,7 @@ def test_remove_backups_with_a_namespace(file_memory, tmp_path):
     assert not run(file_memory.forget_namespace("", dry_run=True, remove_backups=True)).unreached[0].removed
     assert (tmp_path / "a.db").exists()
     receipt = run(file_memory.forget_namespace("", remove_backups=True))
-    assert [one.removed for one in receipt.unreached] == [True]
+    assert [copy.removed for copy in receipt.unreached] == [True]
     assert not (tmp_path / "a.db").exists()
 
 
@@ -973,7 +975,7 @@ def test_the_copy_of_a_failed_migration_is_an_external_copy(file_memory, newer, 
     assert places(run(again.verify_forgotten(receipt, [SECRET]))) == [(Path(copy.path).name, "text 0 is in its bytes")]
     assert run(again.forget([second], remove_backups=True)).unreached[0].removed
     assert run(again.verify_forgotten(receipt, [SECRET])).gone
-    assert [one.name for one in tmp_path.glob("*.backup")] == []
+    assert [path.name for path in tmp_path.glob("*.backup")] == []
     run(again.close())
 
 
@@ -992,7 +994,7 @@ def test_remove_backups_for_messages_alone(file_memory, tmp_path, whole):
     file_memory.store.backup(str(tmp_path / "a.db"))
     named = {"remove_backups": True}
     receipt = run(file_memory.forget_namespace("", **named) if whole else file_memory.forget(session="s", **named))
-    assert [one.removed for one in receipt.unreached] == [True]
+    assert [copy.removed for copy in receipt.unreached] == [True]
     assert not (tmp_path / "a.db").exists()
 
 
@@ -1000,4 +1002,4 @@ def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
     noted = remembered(file_memory, SECRET)
     run(file_memory.export(tmp_path / "a.jsonl"))
     run(file_memory.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
-    assert [one.kind for one in run(file_memory.forget([noted])).unreached] == ["export"]
+    assert [copy.kind for copy in run(file_memory.forget([noted])).unreached] == ["export"]

@@ -228,7 +228,7 @@ def test_merged_memories_go_with_the_merged_one(memory):
     receipt = run(memory.forget([a]))
     assert set(receipt.ids) == {a, b, c}
     assert archive(memory) == []
-    assert [one.id for one in run(memory.list())] == [kept]
+    assert [listed.id for listed in run(memory.list())] == [kept]
     assert run(memory.remember(Memory("again", id=c))).outcome is Outcome.REJECTED
 
 
@@ -239,7 +239,7 @@ def test_a_derived_memory_retired_by_a_correction_goes_with_its_source(memory):
     copy = remembered(memory, "There was a first thing.")
     receipt = run(memory.forget([first]))
     assert (receipt.derived, receipt.also, archive(memory)) == ((alone,), (), [])
-    assert [one.id for one in run(memory.list())] == [copy]
+    assert [listed.id for listed in run(memory.list())] == [copy]
 
 
 def test_the_operation_lists_changes_in_the_order_of_the_receipt(memory):
@@ -256,7 +256,7 @@ def test_memories_of_an_undone_merge_stay(memory):
     merged = run(memory.merge([a, b], "takes pills and drops")).operation
     run(memory.undo(merged))
     assert run(memory.forget([a])).ids == (a,)
-    assert [one.text for one in run(memory.list())] == ["takes drops"]
+    assert [listed.text for listed in run(memory.list())] == ["takes drops"]
 
 
 def test_an_undone_memory_can_be_forgotten(memory):
@@ -284,7 +284,7 @@ def test_backreferences_to_copies_are_removed_and_only_targets_are_named(memory)
     of_both = remembered(memory, "from all", derived_from=(target, copy, other))
     receipt = run(memory.forget([target]))
     assert (receipt.also, receipt.named) == ((copy,), (of_both,))
-    assert [one.derived_from for one in run(memory.get([of_copy, of_both]))] == [(other,), (other,)]
+    assert [found.derived_from for found in run(memory.get([of_copy, of_both]))] == [(other,), (other,)]
     assert run(memory.verify_forgotten(receipt)).left == ()
 
 
@@ -342,7 +342,7 @@ def test_indexed_and_separate_searches_agree():
         for _ in range(60):
             text = "".join(rng.choices("ab é_", k=rng.choice([0, 1, 6, 30, 80])))
             text += rng.choice(["", rng.choice(words), f"({rng.choice(words)})"])
-            assert many.held_by(text) == any(holds_verbatim(text, [one]) for one in words), (seed, text)
+            assert many.held_by(text) == any(holds_verbatim(text, [word]) for word in words), (seed, text)
 
 
 IMAGE_FIELDS = {"media_type": "image/png", "data": b"x"}
@@ -386,8 +386,11 @@ def results(*texts):
 
 
 def test_a_message_of_several_blocks_goes_with_its_memory(memory):
-    said = [Message.user(blocks(FIRST, SECOND)), Message.assistant([TextBlock(text="Fine."), TextBlock(text="Bye.")])]
-    first, _ = run(memory.remember_turn("s", said))
+    messages = [
+        Message.user(blocks(FIRST, SECOND)),
+        Message.assistant([TextBlock(text="Fine."), TextBlock(text="Bye.")]),
+    ]
+    first, _ = run(memory.remember_turn("s", messages))
     assert run(memory.forget([first.id])).messages == 1
     assert sequences(memory, "s") == [2]
 
@@ -412,10 +415,10 @@ REPEATED = [
 def test_a_copy_goes_however_it_is_split_into_blocks(memory, repeated, many):
     """Also where so many texts are forgotten that they are looked for in another way."""
     others = [remembered.id for remembered in run(memory.remember_many(f"Thing {n}." for n in range(70 * many)))]
-    (told,) = run(memory.remember_turn("told", [Message.user(blocks(FIRST, SECOND))]))
+    (report,) = run(memory.remember_turn("told", [Message.user(blocks(FIRST, SECOND))]))
     beside = [Message.system(FIRST), Message(role="system", blocks=tuple(blocks(SECOND, FIRST)))]
     run(memory.conversations.append("s", [repeated, *beside]))
-    run(memory.forget([told.id, *others]))
+    run(memory.forget([report.id, *others]))
     assert sequences(memory, "s") == [2, 3]
 
 
@@ -464,7 +467,7 @@ ASKED = [
 
 
 def of_tools(memory):
-    return [one for one in run(memory.list()) if one.role == "tool"]
+    return [listed for listed in run(memory.list()) if listed.role == "tool"]
 
 
 def test_the_tool_call_goes_with_its_result(memory):
@@ -476,7 +479,7 @@ def test_the_tool_call_goes_with_its_result(memory):
 
 
 def test_the_calling_message_goes_and_other_calls_of_the_id_stay(memory):
-    said = [
+    messages = [
         Message.assistant([call("1", "first")]),
         Message.tool([answer("1")]),
         Message.assistant([TextBlock(text="I shall note it."), call("1", "44173921")]),
@@ -485,7 +488,7 @@ def test_the_calling_message_goes_and_other_calls_of_the_id_stay(memory):
         Message.assistant([call("2", "44173921")]),
         Message.tool([answer("2", "it is full")]),
     ]
-    reports = run(memory.remember_turn("s", said))
+    reports = run(memory.remember_turn("s", messages))
     receipt = run(memory.forget([reports[4].id]))
     assert (receipt.also, receipt.messages) == ((reports[2].id,), 2)
     assert sequences(memory) == [1, 2, 4, 6, 7]
@@ -526,13 +529,13 @@ def test_messages_without_a_memory_have_the_trust_of_their_role(memory, whole):
     def forget(**named):
         run(memory.forget_namespace("", **named) if whole else memory.forget(session="s", **named))
 
-    said = [Message.system("be brief"), Message.user([]), Message.tool([])]
-    for one, actor, may in [
-        *((one, "tool", "user") for one in said[:2]),
-        (said[2], "document", "tool"),
+    messages = [Message.system("be brief"), Message.user([]), Message.tool([])]
+    for message, actor, may in [
+        *((message, "tool", "user") for message in messages[:2]),
+        (messages[2], "document", "tool"),
         (Message.assistant([]), "tool", "assistant"),
     ]:
-        run(memory.conversations.append("s", [one]))
+        run(memory.conversations.append("s", [message]))
         with pytest.raises(NotTrusted, match="message 1 of session s") if may == "user" else pytest.raises(NotTrusted):
             forget(actor=actor)
         forget(actor=actor, approved_by=may)
@@ -567,7 +570,7 @@ def test_crash_recovery_skips_forgotten_words_said_before(memory, clock):
     rows = [HistoryRow("", "old", place, Message.user(SECRET), at) for place, at in enumerate([early, late], start=1)]
     memory.conversations.rows.place(rows)
     assert run(memory.complete()) == 1  # the second was said afresh
-    assert [one.sequence for one in run(memory.list())] == [2]
+    assert [listed.sequence for listed in run(memory.list())] == [2]
 
 
 def test_remembering_under_a_forgotten_id_is_rejected(memory):
@@ -586,7 +589,7 @@ def test_forgotten_words_may_be_remembered_again(memory, clock):
     (again,) = turn(memory, Message.user(SECRET))
     run(memory.conversations.append("s", [Message.user(SECRET)]))
     assert run(memory.complete()) == 1
-    assert again in [one.id for one in run(memory.list())]
+    assert again in [listed.id for listed in run(memory.list())]
 
 
 def test_an_import_leaves_forgotten_messages_out(memory, tmp_path):
@@ -608,12 +611,17 @@ def test_crash_recovery_ignores_blanks_around_forgotten_words(memory):
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_each_memory_and_message_leaves_a_tombstone(memory, whole):
-    (told,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
-    run(memory.correct(told.id, "other words"))
-    run(memory.forget_namespace("") if whole else memory.forget([told.id]))
+    (report,) = run(memory.remember_turn("s", [Message.user(SECRET)]))
+    run(memory.correct(report.id, "other words"))
+    run(memory.forget_namespace("") if whole else memory.forget([report.id]))
     conversation, history = store_namespace("", "conversation"), store_namespace("", "history")
+<<<<<<< HEAD
     assert memory.tombstones.partitions() == [conversation, history]
     assert [id for id, _ in memory.tombstones.ids(conversation)] == [told.id]
+=======
+    assert memory.tombstones.lanes() == [conversation, history]
+    assert [id for id, _ in memory.tombstones.ids(conversation)] == [report.id]
+>>>>>>> main
     assert len(memory.tombstones.ids(history)) == 1
 
 
@@ -718,8 +726,13 @@ def full_memory(tmp_path):
 def fill(memory, folder):
     """Something in each part that has to let go: versions, copies, what was made of it, messages, a summary,
     documents, keys of another file, what recall derived, cached vectors, the log, what waits in a time of grace."""
-    said = [Message.user(SECRET), Message.assistant(f"Noted: {SECRET}"), Message.user("Good."), Message.user("Bye.")]
-    first = run(memory.remember_turn("s", said))[0].id
+    messages = [
+        Message.user(SECRET),
+        Message.assistant(f"Noted: {SECRET}"),
+        Message.user("Good."),
+        Message.user("Bye."),
+    ]
+    first = run(memory.remember_turn("s", messages))[0].id
     other = run(memory.remember(Memory("another thing", tags=("house",), key="k", occurred_at=NOW - WEEK))).id
     run(memory.remember(Memory("made of both", id="both", derived_from=(first, other))))
     run(memory.remember(Memory("made of it alone", id="alone", derived_from=(first,), scopes={"project": "x"})))
@@ -745,15 +758,15 @@ def everything(memory):
 
 def answers(memory):
     return (
-        [(one.id, one.text) for one in run(memory.list())],
-        [one.message.text for one in run(memory.conversations.load("s"))],
+        [(listed.id, listed.text) for listed in run(memory.list())],
+        [row.message.text for row in run(memory.conversations.load("s"))],
         [hit.memory.id for hit in run(memory.recall("Which code has the locker?"))],
         memory.store.verify(),
     )
 
 
 def first_of(memory):
-    return next(one.id for one in run(memory.list()) if "quagga" in one.text)
+    return next(listed.id for listed in run(memory.list()) if "quagga" in listed.text)
 
 
 NAMED = {
@@ -813,7 +826,7 @@ def fails_after(monkeypatch, thing, method, times=1):
 
 
 def eraser(memory, name):
-    return next(one for one in memory.erasers if one.name == name)
+    return next(eraser for eraser in memory.erasers if eraser.name == name)
 
 
 FORGETTING = {

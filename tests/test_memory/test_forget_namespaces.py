@@ -79,8 +79,8 @@ def everything(memory, namespace):
     lanes = [lane for lane in memory.store.namespaces() if lane.startswith(prefix)]
     return (
         {lane: [entry.text for entry in memory.store.scan(namespace=lane)] for lane in lanes},
-        [one.session for one in run(memory.conversations.sessions(namespace=namespace))],
-        [one.id for one in run(memory.operations(namespace=namespace))],
+        [row.session for row in run(memory.conversations.sessions(namespace=namespace))],
+        [operation.id for operation in run(memory.operations(namespace=namespace))],
         list(memory.soft_deletes.of(namespace)),
     )
 

@@ -78,7 +78,7 @@ def test_document_selects_passages_of_every_collection_and_notes_from_it(memory)
     remembered(memory, "a note on a.md", source=Source(document="a.md", page=2))
     receipt = run(memory.forget(document="a.md"))
     assert len(receipt.memories) == 3
-    assert [one.id for one in memory.store.scan(namespace=BOOKS)] == [f"b.md {BOOKS}"]
+    assert [entry.id for entry in memory.store.scan(namespace=BOOKS)] == [f"b.md {BOOKS}"]
     assert texts(memory) == []
 
 

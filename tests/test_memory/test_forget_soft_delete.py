@@ -79,16 +79,16 @@ def state(memory):
     entries = {
         lane: [
             (
-                (one.id, one.text, one.context, dict(one.metadata), one.no_vector),
-                None if one.vector is None else one.vector.tolist(),
+                (entry.id, entry.text, entry.context, dict(entry.metadata), entry.no_vector),
+                None if entry.vector is None else entry.vector.tolist(),
             )
-            for one in memory.store.scan(namespace=lane)
+            for entry in memory.store.scan(namespace=lane)
         ]
         for lane in lanes
     }
-    said = [(one.sequence, one.message, one.at, one.memory) for one in run(memory.conversations.load("s"))]
+    messages = [(row.sequence, row.message, row.at, row.memory) for row in run(memory.conversations.load("s"))]
     found = [hit.memory.id for hit in run(memory.recall("what is the locker code?"))]
-    return entries, said, found
+    return entries, messages, found
 
 
 def test_soft_deleted_memories_are_in_no_answer(memory):
@@ -96,7 +96,7 @@ def test_soft_deleted_memories_are_in_no_answer(memory):
     receipt = run(memory.forget([first], grace=WEEK))
     assert receipt.due == memory.clock() + WEEK
     assert receipt.ids == (first, second)
-    assert [one.text for one in run(memory.list())] == ["The weather is fine."]
+    assert [listed.text for listed in run(memory.list())] == ["The weather is fine."]
     assert run(memory.count()) == 1
     assert run(memory.get([first, second, f"{first}@1"])) == [None, None, None]
     assert run(memory.conversations.load("s")) == []
@@ -126,11 +126,11 @@ def test_restore_brings_everything_back(memory):
     assert state(memory) == before
     assert (done.kind, done.undoes) == ("restore", receipt.operation)
     assert {change.id for change in done.changes} == set(receipt.ids)
-    (taken_back,) = [one for one in run(memory.operations()) if one.id == receipt.operation]
+    (taken_back,) = [operation for operation in run(memory.operations()) if operation.id == receipt.operation]
     assert taken_back.undone_by == done.id
     assert memory.store.verify() == []
     run(memory.correct(first, "and it lives on"))
-    assert [one.text for one in run(memory.history(first))][:2] == [
+    assert [version.text for version in run(memory.history(first))][:2] == [
         "and it lives on",
         "the locker code is 55284032-quagga",
     ]
@@ -140,7 +140,7 @@ def test_restore_leaves_no_soft_delete_and_no_tombstone(memory):
     first, _ = prepared(memory)
     undone = run(memory.remember("taken back at once"))
     run(memory.undo(undone.operation))
-    for receipt in [run(memory.forget([one], grace=WEEK)) for one in (first, undone.id)]:
+    for receipt in [run(memory.forget([id], grace=WEEK)) for id in (first, undone.id)]:
         assert set(memory.soft_deletes.of("")) >= {receipt.operation}
         run(memory.restore_forgotten(receipt.operation))
     assert list(memory.soft_deletes.of("")) == []
@@ -160,7 +160,7 @@ def test_one_memory_of_a_soft_delete_is_erased_and_the_rest_restored(memory):
     assert done.parts["held"] == 5  # two versions, an answer that says the words, and the messages of both
     assert len(done.hashes) == 3
     run(memory.restore_forgotten(receipt.operation))
-    assert [one.text for one in run(memory.list())] == ["The weather is fine.", "and another thing"]
+    assert [listed.text for listed in run(memory.list())] == ["The weather is fine.", "and another thing"]
     assert run(memory.get([first, second])) == [None, None]
     assert run(memory.conversations.load("s")) == []
     with pytest.raises(NoSuchMemory):
@@ -174,7 +174,7 @@ def test_forgetting_the_same_words_erases_them_from_soft_deletes(memory):
     run(memory.forget([again]))
     run(memory.restore_forgotten(receipt.operation))
     back = run(memory.get([first, second]))
-    assert [one and one.text for one in back] == ["the locker code is 55284032-quagga", None]
+    assert [found and found.text for found in back] == ["the locker code is 55284032-quagga", None]
     assert len(run(memory.history(first))) == 1
     assert run(memory.conversations.load("s")) == []
 
@@ -268,7 +268,7 @@ def test_no_byte_is_left_after_the_grace_period(tmp_path, clock, way):
     other = run(memory.remember("something else")).id
     receipt = run(memory.forget([first], grace=WEEK))
     held = run(memory.verify_forgotten(receipt, [SECRET]))
-    assert [one.where for one in held.left] == ["held", str(tmp_path / "m.db")]
+    assert [remnant.where for remnant in held.left] == ["held", str(tmp_path / "m.db")]
     clock.now += WEEK - timedelta(seconds=1)
     run(memory.remember("a second too early"))
     assert memory.erase_due() == 0
@@ -342,7 +342,10 @@ def test_undo_restores_within_the_grace_period_alone(memory):
     run(memory.correct(first.id, "the first thing, better said"))
     receipt = run(memory.forget([first.id], grace=WEEK))
     done = run(memory.undo(receipt.operation))
-    assert [one.text for one in run(memory.history(first.id))] == ["the first thing, better said", "the first thing"]
+    assert [version.text for version in run(memory.history(first.id))] == [
+        "the first thing, better said",
+        "the first thing",
+    ]
     with pytest.raises(CannotUndo, match="forgotten again"):
         run(memory.undo(done.id))
     final = run(memory.forget([first.id]))
@@ -358,7 +361,7 @@ def test_earlier_operations_can_be_undone_after_a_restore(memory):
         run(memory.undo(corrected.operation))
     run(memory.restore_forgotten(receipt.operation))
     run(memory.undo(corrected.operation))
-    assert [one.text for one in run(memory.list())] == ["the first thing"]
+    assert [listed.text for listed in run(memory.list())] == ["the first thing"]
 
 
 def test_restore_brings_backreferences_back(memory):
@@ -366,11 +369,11 @@ def test_restore_brings_backreferences_back(memory):
     both = remembered(memory, "from all", derived_from=(a, b, c))
     run(memory.correct(both, "from all of them"))
     (answer,) = run(memory.remember_turn("s", [Message.assistant("I used it.")], used=[a, b]))
-    receipts = [run(memory.forget([one], grace=WEEK)) for one in (a, b)]
+    receipts = [run(memory.forget([id], grace=WEEK)) for id in (a, b)]
     assert run(memory.get([both]))[0].derived_from == (c,)
     assert "used" not in run(memory.get([answer.id]))[0].metadata
     run(memory.restore_forgotten(receipts[0].operation))
-    assert [one.derived_from for one in run(memory.history(both))] == [(a, c), (a, c)]
+    assert [version.derived_from for version in run(memory.history(both))] == [(a, c), (a, c)]
     assert run(memory.get([answer.id]))[0].metadata["used"] == [a]
     run(memory.restore_forgotten(receipts[1].operation))
     assert run(memory.get([both]))[0].derived_from == (a, b, c)
@@ -390,11 +393,13 @@ def test_restore_leaves_backreferences_to_erased_memories_out(memory):
 
 def test_backreferences_of_more_than_a_page_are_removed_and_restored(memory):
     a, b = remembered(memory, "the first thing"), remembered(memory, "the second thing")
-    made = [one.id for one in run(memory.remember_many(Memory(f"no. {n}", derived_from=(a, b)) for n in range(300)))]
+    made = [
+        report.id for report in run(memory.remember_many(Memory(f"no. {n}", derived_from=(a, b)) for n in range(300)))
+    ]
     receipt = run(memory.forget([a], grace=WEEK))
-    assert {one.derived_from for one in run(memory.get(made))} == {(b,)}
+    assert {found.derived_from for found in run(memory.get(made))} == {(b,)}
     run(memory.restore_forgotten(receipt.operation))
-    assert {one.derived_from for one in run(memory.get(made))} == {(a, b)}
+    assert {found.derived_from for found in run(memory.get(made))} == {(a, b)}
 
 
 def test_a_less_trusted_actor_erases_no_equal_words_from_soft_deletes(memory):
@@ -412,7 +417,7 @@ def test_messages_without_a_memory_are_restored(memory, by):
     receipt = run(memory.forget(session="s", grace=WEEK))
     assert receipt.operation is not None
     run(getattr(memory, by)(receipt.operation))
-    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+    assert [row.message.text for row in run(memory.conversations.load("s"))] == ["be brief"]
     assert run(memory.forget(session="s")).operation is None  # of messages alone nothing is in the log
 
 
@@ -421,14 +426,14 @@ def test_the_rest_of_a_soft_delete_is_restored(memory):
     receipt = run(memory.forget(session="s", grace=WEEK))
     assert run(memory.forget(receipt.memories)).parts["held"] == 2
     run(memory.restore_forgotten(receipt.operation))
-    assert [one.message.text for one in run(memory.conversations.load("s"))] == ["be brief"]
+    assert [row.message.text for row in run(memory.conversations.load("s"))] == ["be brief"]
 
 
 def test_a_soft_delete_takes_nothing_from_another(memory):
     receipts = [run(memory.forget([remembered(memory, "the very same words")], grace=WEEK)) for _ in range(2)]
-    assert [one.parts.get("held") for one in receipts] == [None, None]
-    for one in receipts:
-        run(memory.restore_forgotten(one.operation))
+    assert [receipt.parts.get("held") for receipt in receipts] == [None, None]
+    for receipt in receipts:
+        run(memory.restore_forgotten(receipt.operation))
     assert len(run(memory.list())) == 2
 
 
@@ -487,7 +492,7 @@ ASKED = [
 
 
 def of_tools(memory):
-    return [one for one in run(memory.list()) if one.role == "tool"]
+    return [listed for listed in run(memory.list()) if listed.role == "tool"]
 
 
 def test_a_tool_call_and_its_result_are_restored_together(memory):
@@ -514,12 +519,12 @@ def results(*texts):
 def test_copies_split_into_blocks_are_erased_from_soft_deletes(memory):
     from datetime import timedelta
 
-    (told,) = run(memory.remember_turn("told", [Message.tool(results(FIRST, SECOND)), Message.user("x y z")]))[1:]
+    (report,) = run(memory.remember_turn("told", [Message.tool(results(FIRST, SECOND)), Message.user("x y z")]))[1:]
     aside = run(memory.forget(session="told", grace=timedelta(days=1)))
     run(memory.forget([run(memory.remember(f"{FIRST}\n{SECOND}")).id]))
     run(memory.restore_forgotten(aside.operation))
     assert sequences(memory, "told") == [2]
-    assert run(memory.get([told.id]))[0].text == "x y z"
+    assert run(memory.get([report.id]))[0].text == "x y z"
 
 
 def test_restore_brings_a_document_back_with_its_list(file_memory, notes):
@@ -688,6 +693,6 @@ def test_a_read_only_file_keeps_due_soft_deletes(file_memory, clock, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(SqliteDatabase, "read_only", True)
         assert file_memory.erase_due() == 0
-        assert {"held", "log"} <= {one.where for one in run(file_memory.verify_forgotten(receipt)).left}
+        assert {"held", "log"} <= {remnant.where for remnant in run(file_memory.verify_forgotten(receipt)).left}
     assert file_memory.erase_due() == 1
     assert run(file_memory.verify_forgotten(receipt)).gone

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
-from memory.models import MemoryChange, Operation
+from memory.internals import MemoryChange, Operation
 from memory.tables.operation_log import OperationLog
-from vectorstore import Entry, lifecycle_of, open_store
+from vectorstore import Entry, LifecycleStore, lifecycle_of, open_store
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 from vectorstore.testing import ModelStore
 
@@ -29,12 +29,9 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OperationLog
     database.close()
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    url = request.param if request.param != "sqlite" else f"sqlite:///{tmp_path / 'm.db'}"
-    kept = LongTermMemory(open_store(url))
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store)
 
 
 def operation(id: str, *changes: MemoryChange, at: datetime = NOW) -> Operation:
