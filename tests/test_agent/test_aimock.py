@@ -27,9 +27,9 @@ from agent import (
     ProviderError,
     Request,
     RetryingProvider,
-    collect_response,
     tool,
 )
+from agent.providers.accumulator import collect_response
 from memory import Message
 from memory.http import HttpClient
 

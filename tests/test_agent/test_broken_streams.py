@@ -13,16 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent import (
-    AnthropicProvider,
-    OllamaProvider,
-    OpenAICompatibleProvider,
-    ProviderError,
-    Request,
-    StopReason,
-    collect_response,
-)
-from agent.providers.accumulator import Response
+from agent import AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, ProviderError, Request, StopReason
+from agent.providers.accumulator import Response, collect_response
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
 from memory import Message, ToolCallBlock
 from memory.http import HttpClient, Timeouts

@@ -16,7 +16,6 @@ from agent import (
     ChainedTool,
     ResultPagination,
     Tool,
-    ToolAnnotations,
     ToolContext,
     ToolFailed,
     calculator,
@@ -25,7 +24,7 @@ from agent import (
     note_tools,
     tool,
 )
-from agent.tools.base import annotations_of
+from agent.tools.base import ToolAnnotations, annotations_of
 from agent.tools.builtin import calculate
 from memory import ImageBlock, TextBlock
 

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent import ArgumentError, ContextItem, Provider, QuotingProvider, Request, collect_response
-from agent.providers.accumulator import Response
+from agent import ArgumentError, Provider, QuotingProvider, Request
+from agent.context_items import ContextItem
+from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import DOUBTFUL_TEXT, NOTHING_FOUND_TEXT, OTHER_SPEAKER_TEXT, is_question
 from memory import Message
 from vectorstore import Analyzer

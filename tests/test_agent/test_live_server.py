@@ -13,16 +13,9 @@ import os
 
 import pytest
 
-from agent import (
-    AnthropicProvider,
-    ContextOverflow,
-    ModelSettings,
-    OpenAICompatibleProvider,
-    Request,
-    TextPiece,
-    collect_response,
-)
-from agent.providers.accumulator import open_stream
+from agent import AnthropicProvider, ModelSettings, OpenAICompatibleProvider, Request, TextPiece
+from agent.errors import ContextOverflow
+from agent.providers.accumulator import collect_response, open_stream
 from memory import Message
 
 SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")

@@ -9,26 +9,24 @@ import pytest
 
 from agent import (
     ArgumentError,
-    EmptyReplyRetried,
     Ending,
     ProviderError,
     Request,
-    RoundEnded,
-    RoundStarted,
     StopReason,
     StopRun,
     TextDelta,
     ThinkingDelta,
     ToolContext,
     ToolEnded,
-    Toolset,
     ToolStarted,
     Usage,
     tool,
 )
+from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
+from agent.tools.base import Toolset
 from memory import Message, ThinkingBlock, ToolCallBlock
 from tests.support.passing_time import DEADLINE, outlasting
 

@@ -9,36 +9,30 @@ from collections.abc import Callable
 import pytest
 
 from agent import (
-    ApprovalDecided,
-    ApprovalDecision,
-    ApprovalRequest,
     ApprovalRequested,
-    ApprovalStatus,
     ArgumentError,
     AuthorizationDecision,
     CircuitBreaker,
-    CircuitOpen,
     Hooks,
     RateLimit,
-    RateLimited,
     Retry,
     StopRun,
-    ToolAnnotations,
     ToolContext,
     ToolFailed,
     ToolInvocation,
     ToolPolicy,
-    Toolset,
     approval_always,
-    approval_as_annotated,
     approval_except,
     approval_never,
     tool,
 )
+from agent.approval import ApprovalDecision, ApprovalRequest, ApprovalStatus, approval_as_annotated
+from agent.errors import CircuitOpen, RateLimited
+from agent.events import ApprovalDecided
 from agent.hooks import HookDispatcher
 from agent.testing import call
 from agent.tool_executor import ToolExecutor
-from agent.tools.base import RunScope, annotations_of
+from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
 from memory import ToolCallBlock
 from tests.support.passing_time import time_passes
 

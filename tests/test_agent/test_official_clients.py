@@ -12,18 +12,9 @@ from typing import Any
 
 import pytest
 
-from agent import (
-    AnthropicProvider,
-    ModelSettings,
-    OllamaProvider,
-    OpenAICompatibleProvider,
-    Request,
-    StopReason,
-    ToolSpec,
-    Usage,
-    collect_response,
-)
-from agent.providers.accumulator import Response
+from agent import AnthropicProvider, ModelSettings, OllamaProvider, OpenAICompatibleProvider, Request, StopReason, Usage
+from agent.providers.accumulator import Response, collect_response
+from agent.providers.base import ToolSpec
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, ScriptedServer, call
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient

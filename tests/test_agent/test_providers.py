@@ -22,12 +22,11 @@ from agent import (
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
-    ToolSpec,
     Usage,
-    collect_response,
-    list_models,
 )
-from agent.providers.accumulator import ResponseAccumulator
+from agent.providers.accumulator import ResponseAccumulator, collect_response
+from agent.providers.base import ToolSpec
+from agent.providers.openai import list_models
 from agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
 from memory import (
     DocumentBlock,

@@ -9,7 +9,6 @@ import pytest
 from agent import (
     AnthropicProvider,
     ArgumentError,
-    Capabilities,
     ProviderError,
     Request,
     RetryingProvider,
@@ -18,9 +17,9 @@ from agent import (
     TextPiece,
     Usage,
     UsagePiece,
-    capabilities_of,
-    collect_response,
 )
+from agent.providers.accumulator import collect_response
+from agent.providers.base import Capabilities, capabilities_of
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
 from memory import Message
 from memory.http import HttpClient

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import ContextItem, Request
+from agent import Request
 from agent.context.assembly import ContextSources, assemble_context
+from agent.context_items import ContextItem
 from agent.providers import anthropic
 from agent.providers import ollama as ollama_request
 from agent.providers import openai as openai_request

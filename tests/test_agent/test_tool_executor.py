@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
-from agent import ArgumentError, StopRun, ToolContext, ToolFailed, Toolset, tool
+from agent import ArgumentError, StopRun, ToolContext, ToolFailed, tool
 from agent.testing import call
 from agent.tool_executor import ToolExecutor
+from agent.tools.base import Toolset
 from memory import ToolCallBlock
 
 pytestmark = pytest.mark.anyio

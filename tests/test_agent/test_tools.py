@@ -14,7 +14,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agent import ArgumentError, FunctionTool, Tool, ToolContext, ToolFailed, Toolset, tool
+from agent import ArgumentError, Tool, ToolContext, ToolFailed, tool
+from agent.tools.base import Toolset
+from agent.tools.function import FunctionTool
 from agent.tools.schema import parse_docstring
 from memory import ImageBlock, TextBlock
 

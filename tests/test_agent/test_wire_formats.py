@@ -14,20 +14,19 @@ from hypothesis import strategies as st
 from agent import (
     AnthropicProvider,
     ArgumentError,
-    ContextOverflow,
-    ModelInfo,
     ModelSettings,
     OllamaProvider,
     OpenAICompatibleProvider,
     ProviderError,
     Request,
     StopReason,
-    ToolSpec,
     Unsupported,
     Usage,
-    collect_response,
 )
+from agent.errors import ContextOverflow
+from agent.providers.accumulator import collect_response
 from agent.providers.anthropic import anthropic_payload
+from agent.providers.base import ModelInfo, ToolSpec
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient
