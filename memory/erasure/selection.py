@@ -188,7 +188,7 @@ class SelectionResolver:
         """Return those of *ids* with a tombstone in any partition: a collection may have nothing left."""
         if not ids:
             return set()
-        partitions = (name for name in self._tombstones.lanes() if parse_store_namespace(name)[0] == namespace)
+        partitions = (name for name in self._tombstones.partitions() if parse_store_namespace(name)[0] == namespace)
         return {id for partition in partitions for id in self._tombstones.which(partition, ids)}
 
     def _archived_only_ids(self, where: Filter, namespace: str) -> list[str]:

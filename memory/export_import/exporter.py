@@ -245,7 +245,7 @@ class Exporter:
                     yield operation_fields(operation, numbers.changes(changes))
 
     def _tombstone_items(self, namespace: str) -> Iterator[dict[str, Any]]:
-        for partition in self._tombstones.lanes():
+        for partition in self._tombstones.partitions():
             owner, kind, collection = parse_store_namespace(partition)
             if owner != namespace or kind not in (CONVERSATION, DOCUMENTS):
                 continue

@@ -102,7 +102,7 @@ class Tombstones:
             rows = connection.execute(sql, (store_namespace, after, limit))
             return [(id, timestamp_from_text(time)) for id, time in rows]
 
-    def lanes(self) -> list[str]:
+    def partitions(self) -> list[str]:
         """Return the partitions in which something was forgotten, sorted."""
         with self._database.read() as connection:
             rows = connection.execute("SELECT DISTINCT namespace FROM tombstones")

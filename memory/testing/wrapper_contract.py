@@ -55,9 +55,13 @@ class WrappedMemoryContract(ABC):
 
     def test_its_parts_are_kept_where_they_are_kept_without_the_wrapper(self, tmp_path: Path) -> None:
         plain, wrapped = self._pair(tmp_path)
-        for name in ("conversations", "tombstones", "segments"):
-            assert type(getattr(wrapped, name)) is type(getattr(plain, name)), name
-        assert type(wrapped.embedding.probes) is type(plain.embedding.probes)
+        assert type(wrapped.database) is type(plain.database)
+        assert type(_rows(wrapped).database) is type(_rows(plain).database)
+        assert type(wrapped.index_cache) is type(plain.index_cache)
+        lifecycles = [lifecycle_of(memory.store) for memory in (plain, wrapped)]
+        for memory, lifecycle in zip((plain, wrapped), lifecycles, strict=True):
+            assert lifecycle is None or memory.database is lifecycle.database is _rows(memory).database
+        assert (lifecycles[0] is None) == (lifecycles[1] is None)
         _close(plain, wrapped)
 
     def test_what_was_written_through_the_wrapper_is_there_without_it(self, tmp_path: Path) -> None:

@@ -129,7 +129,8 @@ def test_a_clock_without_a_zone_tells_the_same_time_to_history_and_documents(tmp
     (recorded_at,) = (one.recorded_at for one in run_sync(memory.get([passage.id])))
     assert said.at == recorded_at == NOW
     run_sync(knowledge.remove("notes.md"))
-    ((_, forgotten),) = memory.tombstones.ids(next(one for one in memory.tombstones.lanes() if "documents" in one))[:1]
+    documents = next(name for name in memory.tombstones.partitions() if "documents" in name)
+    ((_, forgotten),) = memory.tombstones.ids(documents)[:1]
     assert forgotten == NOW
     run_sync(memory.close())
 

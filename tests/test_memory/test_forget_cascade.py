@@ -615,7 +615,7 @@ def test_each_memory_and_message_leaves_a_tombstone(memory, whole):
     run(memory.correct(report.id, "other words"))
     run(memory.forget_namespace("") if whole else memory.forget([report.id]))
     conversation, history = store_namespace("", "conversation"), store_namespace("", "history")
-    assert memory.tombstones.lanes() == [conversation, history]
+    assert memory.tombstones.partitions() == [conversation, history]
     assert [id for id, _ in memory.tombstones.ids(conversation)] == [report.id]
     assert len(memory.tombstones.ids(history)) == 1
 

@@ -144,7 +144,7 @@ def test_restore_leaves_no_soft_delete_and_no_tombstone(memory):
         assert set(memory.soft_deletes.of("")) >= {receipt.operation}
         run(memory.restore_forgotten(receipt.operation))
     assert list(memory.soft_deletes.of("")) == []
-    lanes = memory.tombstones.lanes()
+    lanes = memory.tombstones.partitions()
     assert [id for lane in lanes for id, _ in memory.tombstones.ids(lane)] == []
     for text in (SECRET, "the locker code is 55284032-quagga", "taken back at once"):
         assert memory.tombstones.words_at("", text) is None

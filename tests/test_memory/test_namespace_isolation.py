@@ -525,7 +525,7 @@ def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path
     assert held.erase("other", "o1")
     assert (tombstones.which("mine", ["m1"]), tombstones.words_at("mine", "The kite flies.")) == ({"m1"}, NOW)
     assert (tombstones.which("other", ["m1"]), tombstones.words_at("other", "The kite flies.")) == (set(), None)
-    assert (tombstones.lanes(), tombstones.ids("other")) == (["mine"], [])
+    assert (tombstones.partitions(), tombstones.ids("other")) == (["mine"], [])
     assert (held.of("mine"), held.of("other"), held.get("other", "o1")) == (["o1"], [], None)
     assert held.get("mine", "o1") is not None
 
