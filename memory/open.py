@@ -104,7 +104,7 @@ def _local_embedder(space: Space | None, settings: EmbeddingSettings) -> Embedde
 
 
 def _open_history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
-    lasting = lifecycle_of(store)
-    database = None if lasting is None else lasting.database
+    lifecycle = lifecycle_of(store)
+    database = None if lifecycle is None else lifecycle.database
     assert database is not None, "a store in a file has a database"
     return SqliteHistory(database, clock=clock, retention=retention)
