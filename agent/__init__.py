@@ -14,51 +14,43 @@ from importlib.util import find_spec
 from typing import Final
 
 _EXPORTS: Final = {
-    "agent.agent": "Agent new_session_id",
-    "agent.approval": (
-        "ApprovalDecision ApprovalPolicy ApprovalRequest ApprovalStatus Approver approval_always "
-        "approval_as_annotated approval_except approval_never"
-    ),
-    "agent.context.memory_reader": "PassageRetriever",
+    "agent.agent": "Agent",
+    "agent.approval": "approval_always approval_except approval_never",
+    "agent.configuration": "AgentSettings",
     "agent.context.summarizer": "summarizer",
-    "agent.context_items": "AnswerCitation ContextItem",
     "agent.errors": (
-        "AgentClosed AgentError ApprovalUnavailable ArgumentError CircuitOpen ConfigurationError ContextOverflow "
-        "DeadlinePassed EmptyReply InvalidOutput IterationCap LimitReached MemoryUnavailable ProviderError "
-        "ProviderFailed RateLimited RequestRefused RunAborted RunError StopRun ToolCallRefused ToolFailed "
-        "ToolTimedOut Unsupported WindowExceeded"
+        "AgentClosed AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
+        "LimitReached MemoryUnavailable ProviderError ProviderFailed RequestRefused RunError StopRun ToolFailed "
+        "Unsupported"
     ),
     "agent.events": (
-        "ApprovalDecided ApprovalRequested EmptyReplyRetried Event MemoryRecalled MemoryStored RoundEnded "
-        "RoundStarted RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded ToolStarted WarningIssued"
+        "ApprovalRequested MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
+        "ToolStarted WarningIssued"
     ),
-    "agent.hooks": "HookEvent Hooks",
-    "agent.middleware.base": "ModelHandler ModelMiddleware ToolHandler ToolInvocation ToolMiddleware",
+    "agent.hooks": "Hooks",
+    "agent.middleware.base": "ToolInvocation",
     "agent.middleware.circuit_breaker": "CircuitBreaker",
     "agent.middleware.resilience": "RateLimit Retry",
-    "agent.providers.accumulator": "collect_response",
     "agent.providers.anthropic": "AnthropicProvider",
     "agent.providers.base": (
-        "Capabilities CitationPiece ModelInfo ModelSettings Provider Request StopPiece StoredReply TextPiece "
-        "ThinkingPiece ToolCallPiece ToolSpec UsagePiece capabilities_of"
+        "ModelSettings Provider Request StopPiece TextPiece ThinkingPiece ToolCallPiece UsagePiece"
     ),
     "agent.providers.extractive": "QuotingProvider",
     "agent.providers.ollama": "OllamaProvider",
-    "agent.providers.openai": "OpenAICompatibleProvider list_models",
+    "agent.providers.openai": "OpenAICompatibleProvider",
     "agent.providers.retrying": "RetryingProvider",
-    "agent.results": "Ending RunResult StopReason ToolCallRecord Usage",
+    "agent.results": "Ending RunResult StopReason Usage",
     "agent.subagent": "AgentTool",
     "agent.tool_executor": "ToolPolicy",
-    "agent.tools.base": "AuthorizationDecision Authorizer Tool ToolAnnotations ToolContext ToolOutput Toolset",
+    "agent.tools.base": "AuthorizationDecision Tool ToolContext",
     "agent.tools.builtin": "calculator clock",
     "agent.tools.chain": "ChainedTool",
     "agent.tools.files": "file_tools note_tools",
-    "agent.tools.function": "FunctionTool tool",
+    "agent.tools.function": "tool",
     "agent.tools.knowledge": "knowledge_tools",
     "agent.tools.memory": "memory_tools",
     "agent.tools.pagination": "ResultPagination",
     "agent.usage": "Prices RunLimits",
-    "memory": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock run_sync",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}

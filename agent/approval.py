@@ -16,7 +16,7 @@ from memory import ToolCallBlock
 
 
 class ApprovalStatus(StrEnum):
-    """What became of a request for approval."""
+    """Status of a request for approval, once it is decided."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -26,7 +26,7 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """An answer to a request, with a *reason* that the model is told. *status* may be given as its text."""
+    """Decision about a request, with a *reason* for the model. *status* may be given as its text."""
 
     status: ApprovalStatus
     reason: str = ""
@@ -36,7 +36,7 @@ class ApprovalDecision:
 
 
 class ApprovalRequest:
-    """A call that waits for a yes: which *call* of which *agent*, and *description*, the tool's own words.
+    """Request for approval of the *call* of a tool by *agent*; *description* is the tool's own.
 
     ``approve`` or ``reject`` answers it, once, from any thread; a second answer is ignored.
     """
@@ -74,24 +74,24 @@ class ApprovalRequest:
 
 
 Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[ApprovalDecision | bool]]
-"""Answers requests: a ``ApprovalDecision``, or True and False for a plain yes and no."""
+"""Function that answers requests with an ``ApprovalDecision``, or with True or False."""
 
 ApprovalPolicy: TypeAlias = Callable[[ToolCallBlock, bool], bool]
-"""Whether a call needs approval, from the call and from what its tool says of itself."""
+"""Whether a call needs approval, from the call and from the annotations of its tool."""
 
 
 def approval_as_annotated(call: ToolCallBlock, flagged: bool) -> bool:
-    """Ask for the tools that want it: the usual policy."""
+    """Ask for the tools whose annotations want approval: the default policy."""
     return flagged
 
 
 def approval_always(call: ToolCallBlock, flagged: bool) -> bool:
-    """Ask for every call."""
+    """Ask for approval of every call."""
     return True
 
 
 def approval_never(call: ToolCallBlock, flagged: bool) -> bool:
-    """Ask for none, not even where a tool wants it."""
+    """Ask for approval of no call, not even where a tool wants it."""
     return False
 
 
@@ -112,9 +112,9 @@ def approval_except(*names: str) -> ApprovalPolicy:
 
 
 def to_approval_decision(answer: ApprovalDecision | bool) -> ApprovalDecision:
-    """Return what an approver said as a decision."""
+    """Return the answer of an approver as a decision."""
     if isinstance(answer, bool):
         return ApprovalDecision(ApprovalStatus.APPROVED if answer else ApprovalStatus.REJECTED)
     if not isinstance(answer, ApprovalDecision):
-        raise ArgumentError("approver", answer, "an approver answers with a Decision, True or False")
+        raise ArgumentError("approver", answer, "an approver answers with an ApprovalDecision, True or False")
     return answer

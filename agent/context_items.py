@@ -18,9 +18,9 @@ _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 @dataclass(frozen=True, slots=True)
 class ContextItem:
-    """A memory or a passage that was found for this turn; *number* is what an answer cites it by.
+    """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
-    *start* and *end* are its place in its document (a memory's own text starts at 0). *page_breaks* are pairs
+    *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
     (offset in *text*, number of the page that begins there).
     """
 
@@ -45,21 +45,21 @@ class ContextItem:
 
     @property
     def where(self) -> str:
-        """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
         return source_label(self.source, self.heading, self.page, self.speaker or self.role, self.date)
 
     def page_at(self, offset: int) -> int | None:
-        """Return the page that holds the *offset* of ``text``."""
-        passed = [number for begins, number in self.page_breaks if begins <= offset]
-        return passed[-1] if passed else self.page
+        """Return the page of *offset* in ``text``."""
+        begun = [number for start, number in self.page_breaks if start <= offset]
+        return begun[-1] if begun else self.page
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCitation:
-    """An answer's pointer to what it rests on: *quote* is the item's own words, character for character.
+    """Citation of an item by an answer: *quote* is the item's own words, character for character.
 
-    *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* is the same
-    place within the item's text.
+    *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
+    offsets within the item's text.
     """
 
     number: int
@@ -80,7 +80,7 @@ class AnswerCitation:
 
     @property
     def where(self) -> str:
-        """The place in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
         return source_label(self.source, self.heading, self.page, self.speaker, self.date)
 
 
@@ -114,7 +114,7 @@ def citations_in(text: str, items: Sequence[ContextItem]) -> tuple[AnswerCitatio
 
 
 def item_from_hit(hit: Hit, number: int) -> ContextItem:
-    """Return what was recalled as an item."""
+    """Return a recalled memory as an item."""
     passages = passages_of([hit])
     if passages:
         trust = hit.memory.trust.value
@@ -156,7 +156,7 @@ def item_from_passage(passage: Passage) -> ContextItem:
 
 
 def source_label(source: str, heading: tuple[str, ...], page: int | None, speaker: str, date: datetime | None) -> str:
-    """Return in words where something stands."""
+    """Return a source in words: a place in a document, or speaker and date."""
     if source:
         section = f" § {' > '.join(heading)}" if heading else ""
         return f"{source}{section}{f', p. {page}' if page is not None else ''}"

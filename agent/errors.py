@@ -1,21 +1,20 @@
-"""What can go wrong in the agent; one tree, each error with its data and what to do.
+"""Errors of the agent: one tree, each error with its data and what to do.
 
 AgentError
 ├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
 │   └── Unsupported       a provider cannot do what was asked: provider, feature
-├── ConfigurationError    a setting of the assistant is missing or unusable
 ├── AgentClosed           a run was asked of a closed agent
 ├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
 │   └── ContextOverflow   the request is longer than the model's window
-├── ToolFailed            raised by a tool on purpose: its text is told to the model; transient, retry_after
-│   ├── ToolCallRefused       an authoriser or a person refused the call
-│   ├── ToolTimedOut      no answer in time
+├── ToolFailed            raised by a tool on purpose, with a text for the model: transient, retry_after
+│   ├── ToolCallRefused   an authoriser or a person refused the call
+│   ├── ToolTimedOut      the tool gave no answer in time
 │   ├── CircuitOpen       the tool failed too often and rests: retry_after
 │   └── RateLimited       calls come too fast for the time that is left
-├── Refused               raised by middleware on purpose: its text is the answer
-├── ApprovalUnavailable   a run needs a yes from somebody, and nobody can be asked
+├── RequestRefused        raised by middleware on purpose: its text is the answer
+├── ApprovalUnavailable   a run needs approval, and nobody can be asked
 ├── StopRun               raised by a tool on purpose: the run ends
-└── RunError              a run ended without an answer: result (what there was), see ``Ending``
+└── RunError              a run ended without an answer: the incomplete result, see ``Ending``
     ├── IterationCap      the model still called tools in the last round (the turn is stored)
     ├── LimitReached      the run used up its calls, tokens or cost (the turn is stored)
     ├── InvalidOutput     the answer does not fit the type that was wanted (the turn is stored)
@@ -24,7 +23,7 @@ AgentError
     ├── DeadlinePassed    the time of the whole run was over
     ├── ProviderFailed    the model's endpoint failed (also a ProviderError)
     ├── RunAborted        a tool ended the run
-    └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise"
+    └── MemoryUnavailable memory could not be read or written, and ``on_memory_error`` is "raise" (also a memory error)
 
 An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a ``vectorstore.ArgumentError``.
 """
@@ -32,7 +31,7 @@ An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a `
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import memory
 from agent.results import Ending, RunResult
@@ -76,10 +75,6 @@ class Unsupported(ArgumentError):
         super().__init__(feature, value, f"{provider} cannot do this; leave it out, or ask another provider")
 
 
-class ConfigurationError(AgentError):
-    """A setting of the assistant is missing or unusable."""
-
-
 class AgentClosed(AgentError):
     """The agent was closed."""
 
@@ -88,7 +83,7 @@ class AgentClosed(AgentError):
 
 
 class ProviderError(AgentError):
-    """A model's endpoint failed, or answered what cannot be understood; *status* is HTTP's, where there was one.
+    """A model's endpoint failed, or its answer cannot be parsed; *status* is HTTP's, where there was one.
 
     *transient* says whether the same request may fare better later (None: as the status says), *retry_after* is
     the wait in seconds that the server asked for.
@@ -116,7 +111,7 @@ class ContextOverflow(ProviderError):
 
 
 class ToolFailed(AgentError):
-    """Raise it in a tool to tell the model, in your words, why the call failed and what would work.
+    """Raised in a tool to tell the model why the call failed and how it would work.
 
     *transient*: the same call may work later, after *retry_after* seconds where that is known.
     """
@@ -144,21 +139,21 @@ class RateLimited(ToolFailed):
 
 
 class RequestRefused(AgentError):
-    """Raise it in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
+    """Raised in middleware around a model's call to refuse: its text is the answer, and the ending says so."""
 
 
 class ApprovalUnavailable(AgentError):
-    """A run needs a yes from somebody, and nobody can be asked."""
+    """A run needs approval, and nobody can be asked."""
 
 
 class StopRun(AgentError):
-    """Raise it in a tool to end the whole run; the model is not told."""
+    """Raised in a tool to end the whole run; the model is not told."""
 
 
 class RunError(AgentError):
-    """A run ended without an answer; *result* holds what there was."""
+    """A run ended without an answer; *result* is its incomplete result."""
 
-    def __init__(self, problem: str, result: RunResult) -> None:
+    def __init__(self, problem: str, result: RunResult[Any]) -> None:
         self.problem = problem
         self.result = result
         super().__init__(problem)
@@ -173,7 +168,7 @@ class LimitReached(RunError):
 
 
 class InvalidOutput(RunError):
-    """The answer does not fit the type that was wanted, as often as it was repaired."""
+    """The answer does not fit the wanted type, repairs included."""
 
 
 class WindowExceeded(RunError):
@@ -181,7 +176,7 @@ class WindowExceeded(RunError):
 
 
 class EmptyReply(RunError):
-    """The model said nothing, as often as it was asked."""
+    """The model said nothing, nudges included."""
 
 
 class DeadlinePassed(RunError):
@@ -191,13 +186,13 @@ class DeadlinePassed(RunError):
 class ProviderFailed(RunError, ProviderError):
     """The model's endpoint failed; the error it raised is the cause."""
 
-    def __init__(self, problem: str, result: RunResult, cause: Exception | None = None) -> None:
+    def __init__(self, problem: str, result: RunResult[Any], cause: Exception | None = None) -> None:
         RunError.__init__(self, problem, result)
-        known = cause if isinstance(cause, ProviderError) else None
-        self.provider = known.provider if known else ""
-        self.status = known.status if known else None
-        self.retry_after = known.retry_after if known else None
-        self.transient = known.transient if known else False
+        error = cause if isinstance(cause, ProviderError) else None
+        self.provider = error.provider if error else ""
+        self.status = error.status if error else None
+        self.retry_after = error.retry_after if error else None
+        self.transient = error.transient if error else False
         self.__cause__ = cause
 
 
@@ -205,16 +200,16 @@ class RunAborted(RunError):
     """A tool, or middleware, ended the run."""
 
 
-class MemoryUnavailable(RunError):
+class MemoryUnavailable(RunError, memory.MemoryLayerError):
     """Memory could not be read, and the run was not to go on without it; or the turn could not be written: the result
     has the answer all the same, and the turn waits to be written with the next one."""
 
 
-def error_for_result(result: RunResult, problem: str, cause: Exception | None = None) -> RunError | None:
+def error_for_result(result: RunResult[Any], problem: str, cause: Exception | None = None) -> RunError | None:
     """Return the error that an ending without an answer is raised as; None for an answer."""
     if result.ending.is_answer:
         return None
-    if result.ending is Ending.PROVIDER_ERROR:
+    if result.ending == Ending.PROVIDER_ERROR:
         return ProviderFailed(problem, result, cause)
     error = _ERRORS_BY_ENDING[result.ending](problem, result)
     error.__cause__ = cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from agent.approval import ApprovalDecision, ApprovalRequest
 from agent.context_items import ContextItem
@@ -14,7 +15,7 @@ from memory.internals import Omitted
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Base of all: which agent, in which round (*step*, from 1; 0 outside the loop), seconds since the run began."""
+    """Base of all events: the agent, the round (*step*, from 1; 0 outside the loop), seconds since the run began."""
 
     agent: str = ""
     step: int = 0
@@ -23,8 +24,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecalled(Event):
-    """Memory was read: what is shown to the model, what was found and left out (or shown only in part), how many
-    messages of history were *dropped*, and *notes* on how it was found and why those were."""
+    """Memory was read: the *items* shown to the model, those *left_out* or shown only in part, the number of *dropped*
+    messages of history, and *notes* on the search and the dropped messages."""
 
     items: tuple[ContextItem, ...]
     left_out: tuple[Omitted, ...] = ()
@@ -53,7 +54,7 @@ class ThinkingDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded(Event):
-    """The model has spoken; *usage* is that of this round."""
+    """The reply is complete; *usage* is that of this round."""
 
     usage: Usage
 
@@ -67,7 +68,7 @@ class ToolStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested(Event):
-    """A call waits for a yes: ``event.request.approve()`` or ``.reject(reason)`` answers it."""
+    """A call waits for approval: ``event.request.approve()`` or ``.reject(reason)`` answers it."""
 
     request: ApprovalRequest
 
@@ -94,7 +95,7 @@ class EmptyReplyRetried(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubAgentEvent(Event):
-    """Something happened in an agent that was called as a tool; *call_id* is the call."""
+    """Event of an agent that was called as a tool; *call_id* is the call."""
 
     call_id: str
     inner: Event
@@ -102,7 +103,7 @@ class SubAgentEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class WarningIssued(Event):
-    """Something was done differently than asked, and the run goes on."""
+    """Warning that the run goes on differently than asked."""
 
     text: str
 
@@ -116,7 +117,7 @@ class MemoryStored(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Event):
-    """The one terminal event: *result* in any case, *error* where ``run`` would raise."""
+    """Terminal event, exactly one: *result* in any case, *error* where ``run`` would raise."""
 
-    result: RunResult
+    result: RunResult[Any]
     error: RunError | None = None

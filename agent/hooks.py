@@ -17,8 +17,8 @@ _log.addHandler(logging.NullHandler())  # quiet, unless the program sets up logg
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """A moment of a run: its *name*, which *agent* and *session*, the round (*step*), seconds since the run began,
-    and *value*, what it is about."""
+    """An event of a run as a hook sees it: its *name*, the *agent* and *session*, the round (*step*), the seconds since
+    the run began, and *value*, its subject."""
 
     name: str
     agent: str
@@ -29,17 +29,17 @@ class HookEvent:
 
 
 Hook: TypeAlias = Callable[[HookEvent], object]
-"""Told of a moment; an asynchronous one is waited for."""
+"""Function that observes an event; an asynchronous one is awaited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """One observer: a function for each moment that it wants to know of, with what the moment is about.
+    """One observer: a function for each event that it wants to see. The event's value is, by event:
 
     *run_started*: the prompt; *run_ended*: the result; *iteration*: the request without middleware; *model_called*:
     the request as it is sent; *model_answered*: the response; *thinking*: a thinking block; *tool_called*: the call;
     *tool_ended*: the tool run; *circuit_opened*: the tool's name; *memory_loaded*: the history's messages;
-    *memory_retrieved*: the items found; *context_built*: what is sent and left out; *memory_appended*: the messages
+    *memory_retrieved*: the items found; *context_built*: the assembled context; *memory_appended*: the messages
     to be kept; *memory_stored*: the reports; *failed*: the error.
     """
 
@@ -64,7 +64,7 @@ HOOK_NAMES = tuple(field.name for field in fields(Hooks))
 
 
 class HookDispatcher:
-    """The hooks of one run. Each is told in the order in which it was given; one that fails is logged and forgotten."""
+    """The hooks of one run, called in the order in which they were given; one that fails is logged."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class HookDispatcher:
         timer: Callable[[], float] = float,
     ) -> None:
         self._agent, self._session, self._timer = agent, session, timer
-        self._told: dict[str, list[Hook]] = {}
+        self._hooks: dict[str, list[Hook]] = {}
         for name in HOOK_NAMES if hooks else ():
-            told = [hook for one in hooks if (hook := getattr(one, name)) is not None]
-            if told:
-                self._told[name] = told
+            wanted = [hook for observer in hooks if (hook := getattr(observer, name)) is not None]
+            if wanted:
+                self._hooks[name] = wanted
 
-    async def tell(self, name: str, value: Any, *, step: int = 0) -> None:
-        """Tell of the moment *name*, which is about *value*."""
-        hooks = self._told.get(name)
+    async def dispatch(self, name: str, value: Any, *, step: int = 0) -> None:
+        """Call the hooks for the event *name*, which is about *value*."""
+        hooks = self._hooks.get(name)
         if not hooks:
             return
-        moment = HookEvent(name, self._agent, self._session, step, self._timer(), value)
+        event = HookEvent(name, self._agent, self._session, step, self._timer(), value)
         for hook in hooks:
             try:
-                told = hook(moment)
-                if inspect.isawaitable(told):
-                    await told
-            except Exception:  # a hook observes; what it raises is told to the log and stops nothing
+                returned = hook(event)
+                if inspect.isawaitable(returned):
+                    await returned
+            except Exception:  # a hook observes; what it raises is logged and stops nothing
                 _log.warning("a hook for %s failed", name, exc_info=True)

@@ -38,10 +38,10 @@ EMPTY_REPLY_PROMPT = "Your last reply was empty. Please answer."
 
 @dataclass(frozen=True, slots=True)
 class LoopLimits:
-    """How long the loop goes on.
+    """Limits of the loop.
 
     *rounds* is how often the model is asked in a row of tool calls; with *last_round_answers* the last round
-    forbids tools, so that it ends in an answer. An empty reply is asked again *nudges* times.
+    forbids tools, so that it ends in an answer. An empty reply is asked again *nudges* times, with *nudge*.
     """
 
     rounds: int = 10
@@ -58,8 +58,11 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """How the loop ended: *messages* are what it added, *text* the answer or what there was of it, *output* the
-    answer as the type that was wanted, *problem* and *cause* why there is none, *kept* what history is to keep."""
+    """Outcome of the loop: *messages* are those it added, *text* the answer or the part of it that arrived.
+
+    *output* is the answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* the answer's
+    replacement in history.
+    """
 
     ending: Ending
     text: str = ""
@@ -82,19 +85,19 @@ class LoopEnded(Event):
 
 
 class Loop:
-    """Answers requests with *provider*, whose tool calls *dispatcher* runs. One loop serves any number of runs."""
+    """Answers requests with *provider*, whose tool calls *executor* runs. One loop serves any number of runs."""
 
     def __init__(
         self,
         provider: Provider,
-        dispatcher: ToolExecutor,
+        executor: ToolExecutor,
         *,
         limits: LoopLimits = LoopLimits(),
         middleware: Sequence[ModelMiddleware] = (),
         ids: Callable[[], str] = new_call_id,
     ) -> None:
-        self._asking = ModelCaller(provider, middleware, ids)
-        self._dispatcher = dispatcher
+        self._caller = ModelCaller(provider, middleware, ids)
+        self._executor = executor
         self._limits = limits
 
     async def run(
@@ -103,15 +106,15 @@ class Loop:
         context: ToolContext,
         timer: Callable[[], float],
         *,
-        shorter: Callable[[], Request | None] | None = None,
+        shorten: Callable[[], Request | None] | None = None,
         expected: ExpectedOutput | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Answer *request*; *timer* gives the seconds since the run began, *context* names it and its deadline.
 
-        *shorter* is asked once for a request that needs less room, if the model's window is too small for this one;
-        *expected* is the type of answer that is wanted.
+        *shorten* is called once for a request that needs less room, if the model's window is too small for this one;
+        *expected* is the wanted type of answer.
         """
-        run = _LoopRun(self._asking, self._dispatcher, self._limits, request, context, timer, shorter, expected)
+        run = _LoopRun(self._caller, self._executor, self._limits, request, context, timer, shorten, expected)
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
@@ -122,26 +125,26 @@ class Loop:
 
 
 class _LoopRun:
-    """The state of one run."""
+    """State of one run of the loop."""
 
     def __init__(
         self,
-        asking: ModelCaller,
-        dispatcher: ToolExecutor,
+        caller: ModelCaller,
+        executor: ToolExecutor,
         limits: LoopLimits,
         request: Request,
         context: ToolContext,
         timer: Callable[[], float],
-        shorter: Callable[[], Request | None] | None,
+        shorten: Callable[[], Request | None] | None,
         expected: ExpectedOutput | None,
     ) -> None:
-        self._asking, self._dispatcher, self._limits = asking, dispatcher, limits
+        self._caller, self._executor, self._limits = caller, executor, limits
         self._request, self._context, self._timer = request, context, timer
-        self._shorter, self._expected = shorter, expected
+        self._shorten, self._expected = shorten, expected
         self._nudges = self._repairs = self._steps = 0
         self._added: list[Message] = []
-        self._passing: list[Message] = []
-        """What is shown to the model until it has done better, and kept nowhere: nudges and repairs."""
+        self._transient: list[Message] = []
+        """Nudges and repairs: shown to the model until it has done better, and kept nowhere."""
         self._tool_runs: list[ToolCallRecord] = []
         self._text = ""
         self._answer: Response | None = None
@@ -149,11 +152,11 @@ class _LoopRun:
         self.end = LoopExit(Ending.FINAL)
 
     def stamp(self) -> dict[str, Any]:
-        """Return what every event carries."""
+        """Return the fields that every event carries."""
         return {"agent": self._context.agent, "step": self._steps, "elapsed": self._timer()}
 
     def outcome(self) -> LoopOutcome:
-        """Return how it ended."""
+        """Return the outcome, once the loop has ended."""
         if isinstance(self.end.cause, RequestRefused):  # middleware refused in words of its own
             self._text = self.end.problem
             self._added.append(Message.assistant(self._text))
@@ -173,169 +176,156 @@ class _LoopRun:
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Go on until ``LoopExit`` is raised."""
+        """Yield the events of each round until ``LoopExit`` is raised."""
         rounds = 0
         while True:
             rounds += 1
             if passed := self._context.scope.ledger.passed():
                 raise LoopExit(Ending.LIMIT, passed)
             is_last = rounds >= self._limits.rounds
-            bare = is_last and self._limits.last_round_answers
+            without_tools = is_last and self._limits.last_round_answers
             replies: list[Response] = []
             try:
-                async with aclosing(self._asked(replies, bare)) as asked:
-                    async for event in asked:
+                async with aclosing(self._call_model(replies, without_tools)) as events:
+                    async for event in events:
                         yield event
             except RequestTooLong as error:
                 rounds -= 1
-                yield self._shortened(error)
+                yield self._shorten_request(error)
                 continue
             response = replies[-1]
             calls = response.message.tool_calls
-            if self._is_given(response, calls) or (not calls and self._expected and not self._is_empty(response)):
-                self._judge(response, bare)
+            if self._has_answer_call(calls) or (not calls and self._expected and not _is_empty(response)):
+                self._check_output(response, without_tools)
                 rounds -= 1
-            # Cut at the token limit, what was called before it still counts; a cut call is told to be one.
-            elif calls and not bare and response.stop not in _REFUSAL_REASONS:
+            # Cut at the token limit, calls before the cut still count; a cut call is reported as such.
+            elif calls and not without_tools and response.stop not in _REFUSAL_REASONS:
                 if is_last:
                     self._end_at_cap(response, calls)
-                async with aclosing(self._called(response, calls)) as called:
-                    async for event in called:
+                async with aclosing(self._call_tools(response, calls)) as events:
+                    async for event in events:
                         yield event
-            elif self._is_empty(response):
-                self._nudge(response, bare)
+            elif _is_empty(response):
+                self._nudge(response, without_tools)
                 rounds -= 1
                 yield EmptyReplyRetried(**self.stamp())
             else:
-                self._end_with(response, bare)
+                self._end_with(response, without_tools)
 
-    async def _asked(self, replies: list[Response], bare: bool) -> AsyncGenerator[Event, None]:
-        """Ask the model once."""
-        request = replace(self._request, messages=(*self._request.messages, *self._added, *self._passing))
+    async def _call_model(self, replies: list[Response], without_tools: bool) -> AsyncGenerator[Event, None]:
+        """Ask the model once; its reply is appended to *replies*."""
+        request = replace(self._request, messages=(*self._request.messages, *self._added, *self._transient))
         self._steps += 1
         context = replace(self._context, step=self._steps)
-        await context.scope.watch.tell("iteration", request, step=self._steps)
-        if bare and request.tools:
+        await context.scope.hooks.dispatch("iteration", request, step=self._steps)
+        if without_tools and request.tools:
             request = replace(request, tool_choice="none")
         if self._expected is not None:
-            request = self._expected.prepared(request, last=bare)
+            request = self._expected.prepare(request, last=without_tools)
         try:
-            async with aclosing(self._asking.ask(request, context, self.stamp, replies)) as events:
+            async with aclosing(self._caller.call(request, context, self.stamp, replies)) as events:
                 async for event in events:
                     yield event
         finally:
             if replies and replies[-1].text.strip():
                 self._text = replies[-1].text
 
-    async def _called(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
-        """Run the tools and put calls and answers into the conversation, together."""
-        watch = self._context.scope.watch
+    async def _call_tools(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
+        """Run the tools and put calls and results into the conversation, together."""
+        hooks = self._context.scope.hooks
         for call in calls:
-            await watch.tell("tool_called", call, step=self._steps)
+            await hooks.dispatch("tool_called", call, step=self._steps)
             yield ToolStarted(call, **self.stamp())
-        dispatched = ToolBatchResult(())
-        async with aclosing(self._dispatched(calls)) as events:
+        batch = ToolBatchResult(())
+        async with aclosing(self._execute(calls)) as events:
             async for event in events:
                 if isinstance(event, ToolBatchResult):
-                    dispatched = event
+                    batch = event
                 else:
                     yield event
-        self._tool_runs.extend(dispatched.runs)
-        self._added += [response.message, Message.tool([run.result for run in dispatched.runs])]
-        self._nudges, self._passing = 0, []
-        for run in dispatched.runs:
-            await watch.tell("tool_ended", run, step=self._steps)
+        self._tool_runs.extend(batch.runs)
+        self._added += [response.message, Message.tool([run.result for run in batch.runs])]
+        self._nudges, self._transient = 0, []
+        for run in batch.runs:
+            await hooks.dispatch("tool_ended", run, step=self._steps)
             yield ToolEnded(run, **self.stamp())
-        if dispatched.stop is not None:
-            raise LoopExit(Ending.STOPPED, f"a tool ended the run: {dispatched.stop}", dispatched.stop)
-        if dispatched.answers and self._expected is None:
-            self._text = "\n\n".join(run.result.text for run in dispatched.runs)
+        if batch.stop is not None:
+            raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
+        if batch.answers and self._expected is None:
+            self._text = "\n\n".join(run.result.text for run in batch.runs)
             self._added.append(Message.assistant(self._text))
             raise LoopExit(Ending.FINAL)
 
-    async def _dispatched(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | ToolBatchResult, None]:
-        """Yield what the tools report while they run, and at last how they went."""
-        reports: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = replace(self._context.scope, emit=reports.put_nowait)
+    async def _execute(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | ToolBatchResult, None]:
+        """Yield the events that the tools emit while they run, and at last their results."""
+        emitted: asyncio.Queue[Event | None] = asyncio.Queue()
+        scope = replace(self._context.scope, emit=emitted.put_nowait)
         context = replace(self._context, step=self._steps, scope=scope)
-        task = asyncio.create_task(self._dispatcher.run(calls, context))
-        task.add_done_callback(lambda _: reports.put_nowait(None))
+        task = asyncio.create_task(self._executor.run(calls, context))
+        task.add_done_callback(lambda _: emitted.put_nowait(None))
         try:
             while True:
                 try:
-                    async with asyncio.timeout_at(context.deadline) as limit:
-                        report = await reports.get()
+                    async with asyncio.timeout_at(context.deadline) as timeout:
+                        event = await emitted.get()
                 except TimeoutError:
-                    if not limit.expired():
+                    if not timeout.expired():
                         raise
                     raise LoopExit(Ending.DEADLINE, "the deadline passed while tools were running") from None
-                if report is None:
+                if event is None:
                     break
-                yield report
+                yield event
             yield task.result()
         finally:
             task.cancel()
             await asyncio.wait([task])
 
-    def _shortened(self, error: RequestTooLong) -> Event:
+    def _shorten_request(self, error: RequestTooLong) -> Event:
         """Go on with a shorter request, once."""
-        shorter = self._shorter() if self._shorter is not None else None
-        self._shorter = None
+        shorter = self._shorten() if self._shorten is not None else None
+        self._shorten = None
         if shorter is None:
             problem = f"the request is longer than the model's window: {error.cause}"
             raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error.cause)
         self._request = shorter
         return WarningIssued("the request was longer than the model's window; it was made shorter", **self.stamp())
 
-    def _is_empty(self, response: Response) -> bool:
-        return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
-
-    def _nudge(self, response: Response, bare: bool) -> None:
-        if bare and response.message.tool_calls:
+    def _nudge(self, response: Response, without_tools: bool) -> None:
+        if without_tools and response.message.tool_calls:
             raise LoopExit(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
         if self._nudges >= self._limits.nudges:
             raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
         self._nudges += 1
-        self._passing = [*self._passing, Message.user(self._limits.nudge)]
+        self._transient = [*self._transient, Message.user(self._limits.nudge)]
 
-    def _is_given(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> bool:
-        return self._expected is not None and any(self._expected.asked(call) for call in calls)
+    def _has_answer_call(self, calls: tuple[ToolCallBlock, ...]) -> bool:
+        return self._expected is not None and any(self._expected.is_answer_call(call) for call in calls)
 
-    def _judge(self, response: Response, bare: bool) -> None:
-        """End with the answer that was wanted, or show the model what is wrong with it and go on."""
-        wanted, calls = self._expected, response.message.tool_calls
-        assert wanted is not None
+    def _check_output(self, response: Response, without_tools: bool) -> None:
+        """End with the wanted answer, or show the model its faults and go on."""
+        expected, calls = self._expected, response.message.tool_calls
+        assert expected is not None
         if response.stop in _REFUSAL_REASONS:
-            self._end_with(response, bare)
-        found = self._found(wanted, response, calls)
-        if not isinstance(found, str):
-            self._output = found
-            text = response.text if not calls else found.model_dump_json()
+            self._end_with(response, without_tools)
+        output = _parse_output(expected, response, calls)
+        if not isinstance(output, str):
+            self._output = output
+            text = response.text if not calls else output.model_dump_json()
             thoughts = tuple(block for block in response.message.blocks if block.type == "thinking")
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
-            self._end_with(replace(response, message=message, stop=StopReason.STOP), bare)
+            self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
             return
-        if self._repairs >= wanted.repairs or response.stop is StopReason.MAX_TOKENS:
+        if self._repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
             if not calls:
                 self._added.append(response.message)
-            raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {found}")
+            raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")
         self._repairs += 1
-        told = (
-            Message.tool([tool_result_block(call, found, is_error=True) for call in calls])
+        complaint = (
+            Message.tool([tool_result_block(call, output, is_error=True) for call in calls])
             if calls
-            else Message.user(found)
+            else Message.user(output)
         )
-        self._passing = [*self._passing, response.message, told]
-
-    def _found(self, wanted: ExpectedOutput, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
-        if len(calls) > 1:
-            return "not run: the final answer is given alone, when everything else is done"
-        if calls and calls[0].invalid is not None:
-            return "the arguments are not a JSON object"
-        found = wanted.validated(calls[0].arguments) if calls else wanted.read(response.text)
-        if isinstance(found, str) and response.stop is StopReason.MAX_TOKENS:
-            return f"it was cut at the limit of output tokens; {found}"
-        return found
+        self._transient = [*self._transient, response.message, complaint]
 
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
         """End with the calls answered, so that the conversation stays whole; running them would serve nobody."""
@@ -347,9 +337,26 @@ class _LoopRun:
         problem = f"no answer within {self._limits.rounds} rounds; raise max_rounds, or set last_round_answers"
         raise LoopExit(Ending.ITERATION_CAP, problem)
 
-    def _end_with(self, response: Response, bare: bool) -> None:
+    def _end_with(self, response: Response, without_tools: bool) -> None:
         blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
         self._answer = response
         self._text = response.text
         self._added.append(response.message.model_copy(update={"blocks": blocks}))
-        raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, Ending.LAST_ROUND if bare else Ending.FINAL))
+        usual = Ending.LAST_ROUND if without_tools else Ending.FINAL
+        raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, usual))
+
+
+def _is_empty(response: Response) -> bool:
+    return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
+
+
+def _parse_output(expected: ExpectedOutput, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
+    """Return the answer of the wanted type, or the reason in words why there is none."""
+    if len(calls) > 1:
+        return "not run: the final answer is given alone, when everything else is done"
+    if calls and calls[0].invalid is not None:
+        return "the arguments are not a JSON object"
+    output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
+    if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
+        return f"it was cut at the limit of output tokens; {output}"
+    return output

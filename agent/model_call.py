@@ -20,7 +20,7 @@ from memory import ThinkingBlock
 
 
 class LoopExit(Exception):
-    """Not an error: it carries an ending up to where it is told."""
+    """Not an error: it carries an ending up to the loop that reports it."""
 
     def __init__(self, ending: Ending, problem: str = "", cause: Exception | None = None) -> None:
         self.ending = ending
@@ -30,7 +30,7 @@ class LoopExit(Exception):
 
 
 class RequestTooLong(Exception):
-    """Not an error yet: nothing was said, since the request is longer than the model's window."""
+    """Not an error yet: the request is longer than the model's window, and may be shortened."""
 
     def __init__(self, cause: ContextOverflow) -> None:
         self.cause = cause
@@ -38,19 +38,19 @@ class RequestTooLong(Exception):
 
 
 class ModelCaller:
-    """Asks *provider*, with *middleware* around each call. One serves any number of runs."""
+    """Calls *provider*, with *middleware* around each call. One caller serves any number of runs."""
 
     def __init__(self, provider: Provider, middleware: Sequence[ModelMiddleware], ids: Callable[[], str]) -> None:
         self._provider, self._middleware, self._ids = provider, tuple(middleware), ids
 
-    async def ask(
-        self, request: Request, context: ToolContext, stamp: Callable[[], dict[str, Any]], into: list[Response]
+    async def call(
+        self, request: Request, context: ToolContext, stamp: Callable[[], dict[str, Any]], replies: list[Response]
     ) -> AsyncGenerator[Event, None]:
-        """Ask once and put the reply, or what there was of it, *into* the list."""
-        scope, collector = context.scope, ResponseAccumulator(self._ids)
+        """Call the model once; the reply, or what there was of it, is appended to *replies*."""
+        scope, accumulator = context.scope, ResponseAccumulator(self._ids)
         scope.ledger.call()
         yield RoundStarted(**stamp())
-        await scope.watch.tell("model_called", request, step=context.step)
+        await scope.hooks.dispatch("model_called", request, step=context.step)
         stream = wrap_model_handler(self._middleware, context, self._provider.stream)
         deltas: AsyncIterator[Delta] | None = None
         try:
@@ -59,32 +59,32 @@ class ModelCaller:
             step = deltas.__anext__
             while True:
                 try:
-                    delta = await (self._timely(step, context.deadline) if with_deadline else step())
+                    delta = await (self._before_deadline(step, context.deadline) if with_deadline else step())
                 except StopAsyncIteration:
                     break
-                except Exception as error:  # a provider may be a stranger's; whatever it raises ends the run, told
-                    raise _exit_for_error(error, collector) from error
-                collector.add(delta)
+                except Exception as error:  # a provider may be a stranger's; any error ends the run
+                    raise _exit_for_error(error, accumulator) from error
+                accumulator.add(delta)
                 if isinstance(delta, TextPiece):
                     yield TextDelta(delta.text, **stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
                     yield ThinkingDelta(delta.text, **stamp())
-            if collector.stop is None:
+            if accumulator.stop is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
-            response = collector.response()
-            into.append(response)
+            response = accumulator.response()
+            replies.append(response)
             scope.ledger.spend(response.usage)
             close = getattr(deltas, "aclose", None)
             if close is not None:
                 await close()
         for block in response.message.blocks:
             if isinstance(block, ThinkingBlock):
-                await scope.watch.tell("thinking", block, step=context.step)
-        await scope.watch.tell("model_answered", response, step=context.step)
+                await scope.hooks.dispatch("thinking", block, step=context.step)
+        await scope.hooks.dispatch("model_answered", response, step=context.step)
         yield RoundEnded(response.usage, **stamp())
 
-    async def _timely(self, step: Callable[[], Any], deadline: float | None) -> Delta:
+    async def _before_deadline(self, step: Callable[[], Any], deadline: float | None) -> Delta:
         try:
             async with asyncio.timeout_at(deadline) as scope:
                 delta: Delta = await step()
@@ -95,11 +95,11 @@ class ModelCaller:
             raise LoopExit(Ending.DEADLINE, "the deadline passed while the model was answering") from None
 
 
-def _exit_for_error(error: Exception, collector: ResponseAccumulator) -> Exception:
+def _exit_for_error(error: Exception, accumulator: ResponseAccumulator) -> Exception:
     if isinstance(error, LoopExit):
         return error
     if isinstance(error, ContextOverflow):
-        if not collector.response().message.blocks:
+        if not accumulator.response().message.blocks:
             return RequestTooLong(error)
         return LoopExit(Ending.CONTEXT_OVERFLOW, f"the model's window is full: {error}", error)
     if isinstance(error, RequestRefused):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Generic, Literal
 
 from pydantic import BaseModel
+from typing_extensions import TypeVar
 
 from agent.context_items import AnswerCitation, ContextItem
 from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
 from memory.internals import Omitted
 
+OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
+"""Type of a run's output; None where no type of answer was asked for."""
+
 
 class StopReason(StrEnum):
-    """Why a model stopped speaking."""
+    """Reason why a model's reply ended."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -24,7 +28,7 @@ class StopReason(StrEnum):
 
 
 class Ending(StrEnum):
-    """How a run ended. The first five are answers; with the others ``run`` raises."""
+    """Ending of a run. The first five are answers; with the others ``run`` raises."""
 
     FINAL = "final"
     LAST_ROUND = "last_round"
@@ -40,7 +44,7 @@ class Ending(StrEnum):
     LIMIT = "limit"
     """The run used up its calls, its tokens or its cost."""
     INVALID_OUTPUT = "invalid_output"
-    """The answer does not fit the type that was wanted, repaired or not."""
+    """The answer does not fit the wanted type, repairs included."""
     CONTEXT_OVERFLOW = "context_overflow"
     """The request is longer than the model's window, made shorter or not."""
     STOPPED = "stopped"
@@ -55,7 +59,7 @@ class Ending(StrEnum):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the turn is kept: all answers, and what was reached where a limit ended it."""
+        """Whether the turn is kept: answers are, and the partial results of a limit."""
         return self in _ANSWER_ENDINGS or self in _PARTIAL_ENDINGS
 
 
@@ -101,8 +105,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallRecord:
-    """One call of a tool: what was asked, what it answered, how long it took, and *began*, the seconds from the
-    beginning of the run to that of the call."""
+    """Record of a tool call: the call, its result, its duration in seconds, and *began*, the seconds from the beginning
+    of the run to that of the call."""
 
     call: ToolCallBlock
     result: ToolResultBlock
@@ -111,16 +115,18 @@ class ToolCallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a run gives, whether it is returned or carried by the error that is raised.
+class RunResult(Generic[OutputT]):
+    """Result of a run, whether it is returned or carried by the error that is raised.
 
-    *text* is the answer, or what there was of it, *output* the same as the type that was wanted. *messages* are what
-    this turn adds to the conversation, the prompt first. *memories* were shown to the model, *left_out* were found
-    and not shown, or only in part; *dropped* messages of history had no room. *stored* has a line for each message
-    kept. *abstain* says why what was found may not answer ("nothing": it is about something else, "other": it is
-    about someone else). *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run
-    with its sub-agents. *fingerprint* is that of the agent's configuration. *warnings* say what was done differently
-    than asked, *notes* how memory was searched. *trust* is the least trusted word that the run has read.
+    - *text* is the answer, or as much of it as there was; *output* the answer as the wanted type (None: there is no
+      answer of this type, or none was wanted). *messages* are those that this turn adds to the conversation, the
+      prompt first. *stored* has a report for each message that was kept.
+    - *memories* were shown to the model, *left_out* were found and not shown, or only in part; *dropped* messages of
+      history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
+      are about something else, "other": about someone else).
+    - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
+    - *warnings* name deviations from the request, *notes* how memory was searched. *fingerprint* is that of the
+      agent's configuration, *trust* that of the least trusted word that the run has read.
     """
 
     ending: Ending
@@ -132,7 +138,7 @@ class RunResult:
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
     cost: float | None = None
-    output: BaseModel | None = None
+    output: OutputT | None = None
     memories: tuple[ContextItem, ...] = ()
     citations: tuple[AnswerCitation, ...] = ()
     left_out: tuple[Omitted, ...] = ()

@@ -25,15 +25,15 @@ _OUTPUT_PROBLEM_LIMIT = 8
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """The type of answer that is wanted: *model*, asked for by *mode*, repaired at most *repairs* times."""
+    """Wanted type of answer: *model*, asked for by *mode*, repaired at most *repairs* times."""
 
     model: type[BaseModel]
     mode: OutputMode
     repairs: int = 2
     schema: Mapping[str, Any] = field(default_factory=dict)
 
-    def prepared(self, request: Request, *, last: bool = False) -> Request:
-        """Return *request* asking for such an answer; in the *last* round no other tool is offered."""
+    def prepare(self, request: Request, *, last: bool = False) -> Request:
+        """Return *request* with the wanted type in it; in the *last* round no other tool is offered."""
         if self.mode == "schema":
             return replace(request, settings=replace(request.settings, response_schema=self.schema))
         if self.mode == "instruction":
@@ -43,38 +43,38 @@ class ExpectedOutput:
         tools = (*(() if last else request.tools), ToolSpec(FINAL_ANSWER_TOOL, words, self.schema))
         return replace(request, tools=tools, tool_choice="required")
 
-    def asked(self, call: ToolCallBlock) -> bool:
-        """Whether *call* is the answer."""
+    def is_answer_call(self, call: ToolCallBlock) -> bool:
+        """Whether *call* carries the answer."""
         return self.mode == "tool" and call.name == FINAL_ANSWER_TOOL
 
-    def read(self, text: str) -> BaseModel | str:
-        """Return the answer that *text* holds, or in words what is wrong with it."""
+    def parse(self, text: str) -> BaseModel | str:
+        """Return the answer in *text*, or its faults in words."""
         try:
             value = json.loads(_without_code_fence(text))
         except (ValueError, RecursionError) as error:
             return f"the answer is not JSON: {error}"
-        return self.validated(value)
+        return self.validate(value)
 
-    def validated(self, value: Any) -> BaseModel | str:
-        """Return *value* as the answer, or in words what is wrong with it."""
+    def validate(self, value: Any) -> BaseModel | str:
+        """Return *value* as the answer, or its faults in words."""
         try:
             return self.model.model_validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)[:_OUTPUT_PROBLEM_LIMIT]
-            lines = [f"{'.'.join(map(str, one['loc'])) or 'answer'}: {one['msg']}" for one in problems]
+            lines = [f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in problems]
             return "the answer does not fit: " + "; ".join(lines)
 
 
-def expected_output(model: type[BaseModel], can: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
-    """Return what is expected where an answer of type *model* is wanted from a provider with these capabilities."""
+def expected_output(model: Any, capabilities: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
+    """Return how an answer of type *model* is asked for from a provider with *capabilities*."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ArgumentError("result_type", model, "a pydantic model is needed")
     if type(repairs) is not int or repairs < 0:
         raise ArgumentError("repairs", repairs, "0 or more is needed")
     mode: OutputMode = "instruction"
-    if can is not None and can.schema:
+    if capabilities is not None and capabilities.schema:
         mode = "schema"
-    elif can is not None and can.tools and "required" in can.tool_choices:
+    elif capabilities is not None and capabilities.tools and "required" in capabilities.tool_choices:
         mode = "tool"
     return ExpectedOutput(model, mode, repairs, strict_schema(model.model_json_schema()))
 
@@ -98,10 +98,10 @@ def _closed_object(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _strict_value(value: Any, name: str) -> Any:
     if isinstance(value, Mapping):
         if name in ("properties", "$defs"):
-            return {key: strict_schema(one) for key, one in value.items()}
+            return {key: strict_schema(schema) for key, schema in value.items()}
         return strict_schema(value)
     if isinstance(value, list):
-        return [strict_schema(one) if isinstance(one, Mapping) else one for one in value]
+        return [strict_schema(item) if isinstance(item, Mapping) else item for item in value]
     return value
 
 

@@ -25,10 +25,10 @@ MAX_AGENT_DEPTH = 2
 class AgentTool:
     """Calls *agent* with the one argument ``task``.
 
-    It sees nothing of the caller's conversation or memory: only the task, in a session of its own that is not kept
-    (*store*: it is). The caller's deadline and limits hold for it, its tokens are counted with the caller's, and
-    what it does is told in the caller's stream as ``SubAgentEvent``. Agents calling agents go at most *deepest*
-    levels down, and none calls one that is already at work above it.
+    The agent sees nothing of the caller's conversation or memory: only the task, in a session of its own that is not
+    kept (*store*: it is). The caller's deadline and limits hold for it, its tokens are counted with the caller's, and
+    its events come in the caller's stream as ``SubAgentEvent``. Agents call agents at most *max_depth* levels deep,
+    and none calls an agent that is already at work above it.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AgentTool:
         *,
         description: str,
         name: str | None = None,
-        deepest: int = MAX_AGENT_DEPTH,
+        max_depth: int = MAX_AGENT_DEPTH,
         timeout: float | None = None,
         store: bool = False,
         needs_approval: bool = False,
@@ -45,43 +45,45 @@ class AgentTool:
     ) -> None:
         if not isinstance(agent, Agent):
             raise ArgumentError("agent", agent, "an Agent is needed")
-        if type(deepest) is not int or deepest < 1:
-            raise ArgumentError("deepest", deepest, "at least 1 is needed")
-        shown = name if name is not None else "ask_" + re.sub(r"[^A-Za-z0-9_-]+", "_", agent.name).strip("_").lower()
-        if shown == "ask_":
+        if type(max_depth) is not int or max_depth < 1:
+            raise ArgumentError("max_depth", max_depth, "at least 1 is needed")
+        tool_name = (
+            name if name is not None else "ask_" + re.sub(r"[^A-Za-z0-9_-]+", "_", agent.name).strip("_").lower()
+        )
+        if tool_name == "ask_":
             raise ArgumentError("name", name, "an agent without a name needs one as a tool")
-        self._agent, self._deepest, self._store = agent, deepest, store
+        self._agent, self._max_depth, self._store = agent, max_depth, store
         # The schema and the check of the arguments are those of a function with this one parameter.
-        self._called = FunctionTool(self._ask, name=shown, description=description, timeout=timeout)
-        self._facets = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
+        self._function = FunctionTool(self._ask, name=tool_name, description=description, timeout=timeout)
+        self._annotations = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
-        return self._called.spec
+        """Name, description and parameters, as the model sees them."""
+        return self._function.spec
 
     @property
     def timeout(self) -> float | None:
         """Seconds that one call may take."""
-        return self._called.timeout
+        return self._function.timeout
 
     @property
-    def facets(self) -> ToolAnnotations:
-        """What it says of itself."""
-        return self._facets
+    def annotations(self) -> ToolAnnotations:
+        """Annotations of the tool."""
+        return self._annotations
 
     def needing_approval(self) -> list[str]:
-        """Return the tools of the agent inside that need somebody's yes."""
+        """Return the tools of the agent inside that need approval."""
         return self._agent.needing_approval()
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """As the protocol says."""
-        above = context.scope.lineage
-        if any(one is self._agent for one in above):
+        """Let the agent answer the task; ``ToolFailed`` where agents would call each other in a circle or too deep."""
+        lineage = context.scope.lineage
+        if any(agent is self._agent for agent in lineage):
             raise ToolFailed(f"{self.spec.name} is already at work on this; answer it yourself")
-        if len(above) > self._deepest:
-            raise ToolFailed(f"agents may call agents {self._deepest} levels deep; answer it yourself")
-        return await self._called.call(arguments, context)
+        if len(lineage) > self._max_depth:
+            raise ToolFailed(f"agents may call agents {self._max_depth} levels deep; answer it yourself")
+        return await self._function.call(arguments, context)
 
     async def _ask(
         self,

@@ -31,7 +31,7 @@ class ToolPolicy:
     """The chain around each call, outermost first: *authorise*, *approval*, logging, timeout, *breaker*,
     *rate_limit*, *retry*, *middleware* in its order, the tool.
 
-    *approval* says which calls need a yes, *approver* gives it (None: whoever reads the stream), within
+    *approval* says which calls need approval, *approver* gives it (None: the reader of the stream), within
     *approval_timeout* seconds (None: no limit); waiting does not count towards a tool's own time. *pages* cuts long
     results. The breaker and the rate limit keep their state here, so it outlives runs.
     """
@@ -54,19 +54,19 @@ class ToolPolicy:
                 raise ArgumentError(name, getattr(self, name), "a function is needed")
 
     def before(self) -> list[ToolMiddleware]:
-        """Return what stands before a call is made: it may wait for a person, and takes no place among the calls."""
+        """Return the middleware before a call is made: it may wait for a person, and counts as no running call."""
         return [
             AuthorizationMiddleware(self.authorise),
             ApprovalMiddleware(self.approval, approver=self.approver, timeout=self.approval_timeout),
         ]
 
     def around(self, timeout: float | None) -> list[ToolMiddleware]:
-        """Return what stands around the making of a call, outermost first."""
+        """Return the middleware around the making of a call, outermost first."""
         guards: list[ToolMiddleware | None] = [self.breaker, self.rate_limit, self.retry]
         return [
             LoggingMiddleware(),
             ToolTimeout(timeout),
-            *(one for one in guards if one is not None),
+            *(guard for guard in guards if guard is not None),
             *self.middleware,
         ]
 
@@ -76,8 +76,8 @@ _FAILURE_LENGTH = 500
 
 @dataclass(frozen=True, slots=True)
 class ToolBatchResult:
-    """How the calls went, in their order, and the ``StopRun`` that one of them raised. *answers*: every tool that
-    was called asked for its result to be the answer, all of them worked, and there was one."""
+    """Results of the calls, in their order, and the ``StopRun`` that one of them raised. *answers*: every called tool
+    has *skip_synthesis*, all of them worked, and there was at least one."""
 
     runs: tuple[ToolCallRecord, ...]
     stop: StopRun | None = None
@@ -106,22 +106,22 @@ class ToolExecutor:
         self._before = self._policy.before()
 
     def needing_approval(self) -> list[str]:
-        """Return the tools whose calls need somebody's yes, whatever their arguments are, sub-agents' included."""
-        asked = self._policy.approval
+        """Return the tools whose calls need approval, whatever their arguments are, sub-agents' included."""
+        approval = self._policy.approval
         names: list[str] = []
         for tool in self._tools:
-            if asked(ToolCallBlock(id="", name=tool.spec.name), annotations_of(tool).needs_approval):
+            if approval(ToolCallBlock(id="", name=tool.spec.name), annotations_of(tool).needs_approval):
                 names.append(tool.spec.name)
-            inside = getattr(tool, "needing_approval", None)
-            names += [f"{tool.spec.name}.{name}" for name in inside()] if callable(inside) else []
+            of_subagent = getattr(tool, "needing_approval", None)
+            names += [f"{tool.spec.name}.{name}" for name in of_subagent()] if callable(of_subagent) else []
         return names
 
     async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> ToolBatchResult:
-        """Run *calls* together; cancelled, all of them are, and nothing goes on behind.
+        """Run *calls* together; a cancellation cancels all of them.
 
-        What they write is trusted as far as what the run had read before them; their results are read after it.
+        Their writes have the trust of what the run had read before them; their results count as read afterwards.
         """
-        context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.reading.least)))
+        context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.trust.least)))
         chain = wrap_tool_handler(self._before, _with_semaphore(self._around, asyncio.Semaphore(self._parallel)))
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
@@ -130,20 +130,20 @@ class ToolExecutor:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        ended = [task.result() for task in tasks]
-        runs = tuple(run for run, _ in ended)
-        known = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
-        context.scope.reading.read(*(annotations_of(tool).trust for tool in known))
-        return ToolBatchResult(runs, next((stop for _, stop in ended if stop), None), self._answers(runs))
+        results = [task.result() for task in tasks]
+        runs = tuple(run for run, _ in results)
+        called = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
+        context.scope.trust.record(*(annotations_of(tool).trust for tool in called))
+        return ToolBatchResult(runs, next((stop for _, stop in results if stop), None), self._answers(runs))
 
     async def _run(
         self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler
     ) -> tuple[ToolCallRecord, StopRun | None]:
-        began, moment = self._timer(), context.scope.timer()
+        began, began_in_run = self._timer(), context.scope.timer()
         context = replace(context, call_id=call.id)
         stop: StopRun | None = None
         try:
-            output: ToolOutput = await self._called(call, context, chain)
+            output: ToolOutput = await self._call(call, context, chain)
             failed = False
         except StopRun as error:
             output, failed, stop = "the run was ended", True, error
@@ -152,14 +152,14 @@ class ToolExecutor:
         except asyncio.CancelledError:
             if _is_task_cancelled():
                 raise
-            output, failed = "the tool cancelled itself", True  # not us: a cancellation inside it leaked
+            output, failed = "the tool cancelled itself", True  # not our cancellation: one inside the tool leaked
         except Exception as error:  # a stranger's code; the model may find another way
             output, failed = _failure_text(error), True
         shown = _break_output_mark(self._policy.pages.cut(output, context), context.scope.mark)
         result = tool_result_block(call, shown, is_error=failed)
-        return ToolCallRecord(call, result, self._timer() - began, moment), stop
+        return ToolCallRecord(call, result, self._timer() - began, began_in_run), stop
 
-    async def _called(self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler) -> ToolOutput:
+    async def _call(self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler) -> ToolOutput:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(spec.name for spec in self._tools.specs)
@@ -185,15 +185,15 @@ async def _call_tool(invocation: ToolInvocation) -> ToolOutput:
 def _break_output_mark(output: ToolOutput, mark: str) -> ToolOutput:
     if isinstance(output, str):
         return break_mark(output, mark)
-    return [TextBlock(text=break_mark(one.text, mark)) if isinstance(one, TextBlock) else one for one in output]
+    return [TextBlock(text=break_mark(block.text, mark)) if isinstance(block, TextBlock) else block for block in output]
 
 
-def _with_semaphore(proceed: ToolHandler, room: asyncio.Semaphore) -> ToolHandler:
-    async def called(invocation: ToolInvocation) -> ToolOutput:
-        async with room:
+def _with_semaphore(proceed: ToolHandler, semaphore: asyncio.Semaphore) -> ToolHandler:
+    async def handler(invocation: ToolInvocation) -> ToolOutput:
+        async with semaphore:
             return await proceed(invocation)
 
-    return called
+    return handler
 
 
 def tool_result_block(call: ToolCallBlock, output: ToolOutput, *, is_error: bool = False) -> ToolResultBlock:
@@ -208,8 +208,8 @@ def _is_task_cancelled() -> bool:
 
 
 def _failure_text(error: Exception) -> str:
-    said = f": {error}" if str(error) else ""
-    return _shorten_failure(f"the tool failed: {type(error).__name__}{said}")
+    reason = f": {error}" if str(error) else ""
+    return _shorten_failure(f"the tool failed: {type(error).__name__}{reason}")
 
 
 def _shorten_failure(text: str) -> str:

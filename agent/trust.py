@@ -11,30 +11,30 @@ from memory.internals import TRUST
 
 
 class TrustTracker:
-    """What a run has read so far, as the least trusted of it; a sub-agent's reading is told to that of its caller."""
+    """Trust of the least trusted words that a run has read; reads of a sub-agent count for its caller, *parent*."""
 
-    def __init__(self, trust: Trust = Trust.USER, *, above: TrustTracker | None = None) -> None:
-        self._least, self._above = trust, above
+    def __init__(self, trust: Trust = Trust.USER, *, parent: TrustTracker | None = None) -> None:
+        self._least, self._parent = trust, parent
 
     @property
     def least(self) -> Trust:
-        """The least trusted word that was read."""
+        """Trust of the least trusted word that was read."""
         return self._least
 
-    def read(self, *trusts: Trust) -> None:
-        """Note that words of these were read."""
+    def record(self, *trusts: Trust) -> None:
+        """Record that words of these trusts were read."""
         self._least = Trust.least((self._least, *trusts))
-        if self._above is not None:
-            self._above.read(*trusts)
+        if self._parent is not None:
+            self._parent.record(*trusts)
 
 
 def parse_trust(value: object) -> Trust:
-    """Return the trust that *value* names; what names none is trusted least."""
+    """Return the trust that *value* names; anything else is trusted least."""
     return Trust(value) if isinstance(value, str) and value in tuple(Trust) else Trust.DOCUMENT
 
 
 def message_trust(message: Message) -> Trust:
-    """Return how far the words of *message* are trusted: its role, what was read for it, and what is attached."""
+    """Return the trust of *message*: the least of its role, of what was read for it, and of its attachments."""
     trusts = [Trust.of(message.role)]
     if TRUST in message.metadata:
         trusts.append(parse_trust(message.metadata[TRUST]))
@@ -44,7 +44,7 @@ def message_trust(message: Message) -> Trust:
 
 
 def with_trust(message: Message, trust: Trust) -> Message:
-    """Return *message* as it is kept, with what was read for it, where that is less than its role says."""
+    """Return *message* with *trust* in its metadata, where that is less than its role says."""
     trust = Trust.least((trust, message_trust(message)))
     if trust.rank <= Trust.of(message.role).rank:
         return message

@@ -1,4 +1,4 @@
-"""Storage of turns: what is kept of a run's messages, and writing it to memory or to a history alone.
+"""Storage of turns: the messages of a run that are kept, written to memory or to a history alone.
 
 Thinking is not kept, quotes are kept as references, and a turn is written whole or not at all. A turn whose writing
 fails is held and written with the next one. Reading is ``context.history_reader``.
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from agent.agent_memory import AgentMemory
 from agent.context_items import AnswerCitation
 from agent.providers.base import StoredReply
 from agent.trust import with_trust
@@ -19,7 +20,7 @@ from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Tru
 from memory.internals import QUOTES, RECALLED
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage, LongTermMemory
+    from memory import HistoryStorage
 
 REPLY_KEY = "reply"
 _REPLY_PLACEHOLDERS = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
@@ -28,7 +29,7 @@ _MISSING_QUOTE = "(the quoted memory is no longer there)"
 
 @dataclass(frozen=True, slots=True)
 class PendingTurn:
-    """What is to be kept: *messages* of a *session*, the last one an answer made with the memories *used*."""
+    """Turn to be stored: *messages* of a *session*, the last one an answer made with the memories *used*."""
 
     session: str
     messages: tuple[Message, ...]
@@ -41,7 +42,7 @@ class TurnStore:
     ``unsaved`` are turns that could not be written yet: they are tried again before the next one, in their order.
     """
 
-    def __init__(self, memory: LongTermMemory | None, history: HistoryStorage | None, *, namespace: str = "") -> None:
+    def __init__(self, memory: AgentMemory | None, history: HistoryStorage | None, *, namespace: str = "") -> None:
         self._memory = memory
         self._history = history
         self._namespace = namespace
@@ -49,15 +50,15 @@ class TurnStore:
 
     @property
     def keeps(self) -> bool:
-        """Whether anything is kept at all."""
+        """Whether turns are stored at all."""
         return self._memory is not None or self._history is not None
 
     async def store(self, turn: PendingTurn) -> tuple[Report, ...]:
-        """Write what waits and then *turn*; what cannot be written for now waits, and the error is raised."""
+        """Write the unsaved turns and then *turn*; one that cannot be written waits, and its error is raised."""
         return await self._write_all(turn)
 
     async def flush(self) -> None:
-        """Write what waits."""
+        """Write the unsaved turns."""
         await self._write_all()
 
     async def _write_all(self, *last: PendingTurn) -> tuple[Report, ...]:
@@ -100,26 +101,26 @@ def messages_to_store(
     trust: Trust = Trust.USER,
     recalling: Collection[str] = (),
 ) -> tuple[Message, ...]:
-    """Return what is kept of a turn's *messages* (the prompt first): all, or without *trace* prompt and answer.
+    """Return the messages to store of a turn (*messages*, the prompt first): without *trace* only prompt and answer.
 
-    Thinking goes. An answer that says itself what to keep (*kept*) is kept as that, with pointers to what it quotes.
-    What the model said is marked as trusted no more than *trust*, the least of what it had read; results of tools that
-    show what is remembered (*recalling*, by name) are marked as that.
+    Thinking goes. An answer with a replacement (*kept*) is stored as that, with references to the memories it quotes.
+    The model's messages are marked as trusted no more than *trust*, the least that it had read; results of the tools
+    named in *recalling* are marked as memories that were recalled.
     """
     prompt, *answered = (message.without_thinking() for message in messages)
-    said = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
-    if kept is not None and said[-1].role == "assistant":
-        said[-1] = _as_references(said[-1], kept, citations)
+    stored = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
+    if kept is not None and stored[-1].role == "assistant":
+        stored[-1] = _as_references(stored[-1], kept, citations)
     if not trace:
-        answers = [_without_tool_calls(one) for one in said[1:] if one.role == "assistant"]
-        said = [said[0], *answers[-1:]]
-    dated = (one if one.at is not None else one.model_copy(update={"at": at}) for one in said)
-    return tuple(one for one in dated if one.blocks or one.metadata)
+        answers = [_without_tool_calls(message) for message in stored[1:] if message.role == "assistant"]
+        stored = [stored[0], *answers[-1:]]
+    dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
+    return tuple(message for message in dated if message.blocks or message.metadata)
 
 
 def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Message:
-    again = [result.call_id for result in message.tool_results if result.name in recalling]
-    return message.model_copy(update={"metadata": {**message.metadata, RECALLED: again}}) if again else message
+    recalled = [result.call_id for result in message.tool_results if result.name in recalling]
+    return message.model_copy(update={"metadata": {**message.metadata, RECALLED: recalled}}) if recalled else message
 
 
 def _without_tool_calls(message: Message) -> Message:
@@ -131,25 +132,25 @@ def _as_references(message: Message, kept: StoredReply, citations: Sequence[Answ
     blocks = (TextBlock(text=kept.text),) if kept.text else ()
     notes: dict[str, Any] = {**message.metadata, REPLY_KEY: kept.note}
     if citations:
-        spans = [{"id": one.id, "start": one.span[0], "end": one.span[1]} for one in citations]
+        spans = [{"id": citation.id, "start": citation.span[0], "end": citation.span[1]} for citation in citations]
         notes[QUOTES] = spans
     return message.model_copy(update={"blocks": blocks, "metadata": notes})
 
 
 @dataclass(frozen=True, slots=True)
 class QuotedMessage:
-    """A stored message, and the ids that it needs to be shown."""
+    """A stored message, and the spans of memories that it quotes: their ids, starts and ends."""
 
     message: Message
     spans: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The memories whose words it quotes."""
+        """Ids of the quoted memories."""
         return tuple(id for id, _, _ in self.spans)
 
-    def worded(self, texts: Mapping[str, str]) -> Message:
-        """Return the message with the words that *texts* have for what it points to."""
+    def with_text(self, texts: Mapping[str, str]) -> Message:
+        """Return the message with the quoted words, taken from *texts* by id."""
         if self.message.blocks or self.message.role != "assistant":
             return self.message
         words = [f"“{texts[id][start:end]}”" if id in texts else _MISSING_QUOTE for id, start, end in self.spans]
@@ -158,16 +159,16 @@ class QuotedMessage:
 
 
 def quoted_message(message: Message) -> QuotedMessage:
-    """Return *message* as it can be shown to a model again."""
-    given = message.metadata.get(QUOTES)
-    if message.blocks or not isinstance(given, list):
+    """Return *message* with its references to quoted memories."""
+    references = message.metadata.get(QUOTES)
+    if message.blocks or not isinstance(references, list):
         return QuotedMessage(message)
     spans = [
-        (one["id"], one["start"], one["end"])
-        for one in given
-        if isinstance(one, dict)
-        and isinstance(one.get("id"), str)
-        and type(one.get("start")) is int
-        and type(one.get("end")) is int
+        (span["id"], span["start"], span["end"])
+        for span in references
+        if isinstance(span, dict)
+        and isinstance(span.get("id"), str)
+        and type(span.get("start")) is int
+        and type(span.get("end")) is int
     ]
     return QuotedMessage(message, tuple(spans))

@@ -13,7 +13,7 @@ _TOKENS_PER_PRICE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a million tokens cost, in whatever currency. Reading from and writing to a cache cost as input unless
+    """Prices of a million tokens, in any currency. Reading from and writing to a cache cost as input unless
     they are given."""
 
     input: float
@@ -28,7 +28,7 @@ class Prices:
                 raise ArgumentError(name, value, "a price of at least 0 is needed")
 
     def cost(self, usage: Usage) -> float:
-        """Return what *usage* costs."""
+        """Return the cost of *usage*."""
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         plain = max(usage.input - usage.cache_read - usage.cache_write, 0)
@@ -40,7 +40,7 @@ class Prices:
 class RunLimits:
     """Limits of one run with its sub-agents: *calls* of models, *tokens* in and out, *cost* by the agent's prices.
 
-    They are looked at before each call of a model: the call that passes a limit is the last one.
+    They are checked before each call of a model: the call that passes a limit is the last.
     """
 
     calls: int | None = None
@@ -57,7 +57,7 @@ class RunLimits:
 
 
 class UsageLedger:
-    """Counts the calls, tokens and cost of one run; what is counted here is counted in *parent*, too."""
+    """Counts the calls, tokens and cost of one run, in *parent*, too."""
 
     def __init__(
         self, limits: RunLimits = RunLimits(), *, prices: Prices | None = None, parent: UsageLedger | None = None
@@ -69,7 +69,7 @@ class UsageLedger:
 
     @property
     def cost(self) -> float | None:
-        """What was spent, in the currency of the prices; None where there are none."""
+        """Cost so far, in the currency of the prices; None where there are none."""
         return None if self._prices is None else self._cost
 
     def call(self) -> None:
@@ -88,14 +88,14 @@ class UsageLedger:
             self._parent.spend(usage, cost=cost)
 
     def passed(self, *, keeping: int = 0) -> str:
-        """Return in words which limit leaves no room for another call, here or above; nothing where none does.
+        """Return in words which limit leaves no room for another call, here or above; empty where none does.
 
-        *keeping* calls are to be left for what matters more.
+        *keeping* is the number of calls to leave for more important ones.
         """
         limits = self._limits
         if limits.calls is not None and self.calls + keeping >= limits.calls:
-            how = "was reached" if self.calls >= limits.calls else "has none to spare"
-            return f"the limit of {limits.calls} calls of models {how}"
+            state = "was reached" if self.calls >= limits.calls else "has none to spare"
+            return f"the limit of {limits.calls} calls of models {state}"
         if limits.tokens is not None and self.usage.total >= limits.tokens:
             return f"the limit of {limits.tokens} tokens was reached ({self.usage.total} used)"
         if limits.cost is not None and self._cost >= limits.cost:

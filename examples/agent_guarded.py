@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from agent import Agent, CircuitBreaker, Hooks, Retry, ToolHandler, ToolInvocation, ToolOutput, ToolPolicy, tool
+from agent import Agent, CircuitBreaker, Hooks, Retry, ToolInvocation, ToolPolicy, tool
 from agent.testing import Reply, ScriptedProvider, call
 
 calls: Counter[str] = Counter()
@@ -21,7 +23,7 @@ def weather(city: str) -> str:
     raise ConnectionError("the weather service is down")
 
 
-async def shouting(invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
+async def shouting(invocation: ToolInvocation, proceed: Callable[[ToolInvocation], Awaitable[Any]]) -> Any:
     """Middleware: it may change a call, answer itself, or change what comes back."""
     output = await proceed(invocation)
     return output.upper() if isinstance(output, str) else output
@@ -33,10 +35,10 @@ def ask(city: str) -> Reply:
 
 async def main() -> None:
     hooks = Hooks(
-        tool_ended=lambda moment: print("told:", moment.value.result.text),
-        circuit_opened=lambda moment: print("the circuit of", moment.value, "opened"),
+        tool_ended=lambda event: print("told:", event.value.result.text),
+        circuit_opened=lambda event: print("the circuit of", event.value, "opened"),
     )
-    policy = ToolPolicy(breaker=CircuitBreaker(2, rest=60), retry=Retry(2, first=0.01), middleware=[shouting])
+    policy = ToolPolicy(breaker=CircuitBreaker(2, reset_timeout=60), retry=Retry(2, first=0.01), middleware=[shouting])
     script = (ask("Lisbon"), ask("Porto"), ask("Faro"), Reply("I cannot tell the weather now."))
     agent = Agent(ScriptedProvider(*script), tools=[weather], policy=policy, hooks=[hooks])
     print((await agent.run("What is the weather in three cities?")).text)

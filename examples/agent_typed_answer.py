@@ -33,7 +33,7 @@ def main() -> None:
     agent = Agent(ScriptedProvider(*SCRIPT))
     result = agent.run_sync("Where do we go?", result_type=Trip)
     trip = result.output
-    assert isinstance(trip, Trip)
+    assert trip is not None
     print(f"{trip.destination}, {trip.days} days from {trip.leaves:%d %B %Y}")
     print(f"{result.calls} calls of the model, {len(result.messages)} messages kept")
 

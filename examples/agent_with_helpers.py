@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agent import Agent, AgentTool, RunEnded, RunLimits, SubAgentEvent, ToolStarted, calculator
+from agent import Agent, AgentSettings, AgentTool, RunEnded, RunLimits, SubAgentEvent, ToolStarted, calculator
 from agent.testing import Reply, ScriptedProvider, call
 
 HELPER = (
@@ -21,12 +21,11 @@ PLANNER = (
 
 
 async def main() -> None:
-    accountant = Agent(ScriptedProvider(*HELPER), name="Accountant", tools=[calculator()])
+    accountant = Agent(ScriptedProvider(*HELPER), tools=[calculator()], settings=AgentSettings(name="Accountant"))
     planner = Agent(
         ScriptedProvider(*PLANNER),
-        name="Planner",
         tools=[AgentTool(accountant, description="Ask the accountant to compute something.")],
-        limits=RunLimits(calls=10),
+        settings=AgentSettings(name="Planner", limits=RunLimits(calls=10)),
     )
     async for event in planner.stream("How much money does the repair need?"):
         if isinstance(event, ToolStarted):

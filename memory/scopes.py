@@ -3,7 +3,7 @@
 A memory is in a scope if it carries that very value; one without it is not. Several values of a scope, and several
 tags, mean any of them; different scopes must all agree.
 
-    >>> filter_of({"project": "atlas"}, tags=("work", "home"))
+    >>> scope_filter({"project": "atlas"}, tags=("work", "home"))
     {'$and': [{'scope.project': 'atlas'}, {'tags': {'$in': ['work', 'home']}}]}
 """
 
@@ -16,17 +16,17 @@ from memory.errors import ArgumentError
 from vectorstore import Filter
 
 Scopes: TypeAlias = Mapping[str, str | Sequence[str]]
-"""Which scopes to stay in: a name and its value, or a list of values any of which will do."""
+"""Values by the name of a scope: one value, or a list of values of which any will do."""
 
 SESSION_SCOPE: Final = "session"
-"""The scope that is a field of every memory, beside those kept in ``Memory.scopes`` (user, project, agent, …)."""
+"""The scope that is a field of every memory; the others are in ``Memory.scopes`` (user, project, agent, …)."""
 
 
 def scope_filter(scopes: Scopes | None = None, tags: Sequence[str] = (), where: Filter | None = None) -> Filter | None:
-    """Return one filter for *scopes*, *tags* and *where* together; None where nothing is asked for.
+    """Return one filter for *scopes*, *tags* and *where* together, None without any.
 
-    Raises ``ArgumentError`` for what cannot name a scope, a value or a tag; an empty list of values is refused, since
-    it would find nothing where everything may be meant.
+    A text that cannot name a scope, a value or a tag raises ``ArgumentError``; so does an empty list of values, which
+    would find nothing where everything may be meant.
     """
     conditions: list[Filter] = [] if where is None else [where]
     if scopes is not None:
@@ -50,14 +50,14 @@ def _scope_condition(name: str, value: object) -> Filter:
     if not values:
         raise ArgumentError(f"scopes[{name!r}]", value, "at least one value is needed")
     wanted: Any = values[0] if len(values) == 1 else {"$in": list(values)}
-    kept = {f"scope.{name}": wanted}
-    return {"$or": [{SESSION_SCOPE: wanted}, kept]} if name == SESSION_SCOPE else kept
+    condition = {f"scope.{name}": wanted}
+    return {"$or": [{SESSION_SCOPE: wanted}, condition]} if name == SESSION_SCOPE else condition
 
 
 def _checked_words(values: object, argument: str) -> tuple[str, ...]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Sequence):
         raise ArgumentError(argument, values, "a list of texts is needed")
-    return tuple(_checked_word(value, f"{argument}[{at}]") for at, value in enumerate(values))
+    return tuple(_checked_word(value, f"{argument}[{i}]") for i, value in enumerate(values))
 
 
 def _checked_word(value: object, argument: str) -> str:

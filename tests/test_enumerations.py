@@ -15,6 +15,7 @@ import pytest
 import agent
 import memory
 import vectorstore
+from agent.approval import ApprovalDecision, ApprovalStatus
 from agent.providers.accumulator import Response
 from agent.results import RunResult
 from agent.testing import Reply
@@ -70,7 +71,7 @@ def tool_trust(trust: Any) -> Any:
         """Read."""
         return ""
 
-    return read.facets.trust
+    return read.annotations.trust
 
 
 MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
@@ -95,7 +96,7 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
     RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
     IngestAction: [lambda action: IngestLine("a.md", action).action],
     memory.Action: [lambda action: memory.PolicyDecision(action).action],
-    agent.ApprovalStatus: [lambda status: agent.ApprovalDecision(status).status],
+    ApprovalStatus: [lambda status: ApprovalDecision(status).status],
     agent.Ending: [lambda ending: RunResult(ending, "", "s").ending],
     agent.StopReason: [
         lambda reason: agent.StopPiece(reason).reason,
@@ -107,7 +108,7 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
 
 
 def test_every_public_enumeration_is_looked_at() -> None:
-    assert set(MEMBERS) == ENUMERATIONS
+    assert set(MEMBERS) == ENUMERATIONS | {ApprovalStatus}
 
 
 @pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)

@@ -57,6 +57,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"middleware"},
         {"model_call", "tool_executor"},
         {"loop"},
+        {"configuration"},
         {"run"},
         {"agent"},
         {"subagent"},

@@ -117,7 +117,7 @@ def _sample_entries(
     view: Any, sample: int, rng: np.random.Generator, namespace: str
 ) -> Iterator[tuple[str, VectorLike]]:
     """Up to *sample* entries that have a vector, as (id, vector)."""
-    ids = view.drawn(view.count(namespace=namespace), rng, namespace=namespace)
+    ids = view.sample_ids(view.count(namespace=namespace), rng, namespace=namespace)
     found = 0
     for start in range(0, len(ids), _PAGE_SIZE):
         for entry in view.get(ids[start : start + _PAGE_SIZE], namespace=namespace):

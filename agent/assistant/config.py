@@ -17,8 +17,13 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from agent.assistant.endpoints import http_address, ollama_address
-from agent.errors import ConfigurationError
+from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
+
+
+class ConfigurationError(AgentError):
+    """A setting of the assistant is missing or unusable."""
+
 
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     "memory": "TELLBACK_MEMORY",
@@ -66,7 +71,7 @@ _SECRET_SETTINGS = frozenset(
 
 
 class AssistantSettings(BaseModel):
-    """Everything that can be set."""
+    """Settings of the assistant, from flags, environment, file and defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,7 +102,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def kind(self) -> str:
-        """Which provider answers: the one before the model's name (``ollama:NAME``), or the one that is set up."""
+        """Kind of the provider: the prefix of the model's name (``ollama:NAME``), or the one that is set up."""
         prefix, colon, _ = (self.model or "").partition(":")
         if colon and prefix in PROVIDER_KINDS:
             return prefix
@@ -116,7 +121,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def endpoint(self) -> str:
-        """Where the model is asked."""
+        """Address of the model's endpoint."""
         if self.kind == "anthropic":
             return self.anthropic_base_url or DEFAULT_ANTHROPIC_URL
         if self.kind == "ollama":
@@ -125,7 +130,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def embedder_kind(self) -> str:
-        """Which embedder: the word before the model's name."""
+        """Kind of the embedder: the word before the model's name."""
         return self.embedder.partition(":")[0]
 
     @property
@@ -135,12 +140,12 @@ class AssistantSettings(BaseModel):
 
     @property
     def embeds_at_an_endpoint(self) -> bool:
-        """Whether texts are sent to a server to be embedded."""
+        """Whether an endpoint embeds texts."""
         return self.embedder_kind in ("ollama", "openai")
 
     @property
     def embedding_endpoint(self) -> str:
-        """Where texts are embedded, if an endpoint embeds them."""
+        """Address of the embedder's endpoint, if an endpoint embeds texts."""
         if self.embedder_kind == "ollama":
             address = self.embedding_base_url or ollama_address(self.ollama_host or "")
             return address.removesuffix("/v1")
@@ -150,12 +155,12 @@ class AssistantSettings(BaseModel):
 
     @property
     def key(self) -> str | None:
-        """The model's key itself, for its endpoint alone."""
+        """Key of the model's endpoint, for this endpoint alone."""
         return _secret_value({"openai": self.api_key, "anthropic": self.anthropic_api_key}.get(self.kind))
 
     @property
     def embedding_key(self) -> str | None:
-        """The embedder's key itself. OpenAI's serves where the endpoint is OpenAI's own, and nowhere else."""
+        """Key of the embedder's endpoint. OpenAI's key is used only if the endpoint is OpenAI's own."""
         same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
         return _secret_value(self.embedding_api_key or (self.api_key if same else None))
 
@@ -208,7 +213,7 @@ class AssistantSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The settings, and where each that is not a default came from."""
+    """Settings with the origin of each that is not a default."""
 
     settings: AssistantSettings
     origins: Mapping[str, str]
@@ -216,14 +221,14 @@ class Configuration:
 
     @property
     def former_memory(self) -> Path | None:
-        """The memory file of the time before the project was called Tellback, while none has been begun since."""
+        """Memory file in the folder of the project's former name, if no new memory has been begun."""
         former = _default_memory(FORMER_FOLDER)
         chosen = "memory" in self.origins or os.path.lexists(self.settings.memory)
         return None if chosen or not former.is_file() else former
 
 
 def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) -> Configuration:
-    """Put the settings together; *flags* that are None were not given.
+    """Return the configuration; *flags* that are None were not given.
 
     Raises ``ConfigurationError`` naming the setting, where it came from and what would be right.
     """

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from agent.assistant.config import AssistantSettings
-from agent.errors import ConfigurationError
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
     Embedder,
     EmbeddingSettings,
@@ -42,7 +41,7 @@ prefer the newest where they disagree, and say so when nothing you were given an
 
 @dataclass(frozen=True, slots=True)
 class OpenedMemory:
-    """The memory file that the settings name, open; *client* where an endpoint embeds its texts."""
+    """Open memory file of the settings; *client* is set if an endpoint embeds its texts."""
 
     settings: AssistantSettings
     memory: LongTermMemory
@@ -50,11 +49,11 @@ class OpenedMemory:
 
     @property
     def namespace(self) -> str:
-        """Whose memories these are."""
+        """Namespace of the settings."""
         return self.settings.namespace
 
     def knowledge(self) -> KnowledgeBase:
-        """Return its documents."""
+        """Return the knowledge base of the namespace's documents."""
         return KnowledgeBase(self.memory, namespace=self.namespace)
 
     async def close(self) -> None:
@@ -66,18 +65,18 @@ class OpenedMemory:
 
 @dataclass(frozen=True, slots=True)
 class Assistant:
-    """The agent that the settings describe, around an open memory."""
+    """Agent of the settings around an open memory."""
 
     opened: OpenedMemory
     agent: Agent
 
     @property
     def settings(self) -> AssistantSettings:
-        """What it was made from."""
+        """Settings of the memory and the agent."""
         return self.opened.settings
 
     async def close(self) -> None:
-        """Write what still waits; release the connections and the memory file."""
+        """Write turns that wait; release the connections and the memory file."""
         try:
             await self.agent.aclose()
         finally:
@@ -85,7 +84,7 @@ class Assistant:
 
 
 def open_configured_memory(settings: AssistantSettings, *, create: bool = True) -> OpenedMemory:
-    """Open the memory file; with *create* off one that is not there raises ``NotAStore`` and is not made."""
+    """Open the memory file; without *create* a missing file raises ``NotAStore`` and is not made."""
     client = make_http_client(settings) if settings.embeds_at_an_endpoint else None
     return _open_memory_file(settings, client, create=create)
 
@@ -103,6 +102,7 @@ def open_assistant(
     *reads_only* it searches and reads.
     """
     from agent.agent import Agent
+    from agent.configuration import AgentSettings
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
 
@@ -123,28 +123,30 @@ def open_assistant(
         tools += knowledge_tools(opened.knowledge())
     agent = Agent(
         provider,
-        system=settings.system or DEFAULT_SYSTEM_PROMPT,
         tools=tools,
         memory=opened.memory,
         namespace=opened.namespace,
-        token_budget=settings.token_budget,
-        window=make_window(settings, provider),
-        trace=settings.trace,
-        on_memory_error=on_memory_error,
-        share_sensitive=settings.share_sensitive,
+        settings=AgentSettings(
+            system=settings.system or DEFAULT_SYSTEM_PROMPT,
+            token_budget=settings.token_budget,
+            window=make_window(settings, provider),
+            trace=settings.trace,
+            on_memory_error=on_memory_error,
+            share_sensitive=settings.share_sensitive,
+        ),
     )
     return Assistant(opened, agent)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
-    """Return the one client that model and embedder share; offline, it asks this machine only."""
+    """Return the HTTP client that model and embedder share; offline, it connects to this machine only."""
     from memory.http import HttpClient
 
     return HttpClient(offline=settings.offline)
 
 
 def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
-    """Return what answers: the model that is set, or quotes of the memory."""
+    """Return the provider of the model that is set, or the one that answers with quotes."""
     from agent.providers.extractive import QuotingProvider
 
     if settings.model is None:
@@ -178,7 +180,7 @@ def _make_anthropic_provider(settings: AssistantSettings, client: HttpClient | N
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:
-    """Return what chooses from a conversation; None for all of it, as far as the token budget goes."""
+    """Return the window policy of the settings; None for the whole conversation within the token budget."""
     from agent.context.summarizer import summarizer
     from memory import EstimatingCounter, FixedWindow, SummaryWindow, TokenWindow
 
@@ -196,7 +198,7 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
 
 
 def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
-    """Return what decides what is kept: no secrets unless they are wanted, nothing too short, and no repeats."""
+    """Return the write policies of the settings: secrets, minimum length, near-duplicates."""
     policies: list[WritePolicy] = []
     if settings.secrets != "keep":
         policies.append(NoSecrets(settings.secrets))
@@ -208,7 +210,7 @@ def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
 
 
 def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Embedder | None:
-    """Return the embedder that is set; None leaves the choice to the memory (local if installed, else words)."""
+    """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words)."""
     if settings.embedder_kind == "local":
         return LocalEmbedder()
     if not settings.embeds_at_an_endpoint:
@@ -233,7 +235,7 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
 
 
 def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedder, HttpClient | None]:
-    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its connections."""
+    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its HTTP client."""
     if name == "hashing":
         from memory import HashingEmbedder
 

@@ -1,1 +1,1 @@
-"""Context of a request: what is read from memory and history, what fits the token budget, and how it is shown."""
+"""Context of a request: read from memory and history, selected within the token budget, and rendered."""

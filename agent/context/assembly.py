@@ -38,7 +38,8 @@ def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]
     system = tuple(message for message in history if message.role == "system")
     rest = [message for message in history if message.role != "system"]
     start = next(
-        (place for place, one in enumerate(rest) if one.role == "user" and _has_content(one.blocks)), len(rest)
+        (index for index, message in enumerate(rest) if message.role == "user" and _has_content(message.blocks)),
+        len(rest),
     )
     return (*system, *rest[start:])
 
@@ -58,12 +59,13 @@ def alternate_roles(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def _without_unpaired_calls(messages: Sequence[Message]) -> Iterator[Message]:
-    """Yield *messages* with only those calls and results that belong together; one that is empty then is left out."""
+    """Yield *messages* with only paired calls and results; a message that is empty then is left out."""
     paired: set[str] = set()
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role != "tool":
-            results = takewhile(lambda one: one.role == "tool", messages[place + 1 :]) if message.tool_calls else ()
-            answered = {result.call_id for one in results for result in one.tool_results}
+            after = messages[index + 1 :] if message.tool_calls else ()
+            results = takewhile(lambda later: later.role == "tool", after)
+            answered = {result.call_id for reply in results for result in reply.tool_results}
             paired = {call.id for call in message.tool_calls} & answered
         blocks = tuple(block for block in message.blocks if _is_paired(block, paired))
         paired = paired - {block.call_id for block in blocks if isinstance(block, ToolResultBlock)}  # answered once
@@ -72,7 +74,7 @@ def _without_unpaired_calls(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _has_content(blocks: Sequence[Block]) -> bool:
-    """Whether *blocks* say anything: a message without words is refused by some providers."""
+    """Whether *blocks* have any content: some providers refuse a message without."""
     return any(block.text.strip() if isinstance(block, TextBlock) else block.type != "thinking" for block in blocks)
 
 
@@ -91,13 +93,13 @@ DEFAULT_PROFILE_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ContextSources:
-    """What there is for a turn, before the budget.
+    """Sources of the context of a turn, before the budget.
 
-    *prompt* is the user's message; *pinned* and *recalled* come best first, and what is in both is shown as pinned;
-    *sequences* are the places of the *history*'s messages in *session*, before which *dropped* ones are left out
-    already. *doubtful*: what was recalled may not be about the prompt; *other*: it is about it, but by or of somebody
-    else than the prompt names. *left_out* was found and is not to be shown. *seed* is what no stored text can know: the
-    mark of the items is made from it.
+    *prompt* is the user's message; *pinned* and *recalled* come best first, and an item in both is shown as pinned.
+    *sequences* are the numbers of the *history*'s messages in *session*; *dropped* messages before them are left out
+    already. *doubtful*: the recalled items may not be about the prompt; *other*: they are about it, but by or of
+    somebody else than the prompt names. *left_out* was found and is not to be shown. *seed* is a secret that no stored
+    text can hold: the mark of the items is made from it.
     """
 
     prompt: Message
@@ -118,10 +120,10 @@ class ContextSources:
 
 @dataclass(frozen=True, slots=True)
 class AssembledContext:
-    """What is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
+    """Context that is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
 
-    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part;
-    *over_budget* says that system, tools and prompt alone exceed it, *notes* what the window did otherwise than asked.
+    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part.
+    *over_budget*: system, tools and prompt alone exceed the budget. *notes* are those of the window.
     """
 
     system: str
@@ -137,29 +139,29 @@ class AssembledContext:
 
 
 def assemble_context(
-    given: ContextSources,
+    sources: ContextSources,
     *,
     budget: int | None = None,
     profile: int = DEFAULT_PROFILE_TOKENS,
     counter: TokenCounter,
     window: WindowPolicy | None = None,
 ) -> AssembledContext:
-    """Put the context together within *budget* tokens, *profile* of them for pinned memories at most; *window*
-    chooses from history first."""
-    mark = unused_mark(_untrusted_texts(given), given.seed)
-    system = "\n\n".join(part for part in (given.system, item_rules(mark) if given.rules else "") if part)
-    seen = Window(given.history) if window is None else window.apply(given.history)
-    history = seen.messages
-    weighing = ItemCosts(mark, counter)
+    """Assemble the context within *budget* tokens, at most *profile* of them for pinned memories; *window* chooses from
+    history first."""
+    mark = unused_mark(_untrusted_texts(sources), sources.seed)
+    system = "\n\n".join(part for part in (sources.system, item_rules(mark) if sources.rules else "") if part)
+    view = Window(sources.history) if window is None else window.apply(sources.history)
+    history = view.messages
+    costs = ItemCosts(mark, counter)
     room = None
     if budget is not None:
-        fixed = counter.count(system) + sum(_tool_spec_tokens(tool, counter) for tool in given.tools)
-        room = budget - fixed - message_tokens(given.prompt, counter)
-    chosen = _select_context(given, history, room, profile, weighing)
-    made = _compose_messages(
-        given, system, mark, history, chosen, _ContextLimits(profile, over_budget=room is not None and room < 0)
+        fixed = counter.count(system) + sum(_tool_spec_tokens(tool, counter) for tool in sources.tools)
+        room = budget - fixed - message_tokens(sources.prompt, counter)
+    chosen = _select_context(sources, history, room, profile, costs)
+    assembled = _compose_messages(
+        sources, system, mark, history, chosen, _ContextLimits(profile, over_budget=room is not None and room < 0)
     )
-    return replace(made, notes=(*seen.notes, OVER_WINDOW_LIMIT) if seen.over_budget else seen.notes)
+    return replace(assembled, notes=(*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,29 +171,29 @@ class _ContextLimits:
 
 
 def _select_context(
-    given: ContextSources, history: tuple[Message, ...], room: int | None, profile: int, weighing: ItemCosts
+    sources: ContextSources, history: tuple[Message, ...], room: int | None, profile: int, costs: ItemCosts
 ) -> ContextSelection:
-    """Pinned memories first, up to their share; what was recalled and history compete for the rest."""
+    """Select pinned memories first, up to their share; recalled items and history compete for the rest."""
     left = profile if room is None else min(profile, max(room, 0))
-    pinned, shortened, spent = select_fitting_items(given.pinned, left, PROFILE_HEADING, weighing)
+    pinned, shortened, spent = select_fitting_items(sources.pinned, left, PROFILE_HEADING, costs)
     shown = {(item.lane, item.id) for item in pinned}
-    recalled = tuple(item for item in given.recalled if (item.lane, item.id) not in shown)
+    recalled = tuple(item for item in sources.recalled if (item.lane, item.id) not in shown)
     if room is None:
         return ContextSelection(pinned, recalled, history, shortened)
-    found = select_within_budget(
+    selection = select_within_budget(
         recalled,
         from_first_user_message(history),
         max(room, 0) - spent,
-        heading=_heading_of_recalled(given),
-        doubtful=given.doubtful,
-        weighing=weighing,
-        said_in=_items_in_history(given, recalled),
+        heading=_heading_of_recalled(sources),
+        doubtful=sources.doubtful,
+        costs=costs,
+        in_history=_items_in_history(sources, recalled),
     )
-    return replace(found, pinned=pinned, shortened=(*shortened, *found.shortened))
+    return replace(selection, pinned=pinned, shortened=(*shortened, *selection.shortened))
 
 
 def _compose_messages(
-    given: ContextSources,
+    sources: ContextSources,
     system: str,
     mark: str,
     window: tuple[Message, ...],
@@ -199,37 +201,37 @@ def _compose_messages(
     limits: _ContextLimits,
 ) -> AssembledContext:
     history = from_first_user_message(chosen.history)
-    recalled = render_items(_items_outside_history(given, chosen, history), _heading_of_recalled(given), mark)
-    messages = [*history, _prepend_text(given.prompt, recalled)]
-    first = next(place for place, message in enumerate(messages) if message.role == "user")
+    recalled = render_items(_items_outside_history(sources, chosen, history), _heading_of_recalled(sources), mark)
+    messages = [*history, _prepend_text(sources.prompt, recalled)]
+    first = next(index for index, message in enumerate(messages) if message.role == "user")
     messages[first] = _prepend_text(messages[first], render_items(chosen.pinned, PROFILE_HEADING, mark))
     return AssembledContext(
         system=system,
         messages=alternate_roles(messages),
         items=(*chosen.pinned, *chosen.recalled),
-        left_out=(*_omitted_items(given, chosen, limits), *given.left_out),
-        dropped=given.dropped + len(given.history) - len(history),
-        reasons=_omission_reasons(given, window, history),
+        left_out=(*_omitted_items(sources, chosen, limits), *sources.left_out),
+        dropped=sources.dropped + len(sources.history) - len(history),
+        reasons=_omission_reasons(sources, window, history),
         shortened=chosen.shortened,
         over_budget=limits.over_budget,
         mark=mark,
     )
 
 
-def _omitted_items(given: ContextSources, chosen: ContextSelection, limits: _ContextLimits) -> list[Omitted]:
-    """Return what had no room, each item once: a pinned one that was recalled, too, had two chances."""
+def _omitted_items(sources: ContextSources, chosen: ContextSelection, limits: _ContextLimits) -> list[Omitted]:
+    """Return the items that had no room, each once: a pinned one that was recalled, too, had two chances."""
     kept = {(item.lane, item.id) for item in (*chosen.pinned, *chosen.recalled)}
     unpinned = f"over the {limits.profile} tokens for pinned memories"
-    reasons = {(item.lane, item.id): (item.id, unpinned) for item in given.pinned}
-    reasons.update({(item.lane, item.id): (item.id, OVER_CONTEXT_BUDGET) for item in given.recalled})
+    reasons = {(item.lane, item.id): (item.id, unpinned) for item in sources.pinned}
+    reasons.update({(item.lane, item.id): (item.id, OVER_CONTEXT_BUDGET) for item in sources.recalled})
     return [Omitted(id, reason) for key, (id, reason) in reasons.items() if key not in kept]
 
 
-def _omission_reasons(given: ContextSources, window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
-    """Say why messages of history are not shown, with how many each reason concerns."""
+def _omission_reasons(sources: ContextSources, window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
+    """Return the reasons why messages of history are not shown, with their numbers."""
     whole = len(from_first_user_message(tuple(window)))
     counts = {
-        "outside the window": given.dropped + len(given.history) - len(window),
+        "outside the window": sources.dropped + len(sources.history) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_CONTEXT_BUDGET: whole - len(shown),
     }
@@ -237,34 +239,35 @@ def _omission_reasons(given: ContextSources, window: Sequence[Message], shown: S
 
 
 def _items_outside_history(
-    given: ContextSources, chosen: ContextSelection, history: tuple[Message, ...]
+    sources: ContextSources, chosen: ContextSelection, history: tuple[Message, ...]
 ) -> tuple[ContextItem, ...]:
     """Return the recalled items that the window does not show anyway; all keep their numbers."""
-    places = {id(message): place for message, place in zip(given.history, given.sequences, strict=True)}
-    shown = {(given.session, places[id(message)]) for message in history if id(message) in places}
+    sequences = {id(message): number for message, number in zip(sources.history, sources.sequences, strict=True)}
+    shown = {(sources.session, sequences[id(message)]) for message in history if id(message) in sequences}
     return tuple(item for item in chosen.recalled if (item.session, item.sequence) not in shown)
 
 
-def _items_in_history(given: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
-    """Return which message of history (``id``) each of *recalled* is, by its place."""
-    messages = {at: id(message) for message, at in zip(given.history, given.sequences, strict=True) if at >= 0}
+def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
+    """Return the message of history (``id``) that each of *recalled* is, by its index."""
+    numbered = zip(sources.history, sources.sequences, strict=True)
+    messages = {number: id(message) for message, number in numbered if number >= 0}
     return {
-        place: messages[item.sequence]
-        for place, item in enumerate(recalled)
-        if item.session == given.session and item.sequence in messages
+        index: messages[item.sequence]
+        for index, item in enumerate(recalled)
+        if item.session == sources.session and item.sequence in messages
     }
 
 
-def _heading_of_recalled(given: ContextSources) -> str:
-    if given.other:
+def _heading_of_recalled(sources: ContextSources) -> str:
+    if sources.other:
         return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
-    return f"{RECALLED_HEADING}; none of them may be about it" if given.doubtful else RECALLED_HEADING
+    return f"{RECALLED_HEADING}; none of them may be about it" if sources.doubtful else RECALLED_HEADING
 
 
-def _untrusted_texts(given: ContextSources) -> list[str]:
+def _untrusted_texts(sources: ContextSources) -> list[str]:
     """Return every text of the request that is not ours: none of it may contain the mark."""
-    said = [text for message in (*given.history, given.prompt) for text in _message_texts(message)]
-    return [given.system, *said, *item_texts((*given.pinned, *given.recalled))]
+    texts = [text for message in (*sources.history, sources.prompt) for text in _message_texts(message)]
+    return [sources.system, *texts, *item_texts((*sources.pinned, *sources.recalled))]
 
 
 def _message_texts(message: Message) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from agent.agent_memory import AgentMemory
 from agent.context.summarizer import Summarizer
 from agent.errors import ArgumentError
 from agent.turn_store import quoted_message
@@ -18,10 +19,10 @@ from memory import FullWindow, Message, TokenCounter, TokenWindow, WindowPolicy
 from memory.internals import Conversation, ConversationWindowPolicy, StoredMessage
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage, LongTermMemory
+    from memory import HistoryStorage
 
 NO_SEQUENCE = -1
-"""The place of a message that nobody said."""
+"""Sequence of a message that is a policy's own, such as a summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,16 @@ class SessionHistory:
     dropped: int = 0
     notes: tuple[str, ...] = ()
 
-    def last_of_the_user(self, count: int) -> list[str]:
-        """Return the last *count* texts that the user said."""
-        placed = zip(self.messages, self.sequences, strict=True)
-        return [one.text for one, place in placed if one.role == "user" and place != NO_SEQUENCE][-count:]
+    def last_user_texts(self, count: int) -> list[str]:
+        """Return the last *count* texts of the user, oldest first."""
+        numbered = zip(self.messages, self.sequences, strict=True)
+        return [message.text for message, number in numbered if message.role == "user" and number != NO_SEQUENCE][
+            -count:
+        ]
 
 
 def history_bound(window: WindowPolicy | None, budget: int | None, counter: TokenCounter) -> WindowPolicy:
-    """Return what says how much of a conversation can be shown at most: *window*, else a *budget* of tokens."""
+    """Return the policy that bounds how much of a conversation can be shown: *window*, else a *budget* of tokens."""
     if window is None:
         return FullWindow() if budget is None else TokenWindow(budget, counter)
     if isinstance(window, type) or not isinstance(window, WindowPolicy):
@@ -51,13 +54,13 @@ def history_bound(window: WindowPolicy | None, budget: int | None, counter: Toke
 
 @dataclass(frozen=True, slots=True)
 class HistoryReader:
-    """Reads sessions of *memory*, or of a *history* alone: what *policy* reads, or else the newest messages.
+    """Reads sessions of *memory*, or of a *history* alone: the messages that *policy* reads, or else the newest ones.
 
-    These are *limit* of them, and more for as long as *bound* (None: no more), which chooses from them later, would
-    leave none of them out. System messages are always read.
+    The newest *limit* messages are read, and more as long as *bound* (None: no more), which chooses from them later,
+    would leave none of them out. System messages are always read.
     """
 
-    memory: LongTermMemory | None
+    memory: AgentMemory | None
     history: HistoryStorage | None
     policy: WindowPolicy | None
     namespace: str = ""
@@ -65,15 +68,16 @@ class HistoryReader:
     bound: WindowPolicy | None = None
 
     async def read(self, session: str, ledger: UsageLedger | None = None) -> SessionHistory:
-        """Return what was said in *session*; what a model is asked for it is counted in *ledger*."""
+        """Return the history of *session*; calls of a model for it are counted in *ledger*."""
         storage = self.history if self.memory is None else self.memory.conversations
         if storage is None:
             return SessionHistory()
         if isinstance(self.policy, ConversationWindowPolicy):
-            return await self._through(self.policy, storage, session, ledger or UsageLedger())
+            return await self._read_with_policy(self.policy, storage, session, ledger or UsageLedger())
         newest, notes = await self._newest(storage, session)
-        stored = await self._worded(newest)
-        return SessionHistory(tuple(one.message for one in stored), tuple(one.sequence for one in stored), notes=notes)
+        stored = await self._with_quotes(newest)
+        messages = tuple(item.message for item in stored)
+        return SessionHistory(messages, tuple(item.sequence for item in stored), notes=notes)
 
     async def _newest(self, storage: HistoryStorage, session: str) -> tuple[list[StoredMessage], tuple[str, ...]]:
         """Return the newest messages that may be shown, and a note where there are older ones."""
@@ -83,35 +87,36 @@ class HistoryReader:
             if len(stored) <= limit:
                 return stored, ()
             stored = stored[1:]
-            # What only points to its words is shorter here than it will be: rather too many are read than too few.
-            if self.bound is None or self.bound.apply([one.message for one in stored]).dropped:
+            # References to quoted words are shorter here than the words: rather too many are read than too few.
+            if self.bound is None or self.bound.apply([item.message for item in stored]).dropped:
                 break
             limit *= 4
         first = stored[0].sequence
         system = await storage.load(session, roles=["system"], namespace=self.namespace)
-        before = [one for one in system if one.sequence < first]
-        return [*before, *stored], (f"of this conversation, nothing before its message {first} was looked at",)
+        earlier = [message for message in system if message.sequence < first]
+        return [*earlier, *stored], (f"of this conversation, nothing before its message {first} was looked at",)
 
-    async def _through(
+    async def _read_with_policy(
         self, policy: ConversationWindowPolicy, storage: HistoryStorage, session: str, ledger: UsageLedger
     ) -> SessionHistory:
-        places: dict[int, StoredMessage] = {}  # kept while they are compared by identity
+        by_identity: dict[int, StoredMessage] = {}  # holds the messages, so that no id is used again
 
-        async def worded(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-            shown = await self._worded(stored)
-            places.update((id(one.message), one) for one in shown)
+        async def with_quotes(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+            shown = await self._with_quotes(stored)
+            by_identity.update((id(item.message), item) for item in shown)
             return shown
 
-        def calling(function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(function: Callable[..., Any]) -> Callable[..., Any]:
             return function.counted(ledger) if isinstance(function, Summarizer) else function
 
-        window = await policy.window(Conversation(storage, session, self.namespace, worded, calling))
-        at = [places[id(one)].sequence if id(one) in places else NO_SEQUENCE for one in window.messages]
-        return SessionHistory(window.messages, tuple(at), window.dropped, window.notes)
+        window = await policy.window(Conversation(storage, session, self.namespace, with_quotes, counted))
+        stored = [by_identity.get(id(message)) for message in window.messages]
+        sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
+        return SessionHistory(window.messages, sequences, window.dropped, window.notes)
 
-    async def _worded(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Return *stored*; those that were kept as pointers to what they quoted, with the words of today."""
-        ids = list(dict.fromkeys(id for one in stored for id in quoted_message(one.message).ids))
-        found = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
-        texts = {one.id: one.text for one in found if one is not None}
-        return [replace(one, message=quoted_message(one.message).worded(texts)) for one in stored]
+    async def _with_quotes(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
+        """Return *stored*, the references to quoted memories replaced by their present words."""
+        ids = list(dict.fromkeys(id for item in stored for id in quoted_message(item.message).ids))
+        memories = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
+        texts = {memory.id: memory.text for memory in memories if memory is not None}
+        return [replace(item, message=quoted_message(item.message).with_text(texts)) for item in stored]

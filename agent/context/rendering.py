@@ -23,7 +23,7 @@ _ITEM_RULES = (
 )
 _MARK_LENGTH = 16
 _WHOLE_SESSION_LENGTH = 20
-"""Characters up to which a session is named whole; one that was made up is told apart by its beginning."""
+"""Characters up to which the id of a session is shown whole; of a longer one, its beginning is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class RenderedItem:
 
 
 def item_rules(mark: str) -> str:
-    """Return what the system prompt says of blocks with this *mark*."""
+    """Return the rules of the system prompt for blocks with this *mark*."""
     return _ITEM_RULES.format(mark=mark)
 
 
 def render_items(items: Sequence[ContextItem], heading: str, mark: str | None = None) -> str:
     """Return *items* as one block of text under *heading*; nothing for none.
 
-    Without a *mark* the block has one of its own, made from what it shows; a given one must stand in none of it.
+    Without a *mark* the block has one of its own, made from its texts; a given mark must stand in none of them.
     """
     if not items:
         return ""
@@ -53,7 +53,7 @@ def render_items(items: Sequence[ContextItem], heading: str, mark: str | None = 
 
 
 def render_item(item: ContextItem, mark: str) -> str:
-    """Return one *item* between its lines: the text as it is, the header as JSON on a single line."""
+    """Return *item* between its lines: the text as it is, the header as JSON on a single line."""
     return f"«begin {mark} item {item.number} {_item_header(item)}»\n{item.text}\n«end {mark} item {item.number}»"
 
 
@@ -75,7 +75,7 @@ def unused_mark(texts: Sequence[str], seed: str) -> str:
 
 
 def break_mark(text: str, mark: str) -> str:
-    """Return *text* with the *mark* broken wherever it stands: what was told the mark cannot forge an item with it."""
+    """Return *text* with every *mark* in it broken: a tool that knows the mark cannot forge an item with it."""
     return text.replace(mark, f"{mark[:4]}…{mark[4:]}") if mark else text
 
 
@@ -86,15 +86,15 @@ def item_texts(items: Iterable[ContextItem]) -> list[str]:
 
 def parse_items(text: str, mark: str) -> list[RenderedItem]:
     """Return the items that *text* shows between lines with this *mark*, in their order."""
-    found: list[RenderedItem] = []
+    items: list[RenderedItem] = []
     opening = f"«begin {mark} item "
     while text.startswith(opening) or f"\n{opening}" in text:
         text = text[len(opening) :] if text.startswith(opening) else text.partition(f"\n{opening}")[2]
         line, _, text = text.partition("»\n")
         number, _, header = line.partition(" ")
         words, _, text = text.partition(f"\n«end {mark} item {number}»")
-        found.append(RenderedItem(int(number), json.loads(header), words))
-    return found
+        items.append(RenderedItem(int(number), json.loads(header), words))
+    return items
 
 
 def _item_header(item: ContextItem) -> str:

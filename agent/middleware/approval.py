@@ -26,23 +26,23 @@ from agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
 
 
 class AuthorizationMiddleware:
-    """Refuses what *authorise* or the tool's own authoriser refuses; the model is told the reason."""
+    """Refuses calls that *authorise* or the tool's own authoriser refuses; the model is told the reason."""
 
     def __init__(self, authorise: Authorizer | None = None) -> None:
         self._authorise = authorise
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
-        for authorise in (self._authorise, invocation.facets.authorise):
+        """Raise ``ToolCallRefused`` where the call is not allowed, else call the tool."""
+        for authorise in (self._authorise, invocation.annotations.authorise):
             if authorise is None:
                 continue
-            verdict = authorise(invocation.call.arguments, invocation.context)
-            if inspect.isawaitable(verdict):
-                verdict = await verdict
-            if not isinstance(verdict, AuthorizationDecision):
-                raise ArgumentError("authorise", verdict, "an authoriser answers with a Verdict")
-            if not verdict.allow:
-                reason = f": {verdict.reason}" if verdict.reason else ""
+            decision = authorise(invocation.call.arguments, invocation.context)
+            if inspect.isawaitable(decision):
+                decision = await decision
+            if not isinstance(decision, AuthorizationDecision):
+                raise ArgumentError("authorise", decision, "an authoriser answers with an AuthorizationDecision")
+            if not decision.allow:
+                reason = f": {decision.reason}" if decision.reason else ""
                 raise ToolCallRefused(f"this call is not allowed{reason}")
         return await proceed(invocation)
 
@@ -55,9 +55,9 @@ _REFUSAL_TEXTS = {
 
 
 class ApprovalMiddleware:
-    """Asks for each call that *policy* names; nobody answering within *timeout* seconds is a no.
+    """Asks for approval of each call that *policy* names; no answer within *timeout* seconds is a refusal.
 
-    *approver* is asked, or the run's, or else whoever reads its stream.
+    *approver* is asked, or the run's, or else the reader of its stream.
     """
 
     def __init__(
@@ -70,38 +70,36 @@ class ApprovalMiddleware:
         self._policy, self._approver, self._timeout = policy, approver, timeout
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
-        flagged = invocation.facets.wants_approval(invocation.context.trust)
+        """Raise ``ToolCallRefused`` where the call is not approved, else call the tool."""
+        flagged = invocation.annotations.wants_approval(invocation.context.trust)
         if self._policy(invocation.call, flagged):
-            decision = await self._asked(invocation)
-            if decision.status is not ApprovalStatus.APPROVED:
+            decision = await self._ask(invocation)
+            if decision.status != ApprovalStatus.APPROVED:
                 reason = f": {decision.reason}" if decision.reason else ""
                 raise ToolCallRefused(_REFUSAL_TEXTS[decision.status] + reason)
         elif not flagged:
             return await proceed(invocation)
-        # Somebody said yes, or the policy did in their name.
+        # A person approved it, or the policy did in their name.
         return await proceed(replace(invocation, context=replace(invocation.context, approved=True)))
 
-    async def _asked(self, invocation: ToolInvocation) -> ApprovalDecision:
+    async def _ask(self, invocation: ToolInvocation) -> ApprovalDecision:
         context = invocation.context
         request = ApprovalRequest(invocation.call, agent=context.agent, description=invocation.tool.spec.description)
         context.scope.emit(ApprovalRequested(request, **context.stamp()))
         try:
-            async with asyncio.timeout(self._timeout) as scope:
-                decision = await self._answered(
-                    request, self._approver or context.scope.approver, context.scope.streams
-                )
+            async with asyncio.timeout(self._timeout) as limit:
+                decision = await self._answer(request, self._approver or context.scope.approver, context.scope.streams)
         except TimeoutError:
-            if not scope.expired():
+            if not limit.expired():
                 raise
             decision = ApprovalDecision(ApprovalStatus.TIMED_OUT)
         context.scope.emit(ApprovalDecided(invocation.call, decision, **context.stamp()))
         return decision
 
-    async def _answered(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> ApprovalDecision:
+    async def _answer(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> ApprovalDecision:
         if approver is not None:
             try:
                 return to_approval_decision(await approver(request))
-            except Exception as error:  # a broken dialogue is no yes
+            except Exception as error:  # a broken dialogue approves nothing
                 return ApprovalDecision(ApprovalStatus.UNAVAILABLE, f"{type(error).__name__}: {error}")
         return await request.decided() if streams else ApprovalDecision(ApprovalStatus.UNAVAILABLE)

@@ -17,8 +17,8 @@ def _never_expired() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
-    """One call of a tool on its way through the chain. *given_up* says whether its time is over, which tells a
-    timeout from another cancellation."""
+    """Call of a tool on its way through the chain. *given_up* says whether its time is over, which tells a timeout
+    from another cancellation."""
 
     tool: Tool
     call: ToolCallBlock
@@ -26,8 +26,8 @@ class ToolInvocation:
     given_up: Callable[[], bool] = _never_expired
 
     @property
-    def facets(self) -> ToolAnnotations:
-        """What the tool says of itself."""
+    def annotations(self) -> ToolAnnotations:
+        """Annotations of the tool."""
         return annotations_of(self.tool)
 
 
@@ -35,11 +35,14 @@ ToolHandler: TypeAlias = Callable[[ToolInvocation], Awaitable[ToolOutput]]
 
 
 class ToolMiddleware(Protocol):
-    """Around a call of a tool: it may change the call, answer itself, raise ``ToolFailed`` or ``StopRun``, call
-    *proceed* several times or not at all. One instance serves all calls; calls run at the same time."""
+    """Middleware around a call of a tool.
+
+    It may change the call, answer itself, raise ``ToolFailed`` or ``StopRun``, call *proceed* several times or not at
+    all. One instance serves all calls; calls run at the same time.
+    """
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """Return what the model is to read."""
+        """Return the output for the model."""
         ...
 
 
@@ -47,8 +50,11 @@ ModelHandler: TypeAlias = Callable[[Request], AsyncIterator[Delta]]
 
 
 class ModelMiddleware(Protocol):
-    """Around a call of a model: an async generator that may rewrite the request, answer itself by yielding deltas
-    that end in a ``StopPiece``, raise ``RequestRefused`` or ``StopRun``, or change what comes back."""
+    """Middleware around a call of a model, an async generator.
+
+    It may rewrite the request, answer itself by yielding deltas that end in a ``StopPiece``, raise ``RequestRefused``
+    or ``StopRun``, or change the reply.
+    """
 
     def __call__(self, request: Request, context: ToolContext, proceed: ModelHandler) -> AsyncIterator[Delta]:
         """Yield the reply."""
@@ -58,16 +64,16 @@ class ModelMiddleware(Protocol):
 def wrap_tool_handler(middleware: Sequence[ToolMiddleware], innermost: ToolHandler) -> ToolHandler:
     """Return *innermost* inside *middleware*; the first one is outermost."""
     proceed = innermost
-    for one in reversed(middleware):
-        proceed = _wrapped_tool_handler(one, proceed)
+    for outer in reversed(middleware):
+        proceed = _wrapped_tool_handler(outer, proceed)
     return proceed
 
 
 def _wrapped_tool_handler(middleware: ToolMiddleware, proceed: ToolHandler) -> ToolHandler:
-    async def called(invocation: ToolInvocation) -> ToolOutput:
+    async def handler(invocation: ToolInvocation) -> ToolOutput:
         return await middleware(invocation, proceed)
 
-    return called
+    return handler
 
 
 def wrap_model_handler(
@@ -75,13 +81,13 @@ def wrap_model_handler(
 ) -> ModelHandler:
     """Return *innermost* inside *middleware*; the first one is outermost."""
     stream = innermost
-    for one in reversed(middleware):
-        stream = _wrapped_model_handler(one, context, stream)
+    for outer in reversed(middleware):
+        stream = _wrapped_model_handler(outer, context, stream)
     return stream
 
 
 def _wrapped_model_handler(middleware: ModelMiddleware, context: ToolContext, proceed: ModelHandler) -> ModelHandler:
-    def called(request: Request) -> AsyncIterator[Delta]:
+    def handler(request: Request) -> AsyncIterator[Delta]:
         return middleware(request, context, proceed)
 
-    return called
+    return handler

@@ -16,97 +16,101 @@ from agent.tools.base import ToolOutput
 
 @dataclass(slots=True)
 class _Circuit:
-    """*since* is when it opened (None: closed); *probing* that one call is trying; *age* grows at each change, so
-    that the outcome of a call that began before it says nothing."""
+    """Circuit of one tool: *opened_at* is None while it is closed, *half_open* while exactly one call is let through.
+
+    *generation* grows at each change of state, so that the outcome of a call that began before it does not count.
+    """
 
     failures: int = 0
-    since: float | None = None
-    probing: bool = False
-    age: int = 0
+    opened_at: float | None = None
+    half_open: bool = False
+    generation: int = 0
 
 
 class CircuitBreaker:
-    """Opens after *failures* in a row of one tool and lets nothing through for *rest* seconds, then exactly one call.
+    """Opens after *failures* in a row of one tool: no call passes for *reset_timeout* seconds, then exactly one does.
 
-    A call that ends well closes it. What counts as a failure: an error, a timeout, a ``ToolFailed`` that says it is
-    transient. What does not: other ``ToolFailed`` (the tool works, the call was wrong), a rate limit, a
-    cancellation, ``StopRun``. The state outlives runs: share one breaker between agents to share what is known.
+    A call that succeeds closes it. Failures are errors, timeouts and a ``ToolFailed`` that says it is transient.
+    Other ``ToolFailed`` (the tool works, the call was wrong), rate limits, cancellations and ``StopRun`` are none.
+    The state outlives runs: share one breaker between agents to share what is known.
     """
 
-    def __init__(self, failures: int = 5, *, rest: float = 30.0, timer: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, failures: int = 5, *, reset_timeout: float = 30.0, timer: Callable[[], float] = time.monotonic
+    ) -> None:
         if type(failures) is not int or failures < 1:
             raise ArgumentError("failures", failures, "at least 1 is needed")
-        if not (math.isfinite(rest) and rest > 0):
-            raise ArgumentError("rest", rest, "a number of seconds above 0 is needed")
-        self._most, self._rest, self._timer = failures, rest, timer
+        if not (math.isfinite(reset_timeout) and reset_timeout > 0):
+            raise ArgumentError("reset_timeout", reset_timeout, "a number of seconds above 0 is needed")
+        self._threshold, self._reset_timeout, self._timer = failures, reset_timeout, timer
         self._circuits: dict[str, _Circuit] = {}
         self._lock = threading.Lock()
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says; an open circuit raises ``CircuitOpen``."""
+        """Call the tool; an open circuit raises ``CircuitOpen``."""
         name = invocation.call.name
-        circuit, age = self._entered(name)
+        circuit, generation = self._admit(name)
         try:
             output = await proceed(invocation)
         except asyncio.CancelledError:
             if invocation.given_up():
-                await self._failed(invocation, circuit, age)
+                await self._record_failure(invocation, circuit, generation)
             else:
-                self._undecided(circuit, age)
+                self._release(circuit, generation)
             raise
         except (RateLimited, StopRun):
-            self._undecided(circuit, age)
+            self._release(circuit, generation)
             raise
         except ToolFailed as error:
             if error.transient:
-                await self._failed(invocation, circuit, age)
+                await self._record_failure(invocation, circuit, generation)
             else:
-                self._worked(circuit, age)
+                self._record_success(circuit, generation)
             raise
         except Exception:
-            await self._failed(invocation, circuit, age)
+            await self._record_failure(invocation, circuit, generation)
             raise
-        self._worked(circuit, age)
+        self._record_success(circuit, generation)
         return output
 
     def is_open(self, name: str) -> bool:
-        """Whether the tool *name* is being left alone."""
+        """Whether the circuit of the tool *name* is open."""
         circuit = self._circuits.get(name)
-        return circuit is not None and circuit.since is not None
+        return circuit is not None and circuit.opened_at is not None
 
-    def _entered(self, name: str) -> tuple[_Circuit, int]:
+    def _admit(self, name: str) -> tuple[_Circuit, int]:
         with self._lock:
             circuit = self._circuits.setdefault(name, _Circuit())
-            if circuit.since is None:
-                return circuit, circuit.age
-            left = circuit.since + self._rest - self._timer()
-            if circuit.probing or left > 0:
+            if circuit.opened_at is None:
+                return circuit, circuit.generation
+            left = circuit.opened_at + self._reset_timeout - self._timer()
+            if circuit.half_open or left > 0:
                 left = max(left, 0.0)
                 text = f"{name} failed {circuit.failures} times in a row and rests for {left:.0f} s; go on without it"
                 raise CircuitOpen(text, retry_after=left)
-            circuit.probing = True
-            circuit.age += 1
-            return circuit, circuit.age
+            circuit.half_open = True
+            circuit.generation += 1
+            return circuit, circuit.generation
 
-    def _worked(self, circuit: _Circuit, age: int) -> None:
+    def _record_success(self, circuit: _Circuit, generation: int) -> None:
         with self._lock:
-            if circuit.age == age:
-                circuit.failures, circuit.since, circuit.probing = 0, None, False
+            if circuit.generation == generation:
+                circuit.failures, circuit.opened_at, circuit.half_open = 0, None, False
 
-    def _undecided(self, circuit: _Circuit, age: int) -> None:
-        """Leave it as it was; a probe that was not decided leaves its place to the next."""
+    def _release(self, circuit: _Circuit, generation: int) -> None:
+        """Leave the state as it was; where this call was the probe, another one may probe."""
         with self._lock:
-            if circuit.age == age:
-                circuit.probing = False
+            if circuit.generation == generation:
+                circuit.half_open = False
 
-    async def _failed(self, invocation: ToolInvocation, circuit: _Circuit, age: int) -> None:
+    async def _record_failure(self, invocation: ToolInvocation, circuit: _Circuit, generation: int) -> None:
         with self._lock:
-            if circuit.age != age:
+            if circuit.generation != generation:
                 return
             circuit.failures += 1
-            opens = circuit.probing or circuit.failures >= self._most
+            opens = circuit.half_open or circuit.failures >= self._threshold
             if opens:
-                circuit.since, circuit.probing, circuit.age = self._timer(), False, age + 1
+                circuit.opened_at, circuit.half_open, circuit.generation = self._timer(), False, generation + 1
         if opens:
             context = invocation.context
-            await context.scope.watch.tell("circuit_opened", invocation.call.name, step=context.step)
+            await context.scope.hooks.dispatch("circuit_opened", invocation.call.name, step=context.step)

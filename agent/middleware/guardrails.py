@@ -39,7 +39,7 @@ class PromptGuardrail:
     async def __call__(
         self, request: Request, context: ToolContext, proceed: ModelHandler
     ) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+        """Raise ``RequestRefused`` where a check objects, else yield the reply."""
         for check in self._checks:
             if reason := check(request.question):
                 raise RequestRefused(reason)

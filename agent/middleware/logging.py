@@ -16,7 +16,7 @@ class LoggingMiddleware:
     """Logs calls at debug level, failures at info level; arguments and results may hold secrets and stay out."""
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
+        """Call the tool and log how it went."""
         call = invocation.call
         began = time.perf_counter()
         try:

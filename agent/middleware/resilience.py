@@ -20,7 +20,7 @@ from agent.tools.base import ToolOutput
 
 
 class ToolTimeout:
-    """Gives a call up after the tool's own limit, or else after *seconds* (None: never)."""
+    """Cancels a call after the tool's own limit, or else after *seconds* (None: never)."""
 
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not seconds > 0:
@@ -28,19 +28,19 @@ class ToolTimeout:
         self._seconds = seconds
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says; inside, the context's deadline is no later than the call's own."""
+        """Call the tool within its limit; inside, the context's deadline is no later than the call's own."""
         limit = invocation.tool.timeout if invocation.tool.timeout is not None else self._seconds
         if limit is None:
             return await proceed(invocation)
         try:
-            async with asyncio.timeout(limit) as scope:
-                ends = scope.when()
-                assert ends is not None
-                known = invocation.context.deadline
-                context = replace(invocation.context, deadline=ends if known is None else min(ends, known))
-                return await proceed(replace(invocation, context=context, given_up=scope.expired))
+            async with asyncio.timeout(limit) as timeout:
+                end = timeout.when()
+                assert end is not None
+                deadline = invocation.context.deadline
+                context = replace(invocation.context, deadline=end if deadline is None else min(end, deadline))
+                return await proceed(replace(invocation, context=context, given_up=timeout.expired))
         except TimeoutError as error:
-            if not scope.expired():
+            if not timeout.expired():
                 raise
             raise ToolTimedOut(f"no answer within {limit:g} s; it was given up", transient=True) from error
 
@@ -65,27 +65,29 @@ class RateLimit:
         self._lock = threading.Lock()
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
+        """Call the tool once its turn has come."""
         name = "" if self._shared else invocation.call.name
-        wait = self._taken(name, invocation.context.deadline)
+        wait = self._take_turn(name, invocation.context.deadline)
         loop = asyncio.get_running_loop()
-        before, gone = self._last.get((name, loop)), loop.create_future()
+        previous, gone = self._last.get((name, loop)), loop.create_future()
         self._last[name, loop] = gone
         try:
             if wait > 0:
                 await asyncio.sleep(wait)
-            if before is not None and not before.done():  # its turn has come, too, but a busy loop has not woken it yet
-                await asyncio.wait([before])
+            if (
+                previous is not None and not previous.done()
+            ):  # its turn has come, too, but a busy loop has not woken it yet
+                await asyncio.wait([previous])
         finally:
             gone.set_result(None)
             if self._last[name, loop] is gone:
                 del self._last[name, loop]
         return await proceed(invocation)
 
-    def _taken(self, name: str, deadline: float | None) -> float:
-        """Take the next turn and return how long it is away.
+    def _take_turn(self, name: str, deadline: float | None) -> float:
+        """Take the next turn and return the seconds until it comes.
 
-        One moment per bucket says all: when it would be full again if nobody called (the virtual scheduling form
+        One time per bucket suffices: when it would be full again if nobody called (the virtual scheduling form
         of the leaky bucket, ITU-T I.371).
         """
         now = (self._timer or asyncio.get_running_loop().time)()
@@ -102,8 +104,8 @@ class RateLimit:
 class Retry:
     """Calls an idempotent tool up to *attempts* times in all.
 
-    *passes* decides what is tried again; without it, a ``ToolFailed`` that says it is transient and every error
-    that is not one of ours. The wait is what the error asks for, but at most *longest* seconds, or *first* seconds
+    *passes* decides which errors are tried again; without it, a ``ToolFailed`` that says it is transient and every
+    error of another kind. The wait is what the error asks for, but at most *longest* seconds, or *first* seconds
     doubling to *longest*; then up to a quarter is taken off at random. The last real error is raised, also when
     waiting would pass the call's deadline; cancelled while waiting, it is the cancellation's context.
     """
@@ -122,15 +124,19 @@ class Retry:
         self._passes, self._sleep = passes or _is_retryable, sleep
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """As the protocol says."""
+        """Call the tool, and again where that may help."""
         attempt = 1
         while True:
             try:
                 return await proceed(invocation)
             except StopRun:
                 raise
-            except Exception as error:  # a stranger's code may raise anything; *passes* knows what passes
-                if attempt >= self._backoff.attempts or not invocation.facets.idempotent or not self._passes(error):
+            except Exception as error:  # a stranger's code may raise anything; *passes* decides
+                if (
+                    attempt >= self._backoff.attempts
+                    or not invocation.annotations.idempotent
+                    or not self._passes(error)
+                ):
                     raise
                 wait = self._delay(attempt, getattr(error, "retry_after", None))
                 deadline = invocation.context.deadline
@@ -139,9 +145,9 @@ class Retry:
                 await self._sleep(wait)
                 attempt += 1
 
-    def _delay(self, attempt: int, named: object) -> float:
-        if isinstance(named, (int, float)) and named > 0:
-            return min(float(named), self._backoff.longest)
+    def _delay(self, attempt: int, retry_after: object) -> float:
+        if isinstance(retry_after, (int, float)) and retry_after > 0:
+            return min(float(retry_after), self._backoff.longest)
         return self._backoff.wait(attempt)
 
 

@@ -42,7 +42,7 @@ class Response:
 
     @property
     def text(self) -> str:
-        """What was said."""
+        """Text of the reply."""
         return self.message.text
 
 
@@ -66,7 +66,7 @@ class _PartialThinking:
 
 
 class ResponseAccumulator:
-    """Takes deltas as they come; ``response`` may be asked at any time for what there is so far."""
+    """Accumulates deltas; ``response`` returns the reply so far at any time."""
 
     def __init__(self, ids: Callable[[], str] = new_call_id) -> None:
         self._ids = ids
@@ -175,16 +175,16 @@ def open_stream(provider: Provider, request: Request) -> AbstractAsyncContextMan
 
 
 async def collect_response(
-    provider: Provider, request: Request, collector: ResponseAccumulator | None = None
+    provider: Provider, request: Request, accumulator: ResponseAccumulator | None = None
 ) -> Response:
-    """Return the whole reply to *request*; where it fails, *collector* has what there was of it."""
-    collector = ResponseAccumulator() if collector is None else collector
+    """Return the whole reply to *request*; where it fails, *accumulator* has the part that arrived."""
+    accumulator = ResponseAccumulator() if accumulator is None else accumulator
     async with open_stream(provider, request) as deltas:
         async for delta in deltas:
-            collector.add(delta)
-    if collector.stop is None:
+            accumulator.add(delta)
+    if accumulator.stop is None:
         raise ProviderError("the reply broke off", provider=type(provider).__name__)
-    return collector.response()
+    return accumulator.response()
 
 
 def _is_finished_thinking(thought: _PartialThinking) -> bool:

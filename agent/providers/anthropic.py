@@ -54,7 +54,7 @@ MIN_THINKING_BUDGET = 1024
 def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
     """Return the body of the request; *max_tokens*, which the format demands, is used where none is set.
 
-    *cache* marks the last block, so that the next request is charged less for what it repeats.
+    *cache* marks the last block, so that the repeated part of the next request is charged less.
     """
     body: dict[str, Any] = {"model": model, "messages": _message_params(request), "stream": True}
     if system := request.system_words:
@@ -106,7 +106,7 @@ def _message_params(request: Request) -> list[dict[str, Any]]:
         if not blocks:
             continue
         if joined and joined[-1]["role"] == role:
-            # Results must stand before all else in their message; they come first because they are said first.
+            # Results must come first in their message, and do: a tool message precedes the user's.
             joined[-1]["content"] += blocks
         else:
             joined.append({"role": role, "content": blocks})
@@ -115,9 +115,9 @@ def _message_params(request: Request) -> list[dict[str, Any]]:
 
 def _content_blocks(message: Message) -> Iterable[dict[str, Any]]:
     for block in message.blocks:
-        said = _content_block(block)
-        if said is not None:
-            yield said
+        param = _content_block(block)
+        if param is not None:
+            yield param
 
 
 def _content_block(block: Block) -> dict[str, Any] | None:
@@ -139,27 +139,27 @@ def _thinking_block(block: ThinkingBlock) -> dict[str, Any] | None:
     if block.redacted is not None:
         return {"type": "redacted_thinking", "data": block.redacted}
     if block.signature is None:
-        return None  # another provider's reasoning: nothing that this one could check
+        return None  # another provider's reasoning, which this one could not check
     return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
 def _tool_result_param(block: ToolResultBlock) -> dict[str, Any]:
-    said: dict[str, Any] = {"type": "tool_result", "tool_use_id": _tool_use_id(block.call_id)}
+    param: dict[str, Any] = {"type": "tool_result", "tool_use_id": _tool_use_id(block.call_id)}
     content = _tool_result_content(block.content)
     if content:
-        said["content"] = content
+        param["content"] = content
     if block.is_error:
-        said["is_error"] = True
-    return said
+        param["is_error"] = True
+    return param
 
 
-def _tool_use_id(given: str) -> str:
+def _tool_use_id(id: str) -> str:
     """Return the id of a call as the format takes it; another provider's may have other characters."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", given)
+    return re.sub(r"[^A-Za-z0-9_-]", "_", id)
 
 
 def _tool_result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:
-    return [said for block in content if (said := _content_block(block)) is not None]
+    return [param for block in content if (param := _content_block(block)) is not None]
 
 
 def _image_param(block: ImageBlock) -> dict[str, Any]:
@@ -172,8 +172,8 @@ def _document_param(block: DocumentBlock) -> dict[str, Any]:
         source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
     else:
         source = _base64_source(block.media_type, block.data)
-    said: dict[str, Any] = {"type": "document", "source": source}
-    return {**said, "title": block.name} if block.name else said
+    param: dict[str, Any] = {"type": "document", "source": source}
+    return {**param, "title": block.name} if block.name else param
 
 
 def _base64_source(media_type: str, data: bytes) -> dict[str, Any]:
@@ -201,7 +201,8 @@ class AnthropicEventReader:
         self._reason: str | None = None
         self._done = False
         self._has_calls = False
-        self._given: dict[int, tuple[str, bool]] = {}
+        self._inputs: dict[int, tuple[str, bool]] = {}
+        """Arguments given whole at the start of a call, by its index, and whether they were yielded or streamed."""
 
     @property
     def done(self) -> bool:
@@ -209,14 +210,14 @@ class AnthropicEventReader:
         return self._done
 
     def read(self, frame: ServerEvent) -> Iterator[Delta]:
-        """Yield what one event says; raise ``ProviderError`` where it is an error or no JSON."""
+        """Yield the deltas of one event; raise ``ProviderError`` where it is an error or no JSON."""
         if frame.event == "ping":
             return
         value = self._endpoint.object_of(frame.data)
         kind = value.get("type") or frame.event
         if kind == "error":
             error = object_field(value, "error") or value
-            raise self._endpoint.complained(error, transient=error.get("type") in _TRANSIENT_ERROR_TYPES)
+            raise self._endpoint.reported_error(error, transient=error.get("type") in _TRANSIENT_ERROR_TYPES)
         if kind == "message_start":
             yield from self._usage(object_field(value, "message").get("usage"))
         elif kind == "content_block_start":
@@ -232,16 +233,16 @@ class AnthropicEventReader:
             self._done = True
 
     def finish(self) -> StopPiece:
-        """Return why the reply ended; raise where it broke off."""
+        """Return the reason why the reply ended; raise where it broke off."""
         if not self._done or self._reason is None:
-            raise self._endpoint.broken("the reply broke off before its end", transient=True)
+            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
         reason = _ANTHROPIC_STOP_REASONS.get(self._reason, StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._has_calls else reason)
+        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._has_calls else reason)
 
     def _index(self, value: dict[str, Any]) -> int:
         index = value.get("index")
         if type(index) is not int:
-            raise self._endpoint.broken("a piece of the reply does not say where it belongs")
+            raise self._endpoint.malformed("a piece of the reply does not say where it belongs")
         return index
 
     def _started(self, index: int, block: dict[str, Any]) -> Iterator[Delta]:
@@ -256,8 +257,8 @@ class AnthropicEventReader:
             yield ThinkingPiece(redacted=text_or_empty(block.get("data")))
         elif kind == "tool_use":
             self._has_calls = True
-            given = block.get("input")
-            self._given[index] = (json.dumps(given, ensure_ascii=False) if given else "", False)
+            arguments = block.get("input")
+            self._inputs[index] = (json.dumps(arguments, ensure_ascii=False) if arguments else "", False)
             yield ToolCallPiece(index, text_or_empty(block.get("id")), text_or_empty(block.get("name")))
 
     def _more(self, index: int, delta: dict[str, Any]) -> Iterator[Delta]:
@@ -268,38 +269,38 @@ class AnthropicEventReader:
             yield ThinkingPiece(text)
         elif kind == "signature_delta" and (signature := text_or_empty(delta.get("signature"))):
             yield ThinkingPiece(signature=signature)
-        elif kind == "input_json_delta" and index in self._given:
+        elif kind == "input_json_delta" and index in self._inputs:
             text = text_or_empty(delta.get("partial_json"))
             if text:
-                self._given[index] = ("", True)
+                self._inputs[index] = ("", True)
                 yield ToolCallPiece(index, arguments=text)
 
     def _ended(self, index: int) -> Iterator[Delta]:
-        """Some servers give a call's arguments whole at its start and stream none."""
-        given, streamed = self._given.get(index, ("", True))
-        if given and not streamed:
-            self._given[index] = ("", True)
-            yield ToolCallPiece(index, arguments=given)
+        """Yield arguments that a server gave whole at the start of a call instead of streaming them."""
+        arguments, streamed = self._inputs.get(index, ("", True))
+        if arguments and not streamed:
+            self._inputs[index] = ("", True)
+            yield ToolCallPiece(index, arguments=arguments)
 
-    def _usage(self, given: Any) -> Iterator[UsagePiece]:
-        """Counts are cumulative; what a later event leaves out stays as it was."""
-        if isinstance(given, dict):
-            self._counts.update({name: value for name, value in given.items() if value is not None})
+    def _usage(self, counts: Any) -> Iterator[UsagePiece]:
+        """Yield the usage so far: counts are cumulative, and those that a later event leaves out stay as they were."""
+        if isinstance(counts, dict):
+            self._counts.update({name: value for name, value in counts.items() if value is not None})
             yield UsagePiece(anthropic_usage(self._counts))
 
 
-def anthropic_usage(given: dict[str, Any]) -> Usage:
-    """Return the counts of a ``usage`` object: its input leaves out what was read from or written to the cache."""
+def anthropic_usage(usage: dict[str, Any]) -> Usage:
+    """Return the counts of a ``usage`` object: its input does not count tokens read from or written to the cache."""
     read, written = (
-        count_or_zero(given.get("cache_read_input_tokens")),
-        count_or_zero(given.get("cache_creation_input_tokens")),
+        count_or_zero(usage.get("cache_read_input_tokens")),
+        count_or_zero(usage.get("cache_creation_input_tokens")),
     )
     return Usage(
-        input=count_or_zero(given.get("input_tokens")) + read + written,
-        output=count_or_zero(given.get("output_tokens")),
+        input=count_or_zero(usage.get("input_tokens")) + read + written,
+        output=count_or_zero(usage.get("output_tokens")),
         cache_read=read,
         cache_write=written,
-        reasoning=count_or_zero(object_field(given, "output_tokens_details").get("thinking_tokens")),
+        reasoning=count_or_zero(object_field(usage, "output_tokens_details").get("thinking_tokens")),
     )
 
 
@@ -353,34 +354,34 @@ class AnthropicProvider(HttpProvider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the format can say in this version."""
+        """Capabilities of the format in this version."""
         return Capabilities(
             SETTING_NAMES - _UNSUPPORTED_SETTINGS - (frozenset() if self._samples else _SAMPLING_PARAMETERS)
         )
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
-        found: list[ModelInfo] = []
+        models: list[ModelInfo] = []
         after = ""
         for _ in range(_MAX_MODEL_PAGES):
             answer = await self._endpoint.get("/v1/models?limit=1000" + (f"&after_id={quote(after)}" if after else ""))
             listed = answer.get("data") if isinstance(answer, dict) else None
             if not isinstance(listed, list):
-                raise self._endpoint.broken("the list of models has an unknown shape")
-            named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
-            found += [
+                raise self._endpoint.malformed("the list of models has an unknown shape")
+            named = [item for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str)]
+            models += [
                 ModelInfo(
-                    one["id"],
-                    text_or_empty(one.get("display_name")),
-                    count_or_zero(one.get("max_input_tokens")) or None,
+                    item["id"],
+                    text_or_empty(item.get("display_name")),
+                    count_or_zero(item.get("max_input_tokens")) or None,
                 )
-                for one in named
+                for item in named
             ]
             after = text_or_empty(answer.get("last_id"))
             if answer.get("has_more") is not True or not after:
                 break
-        return sorted(found, key=lambda one: one.name)
+        return sorted(models, key=lambda model: model.name)
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+    def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         body = anthropic_payload(request, self._model, max_tokens=self._max_tokens, cache=self._cache)
         return self._endpoint.events("/v1/messages", body), AnthropicEventReader(self._endpoint)

@@ -33,7 +33,7 @@ class ModelSettings:
 
     *thinking* switches reasoning off, leaves it to the model ("adaptive") or gives it a budget in tokens; *effort* is
     the provider's word for how much to reason; *response_schema* a JSON schema that the answer must fit; *extra*
-    goes into the request as it is, for what one server alone knows.
+    goes into the request as it is, for fields of one server alone.
     """
 
     temperature: float | None = None
@@ -74,11 +74,11 @@ def _is_finite_number(value: object) -> bool:
 
 
 def sampling_fields(settings: ModelSettings, **other: str) -> dict[str, Any]:
-    """Return what is set of how words are chosen, under the usual names, and of *other* (ours to theirs)."""
+    """Return the sampling settings that are set, under the usual names, and those in *other* (our name to theirs)."""
     names = {name: name for name in _SAMPLING_SETTINGS} | other
-    given = {theirs: getattr(settings, ours) for ours, theirs in names.items()}
+    values = {theirs: getattr(settings, ours) for ours, theirs in names.items()}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in given.items() if value is not None
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
     }
 
 
@@ -98,7 +98,7 @@ class ToolSpec:
 class Request:
     """Everything that a reply is made from.
 
-    *messages* end with what is to be answered and already show what was recalled, as text. The same as data:
+    *messages* end with the prompt and already show the recalled items, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may
     not answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored,
     *searched* how many memories and passages there were to find (None: not known), *analyzer* what makes words
@@ -119,13 +119,13 @@ class Request:
 
     @property
     def system_words(self) -> str:
-        """All that the system says, in messages too, as one text: many models take it once, and first."""
-        said = [message.text for message in self.messages if message.role == "system"]
-        return "\n\n".join(text for text in (self.system, *said) if text)
+        """System prompt and system messages as one text: many models take it once, and first."""
+        texts = [message.text for message in self.messages if message.role == "system"]
+        return "\n\n".join(text for text in (self.system, *texts) if text)
 
     @property
     def conversation(self) -> tuple[Message, ...]:
-        """The messages that are not the system's."""
+        """Messages other than the system's."""
         return tuple(message for message in self.messages if message.role != "system")
 
 
@@ -164,14 +164,14 @@ class UsagePiece:
 
 @dataclass(frozen=True, slots=True)
 class CitationPiece:
-    """The answer rests on this."""
+    """A source of the answer."""
 
     citation: AnswerCitation
 
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What history is to keep of this reply in place of its words: *text*, which may be empty, and *note*.
+    """Replacement that history keeps for the words of this reply: *text*, which may be empty, and *note*.
 
     For a reply that only repeats others' words: repeated in history they would be found again as its own.
     """
@@ -195,15 +195,15 @@ Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | Cita
 
 @runtime_checkable
 class Provider(Protocol):
-    """Something that answers.
+    """Source of replies, such as the endpoint of a model.
 
     - Each call is a reply of its own; calls may run at the same time, in any event loop.
     - Deltas come in the order of the reply; ``StopPiece`` comes exactly once, after all text and tool calls.
-    - What the request asks and the provider cannot do raises before anything is sent.
+    - A request that asks what the provider cannot do raises before anything is sent.
     - Failures raise ``ProviderError``, in the middle of the stream too; a reply that breaks off raises.
       No error shows a key.
     - Closing the iterator at any place frees its connection.
-    - It may say what it can do (``capabilities``) and which models there are (``models``); see ``capabilities``.
+    - It may have ``capabilities`` (see ``DescribedProvider``) and list its ``models``.
     """
 
     def stream(self, request: Request) -> AsyncIterator[Delta]:
@@ -219,7 +219,7 @@ TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a provider honours: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off",
+    """Capabilities of a provider: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off",
     "adaptive", "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen."""
 
     settings: frozenset[str] = SETTING_NAMES
@@ -245,34 +245,34 @@ class ModelInfo:
 
 @runtime_checkable
 class DescribedProvider(Protocol):
-    """A provider that says what it can do; one that does not is taken to do everything."""
+    """A provider that states its capabilities; any other is taken to do everything."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it honours."""
+        """Capabilities of the provider."""
         ...
 
 
 def capabilities_of(provider: object) -> Capabilities | None:
-    """Return what *provider* says of itself; None where it says nothing."""
+    """Return the capabilities of *provider*; None where it states none."""
     return provider.capabilities if isinstance(provider, DescribedProvider) else None
 
 
-def check_request(request: Request, can: Capabilities, provider: str) -> None:
+def check_request(request: Request, capabilities: Capabilities, provider: str) -> None:
     """Raise ``Unsupported`` for the first thing that *request* asks and *provider* cannot do."""
     settings = request.settings
-    for name in sorted(SETTING_NAMES - can.settings):
+    for name in sorted(SETTING_NAMES - capabilities.settings):
         if getattr(settings, name) is not None:
             raise Unsupported(provider, name, getattr(settings, name))
     if settings.thinking is not None:
-        way = settings.thinking if isinstance(settings.thinking, str) else "budget"
-        if way not in can.thinking:
+        mode = settings.thinking if isinstance(settings.thinking, str) else "budget"
+        if mode not in capabilities.thinking:
             raise Unsupported(provider, "thinking", settings.thinking)
-    if request.tools and not can.tools:
+    if request.tools and not capabilities.tools:
         raise Unsupported(provider, "tools", [tool.name for tool in request.tools])
-    if request.tools and request.tool_choice not in can.tool_choices:
+    if request.tools and request.tool_choice not in capabilities.tool_choices:
         raise Unsupported(provider, "tool_choice", request.tool_choice)
     for message in request.messages:
         for block in message.blocks:
-            if block.type in INPUT_TYPES and block.type not in can.inputs:
+            if block.type in INPUT_TYPES and block.type not in capabilities.inputs:
                 raise Unsupported(provider, "input", block.type)

@@ -1,12 +1,14 @@
-"""Extractive answers without a model: a question is answered by quotes of what was recalled, a statement is noted.
+"""Extractive answers without a model: a question is answered by quotes of recalled items, a statement is noted.
 
 The provider reads recalled items as data (``Request.context``) and adds no words of its own about them. It calls no
-tools and never quotes the present turn. Questions are told from statements by rules for a few languages; a wrong guess
+tools and never quotes the present turn. Questions are recognized by rules for a few languages; a wrong guess
 costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
-and answered with what is known about it.
+and answered with quotes about it.
 
-    >>> from agent import ContextItem, Message, Request, run_sync
+    >>> from agent import Request
+    >>> from agent.context_items import ContextItem
     >>> from agent.providers.accumulator import collect_response
+    >>> from memory import Message, run_sync
     >>> item = ContextItem(1, "m1", "I moved to Lisbon in May.", speaker="Ana")
     >>> request = Request((Message.user("Where do I live?"),), context=(item,))
     >>> print(run_sync(collect_response(QuotingProvider(), request)).text)
@@ -53,9 +55,9 @@ def is_question(text: str) -> bool:
     bare = text.strip()
     if _QUESTION_MARK.search(bare):
         return True
-    opened = bare[len(_LEADING_WORDS.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
+    opening = bare[len(_LEADING_WORDS.match(bare)[0]) :]  # type: ignore[index]  # it matches the empty text too
     # "When I was young, we lived in Porto." and "What a day!" begin like questions and state something.
-    return bool(_QUESTION_START.match(opened)) and not opened.endswith("!") and not _STATEMENT.match(opened)
+    return bool(_QUESTION_START.match(opening)) and not opening.endswith("!") and not _STATEMENT.match(opening)
 
 
 NOTHING_FOUND_TEXT = "Nothing here is about this."
@@ -63,21 +65,21 @@ DOUBTFUL_TEXT = "Nothing here seems to be about this; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
 _ECHO_LENGTH = 200
 _CERTAIN_SCORE_SHARE = 0.8
-"""Share of the best one's score from which a memory is quoted beside it without a word of the question."""
+"""Share of the best score from which a memory is quoted, too, without a term of the question."""
 _NEAREST_TERM_SHARE = 1 / 3
-"""Share of the question's telling words that a memory must hold to be shown as the nearest one, in doubt."""
+"""Share of the question's terms that a memory must hold to be shown as the nearest, in doubt."""
 _SMALL_MEMORY = 20
-"""Among so few memories the nearest one is always shown, in doubt: a look at it costs less than what it would miss."""
+"""Memories up to which the nearest is always shown, in doubt: reading it costs less than missing it."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 TermFunction: TypeAlias = Callable[[str], Sequence[str]]
 
 
 class QuotingProvider:
-    """A provider for working alone: no key, no download, no server.
+    """Provider that answers by quotes: no key, no download, no server.
 
     At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
-    than *share* of the best one are left out, and those below four fifths of it that share no telling word with the
-    question. Words are compared as ``Request.analyzer`` does, else as English.
+    than *share* of the best one are left out, and those below four fifths of it that share no term with the question.
+    Words are compared as ``Request.analyzer`` does, else as English.
     """
 
     remote = False
@@ -95,61 +97,61 @@ class QuotingProvider:
         self._analyzer = Analyzer()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+        """Answer *request* with quotes, or acknowledge a statement."""
         question = (request.question or _last_user_text(request)).strip()
         if request.remembers and not is_question(question):
             yield TextPiece(_acknowledgement(question))
             yield StoredReply(note="acknowledged")
         else:
-            quotes = self._chosen(question, request)
+            quotes = self._choose(question, request)
             if quotes and request.abstain is not None:
                 yield TextPiece((OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT) + "\n")
-            for place, quote in enumerate(quotes):
-                yield TextPiece(("\n" if place else "") + _quote_line(quote, request))
+            for index, quote in enumerate(quotes):
+                yield TextPiece(("\n" if index else "") + _quote_line(quote, request))
                 yield CitationPiece(quote)
             if not quotes:
                 yield TextPiece(NOTHING_FOUND_TEXT)
             yield StoredReply(note="quoted" if quotes else "nothing found")
         yield StopPiece(StopReason.STOP)
 
-    def _chosen(self, question: str, request: Request) -> list[AnswerCitation]:
-        """Return what is quoted, best first; in doubt the best one, and only if it may be about the question."""
+    def _choose(self, question: str, request: Request) -> list[AnswerCitation]:
+        """Return the quotes, best first; in doubt only the best, and only if it may be about the question."""
         terms = (request.analyzer or self._analyzer).terms
-        asked, wanted = _comparable_text(question), set(terms(question))
-        items = [item for item in request.context if _comparable_text(item.text) != asked]
-        told = [item for item in items if not _is_stored_question(item)]
-        best = told or items
-        if not best:
+        question_text, question_terms = _comparable_text(question), set(terms(question))
+        items = [item for item in request.context if _comparable_text(item.text) != question_text]
+        candidates = [item for item in items if not _is_stored_question(item)] or items
+        if not candidates:
             return []
         if request.abstain == "nothing":
             few = request.searched is not None and request.searched <= _SMALL_MEMORY
-            best = (
-                best[:1]
-                if few or len(_shared_terms(wanted, best[0], terms)) >= _NEAREST_TERM_SHARE * max(len(wanted), 1)
-                else []
-            )
-        top = max((item.score for item in best), default=0.0)
+            shared = len(_shared_terms(question_terms, candidates[0], terms))
+            candidates = candidates[:1] if few or shared >= _NEAREST_TERM_SHARE * max(len(question_terms), 1) else []
+        top = max((item.score for item in candidates), default=0.0)
         floor = top * self._share if top > 0 else top
-        beside = top * _CERTAIN_SCORE_SHARE if top > 0 else top
-        # What shares no telling word with the question and scored well below the best is there for want of better.
-        near = [one for one in best if one.score >= floor]
-        likely = [one for one in near if one.score >= beside or not wanted or _shared_terms(wanted, one, terms)]
-        chosen = sorted(likely, key=lambda one: -one.score)[: self._quotes]
-        quotes = [quote for item in chosen if (quote := self._quoted(question, item, terms)).quote]
-        # Numbered as they are shown: whoever reads the answer sees no other numbers.
+        certain = top * _CERTAIN_SCORE_SHARE if top > 0 else top
+        # An item that shares no term with the question and scored well below the best is only the next best guess.
+        likely = [
+            item
+            for item in candidates
+            if item.score >= floor
+            and (item.score >= certain or not question_terms or _shared_terms(question_terms, item, terms))
+        ]
+        chosen = sorted(likely, key=lambda item: -item.score)[: self._quotes]
+        quotes = [quote for item in chosen if (quote := self._quote(question, item, terms)).quote]
+        # Numbered as they are shown: a reader of the answer sees no other numbers.
         return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
 
-    def _quoted(self, question: str, item: ContextItem, terms: TermFunction) -> AnswerCitation:
+    def _quote(self, question: str, item: ContextItem, terms: TermFunction) -> AnswerCitation:
         """Return the part of *item* that is about *question*; a short memory whole."""
         if item.lane == "conversation" and len(item.text) <= self._limit:
             return cite_item(item)
         passage = Passage(id=item.id, text=item.text, document=item.source)
-        found = cite(question, [passage], terms=terms, limit=self._limit)
-        return cite_item(item, found[0].start, found[0].end)
+        citation = cite(question, [passage], terms=terms, limit=self._limit)[0]
+        return cite_item(item, citation.start, citation.end)
 
 
 def _quote_line(quote: AnswerCitation, request: Request) -> str:
-    """Return a quote as it is shown: its words on one line, its number, and who said it, where that is not clear."""
+    """Return a quote as it is shown: its words on one line, its number, and its speaker where that is not clear."""
     words = " ".join(quote.quote.split())
     where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
     return f"“{words}” [{quote.number}]{where}"
@@ -162,16 +164,16 @@ def _acknowledgement(statement: str) -> str:
 
 
 def _is_stored_question(item: ContextItem) -> bool:
-    """Whether *item* is a question that was asked once: it answers nothing."""
+    """Whether *item* is a question of an earlier conversation, which answers nothing."""
     if item.lane != "conversation":
         return False
     marked = any(mark in item.text for mark in _QUESTION_MARKS)
     return item.text.rstrip().endswith(_QUESTION_MARKS) if marked else is_question(item.text)
 
 
-def _shared_terms(wanted: set[str], item: ContextItem, terms: TermFunction) -> set[str]:
-    """Return the telling words of the question that *item* holds."""
-    return wanted.intersection(terms(item.text))
+def _shared_terms(question_terms: set[str], item: ContextItem, terms: TermFunction) -> set[str]:
+    """Return the terms of the question that *item* holds."""
+    return question_terms.intersection(terms(item.text))
 
 
 def _comparable_text(text: str) -> str:

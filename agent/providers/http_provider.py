@@ -26,14 +26,14 @@ _CONTEXT_OVERFLOW = re.compile(
     r"maximum (?:context|prompt)|too many (?:input )?tokens|input is too long|request_too_large",
     re.IGNORECASE,
 )
-"""How servers say that a request does not fit; there is no status of its own for it."""
+"""Words by which servers say that a request does not fit; there is no status of its own for it."""
 _OVERFLOW_STATUSES = frozenset({400, 413, 422, 500})
 
 
 class ProviderEndpoint:
     """An address with its headers, asked through one HTTP client; closing leaves a client that was given open.
 
-    *name* stands in errors; *key* is hidden in them; *hints* say in words what a status means there.
+    *name* stands in errors; *key* is hidden in them; *hints* explain statuses in words.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ProviderEndpoint:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn what the HTTP client raises into ``ProviderError``."""
+        """Translate errors of the HTTP client into ``ProviderError``."""
         try:
             yield
         except HttpError as error:
@@ -85,20 +85,20 @@ class ProviderEndpoint:
                 transient=True if isinstance(error, (HttpConnectError, HttpTimeout)) else None,
             ) from error
 
-    def broken(self, problem: str, *, transient: bool | None = None) -> ProviderError:
-        """Return the error for an answer that cannot be understood."""
+    def malformed(self, problem: str, *, transient: bool | None = None) -> ProviderError:
+        """Return the error for an answer that cannot be parsed."""
         return ProviderError(problem, provider=self.name, transient=transient)
 
-    def complained(self, error: Any, *, transient: bool | None = None) -> ProviderError:
-        """Return the error for a complaint in the middle of an answer, without keys and not printed whole."""
-        said = error.get("message") if isinstance(error, dict) else error
+    def reported_error(self, error: Any, *, transient: bool | None = None) -> ProviderError:
+        """Return the error for an error object in the middle of an answer, shortened and without keys."""
+        message = error.get("message") if isinstance(error, dict) else error
         kind = error.get("type") or error.get("code") if isinstance(error, dict) else None
-        line = " ".join((said if isinstance(said, str) else "no reason given").split())
+        line = " ".join((message if isinstance(message, str) else "no reason given").split())
         line = redact_key(line, self.key)
         line = line if len(line) <= _COMPLAINT_LENGTH else line[: _COMPLAINT_LENGTH - 1] + "…"
-        known = f"{line} {kind}" if isinstance(kind, str) else line
+        searched = f"{line} {kind}" if isinstance(kind, str) else line
         problem = f"failed in the middle of the reply: {line}"
-        if _CONTEXT_OVERFLOW.search(known):
+        if _CONTEXT_OVERFLOW.search(searched):
             return ContextOverflow(problem, provider=self.name)
         return ProviderError(problem, provider=self.name, transient=transient)
 
@@ -107,9 +107,9 @@ class ProviderEndpoint:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise self.broken("a piece of the reply is not JSON") from error
+            raise self.malformed("a piece of the reply is not JSON") from error
         if not isinstance(value, dict):
-            raise self.broken("a piece of the reply is not a JSON object")
+            raise self.malformed("a piece of the reply is not a JSON object")
         return value
 
     async def aclose(self) -> None:
@@ -159,7 +159,7 @@ def checked_base_url(base_url: str) -> str:
 
 
 def redacted_url(url: str) -> str:
-    """Return *url* without what may carry a key."""
+    """Return *url* without the parts that may carry a key."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""
@@ -185,8 +185,8 @@ def count_or_zero(value: Any) -> int:
 
 def object_field(value: Any, name: str) -> dict[str, Any]:
     """Return the object *name* of the object *value*; an empty one where there is none."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, dict) else {}
+    field = value.get(name) if isinstance(value, dict) else None
+    return field if isinstance(field, dict) else {}
 
 
 class ReplyReader(Protocol):
@@ -198,16 +198,16 @@ class ReplyReader(Protocol):
         ...
 
     def read(self, frame: Any) -> Iterator[Delta]:
-        """Yield what one frame says; raise ``ProviderError`` where it is an error or cannot be read."""
+        """Yield the deltas of one frame; raise ``ProviderError`` where it is an error or cannot be read."""
         ...
 
     def finish(self) -> StopPiece:
-        """Return why the reply ended; raise where it broke off."""
+        """Return the reason why the reply ended; raise where it broke off."""
         ...
 
 
 class HttpProvider(ABC):
-    """A provider that asks *model* at *endpoint*."""
+    """Base of providers that ask *model* at *endpoint*."""
 
     def __init__(self, endpoint: ProviderEndpoint, model: str) -> None:
         self._endpoint = endpoint
@@ -215,27 +215,27 @@ class HttpProvider(ABC):
 
     @property
     def remote(self) -> bool:
-        """Whether what is asked leaves this machine: anywhere but to its own address."""
+        """Whether requests leave this machine."""
         return not is_loopback(self._endpoint.url)
 
     @property
     def model(self) -> str:
-        """The model that is asked."""
+        """Name of the model."""
         return self._model
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities:
-        """What the format can say."""
+        """Capabilities of the wire format."""
 
     @abstractmethod
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
-        """Return the frames of the answer to *request*, and what reads them."""
+    def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+        """Send *request* and return the frames of the answer, with their reader."""
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+        """Answer *request*, streamed by the endpoint."""
         check_request(request, self.capabilities, type(self).__name__)
-        frames, reader = self._asked(request)
+        frames, reader = self._open_reply(request)
         with self._endpoint.translated():
             async with aclosing(frames):
                 async for frame in frames:

@@ -55,14 +55,14 @@ def ollama_payload(request: Request, model: str) -> dict[str, Any]:
 
 def _option_fields(settings: ModelSettings) -> dict[str, Any]:
     options = sampling_fields(settings, max_tokens="num_predict")
-    given: dict[str, Any] = {"options": options} if options else {}
+    fields: dict[str, Any] = {"options": options} if options else {}
     if settings.response_schema is not None:
-        given["format"] = dict(settings.response_schema)
+        fields["format"] = dict(settings.response_schema)
     if settings.effort is not None:
-        given["think"] = settings.effort
+        fields["think"] = settings.effort
     elif settings.thinking is not None:
-        given["think"] = settings.thinking == "adaptive"
-    return given
+        fields["think"] = settings.thinking == "adaptive"
+    return fields
 
 
 def _tool_definition(spec: ToolSpec) -> dict[str, Any]:
@@ -84,15 +84,15 @@ def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
 
 
 def _ollama_assistant_message(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text}
+    body: dict[str, Any] = {"role": "assistant", "content": message.text}
     thoughts = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
     if thoughts and message.tool_calls:
-        said["thinking"] = thoughts
+        body["thinking"] = thoughts
     if message.tool_calls:
-        said["tool_calls"] = [
+        body["tool_calls"] = [
             {"function": {"name": call.name, "arguments": call.arguments}} for call in message.tool_calls
         ]
-    return said
+    return body
 
 
 def _ollama_tool_message(result: ToolResultBlock) -> dict[str, Any]:
@@ -142,10 +142,10 @@ class OllamaLineReader:
         return self._done
 
     def read(self, frame: str) -> Iterator[Delta]:
-        """Yield what one line says; raise ``ProviderError`` where it is an error or no JSON."""
+        """Yield the deltas of one line; raise ``ProviderError`` where it is an error or no JSON."""
         value = self._endpoint.object_of(frame)
         if value.get("error"):
-            raise self._endpoint.complained(value["error"])
+            raise self._endpoint.reported_error(value["error"])
         message = object_field(value, "message")
         if thought := text_or_empty(message.get("thinking")):
             yield ThinkingPiece(thought)
@@ -161,14 +161,14 @@ class OllamaLineReader:
             yield UsagePiece(ollama_usage(value))
 
     def finish(self) -> StopPiece:
-        """Return why the reply ended; raise where it broke off."""
+        """Return the reason why the reply ended; raise where it broke off."""
         if not self._done:
-            raise self._endpoint.broken("the reply broke off before its end", transient=True)
+            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
         reason = _OLLAMA_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason is StopReason.STOP and self._calls else reason)
+        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._calls else reason)
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
-        """Calls come whole, one after the other; an index that the server gives is not unique, so ours count."""
+        """Return a call, numbered by us: calls come whole, and the server's index is not unique."""
         function = object_field(call, "function")
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
@@ -176,9 +176,9 @@ class OllamaLineReader:
         return ToolCallPiece(index, text_or_empty(call.get("id")), text_or_empty(function.get("name")), text)
 
 
-def ollama_usage(given: dict[str, Any]) -> Usage:
-    """Return the counts of the last line; the format tells neither caching nor reasoning."""
-    return Usage(input=count_or_zero(given.get("prompt_eval_count")), output=count_or_zero(given.get("eval_count")))
+def ollama_usage(line: dict[str, Any]) -> Usage:
+    """Return the counts of the last *line*; the format counts neither caching nor reasoning."""
+    return Usage(input=count_or_zero(line.get("prompt_eval_count")), output=count_or_zero(line.get("eval_count")))
 
 
 OLLAMA_API_URL = "http://127.0.0.1:11434"
@@ -208,7 +208,7 @@ class OllamaProvider(HttpProvider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the format can say."""
+        """Capabilities of the format."""
         choices = TOOL_CHOICES - {"required"}
         return Capabilities(SETTING_NAMES, thinking=frozenset({"off", "adaptive"}), tool_choices=choices)
 
@@ -217,11 +217,13 @@ class OllamaProvider(HttpProvider):
         answer = await self._endpoint.get("/api/tags")
         listed = answer.get("models") if isinstance(answer, dict) else None
         if not isinstance(listed, list):
-            raise self._endpoint.broken("the list of models has an unknown shape")
+            raise self._endpoint.malformed("the list of models has an unknown shape")
         names = [
-            text_or_empty(one.get("name")) or text_or_empty(one.get("model")) for one in listed if isinstance(one, dict)
+            text_or_empty(item.get("name")) or text_or_empty(item.get("model"))
+            for item in listed
+            if isinstance(item, dict)
         ]
         return [ModelInfo(name) for name in sorted(filter(None, names))]
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+    def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         return self._endpoint.lines("/api/chat", ollama_payload(request, self._model)), OllamaLineReader(self._endpoint)

@@ -56,7 +56,7 @@ _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
 def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
-    """Return the body of the request; *limit_field* is what the server calls the limit of output tokens."""
+    """Return the body of the request; *limit_field* is the server's name for the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
         "messages": _join_user_messages(_chat_messages(request, reasoning_field)),
@@ -72,13 +72,13 @@ def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_
 
 
 def _completion_settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
-    given = sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
+    sampling = sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
     if settings.thinking == "off":
-        given["reasoning_effort"] = "none"
+        sampling["reasoning_effort"] = "none"
     if settings.response_schema is not None:
         schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
-        given["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return {**given, **settings.extra}
+        sampling["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {**sampling, **settings.extra}
 
 
 def _function_definition(spec: ToolSpec) -> dict[str, Any]:
@@ -123,19 +123,19 @@ def _name_field(message: Message) -> dict[str, str]:
 
 
 def _assistant_message(message: Message, reasoning_field: str | None) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text}
+    body: dict[str, Any] = {"role": "assistant", "content": message.text}
     if reasoning_field is not None:
         thoughts = [block.text for block in message.blocks if isinstance(block, ThinkingBlock)]
         if any(thoughts):
-            said[reasoning_field] = "".join(thoughts)
+            body[reasoning_field] = "".join(thoughts)
     if message.tool_calls:
-        said["content"] = message.text or None
-        said["tool_calls"] = [_function_call(call) for call in message.tool_calls]
-    return said
+        body["content"] = message.text or None
+        body["tool_calls"] = [_function_call(call) for call in message.tool_calls]
+    return body
 
 
 def _function_call(call: ToolCallBlock) -> dict[str, Any]:
-    # Servers read the arguments again, and some fail on what is not JSON; the tool's answer tells what was wrong.
+    # Servers parse the arguments again, and some fail where they are not JSON; the tool's answer says what was wrong.
     arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
@@ -223,13 +223,13 @@ class OpenAIChunkReader:
         return self._done
 
     def read(self, frame: ServerEvent) -> Iterator[Delta]:
-        """Yield what one event says; raise ``ProviderError`` where it is an error or no JSON."""
+        """Yield the deltas of one event; raise ``ProviderError`` where it is an error or no JSON."""
         if frame.data.strip() == "[DONE]":
             self._done = True
             return
         chunk = self._endpoint.object_of(frame.data)
         if chunk.get("error") or frame.event == "error" or chunk.get("object") == "error":
-            raise self._endpoint.complained(chunk.get("error") or chunk)
+            raise self._endpoint.reported_error(chunk.get("error") or chunk)
         choices = chunk.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
@@ -237,13 +237,13 @@ class OpenAIChunkReader:
             yield UsagePiece(openai_usage(chunk["usage"]))
 
     def finish(self) -> StopPiece:
-        """Return why the reply ended; raise where it broke off."""
+        """Return the reason why the reply ended; raise where it broke off."""
         if self._reason is None and not self._done:
-            raise self._endpoint.broken("the reply broke off before its end", transient=True)
+            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
         if self._refused:
             return StopPiece(StopReason.REFUSAL)
         reason = _OPENAI_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        if reason is StopReason.STOP and self._last_index >= 0:
+        if reason == StopReason.STOP and self._last_index >= 0:
             reason = StopReason.TOOL_CALLS  # some servers say "stop" after tool calls
         return StopPiece(reason)
 
@@ -278,10 +278,10 @@ class OpenAIChunkReader:
         )
 
     def _index(self, call: dict[str, Any]) -> int:
-        """Return which call of the reply a piece belongs to; where the server does not say, its id does."""
-        given, id = call.get("index"), _delta_text(call.get("id"))
-        if type(given) is int:
-            index = given
+        """Return the number of the call that a piece belongs to; without one from the server, its id decides."""
+        number, id = call.get("index"), _delta_text(call.get("id"))
+        if type(number) is int:
+            index = number
         elif id:
             index = self._indexes.setdefault(id, self._last_index + 1)
         else:
@@ -290,12 +290,12 @@ class OpenAIChunkReader:
         return index
 
 
-def openai_usage(given: dict[str, Any]) -> Usage:
-    """Return the counts of a ``usage`` object; what is missing is 0."""
-    read, written = object_field(given, "prompt_tokens_details"), object_field(given, "completion_tokens_details")
+def openai_usage(usage: dict[str, Any]) -> Usage:
+    """Return the counts of a ``usage`` object; missing counts are 0."""
+    read, written = object_field(usage, "prompt_tokens_details"), object_field(usage, "completion_tokens_details")
     return Usage(
-        input=count_or_zero(given.get("prompt_tokens")),
-        output=count_or_zero(given.get("completion_tokens")),
+        input=count_or_zero(usage.get("prompt_tokens")),
+        output=count_or_zero(usage.get("completion_tokens")),
         cache_read=count_or_zero(read.get("cached_tokens")),
         cache_write=count_or_zero(read.get("cache_write_tokens")),
         reasoning=count_or_zero(written.get("reasoning_tokens")),
@@ -348,7 +348,7 @@ class OpenAICompatibleProvider(HttpProvider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the format can say; OpenAI itself takes fewer settings than servers that follow it."""
+        """Capabilities of the format; OpenAI itself takes fewer settings than servers that follow it."""
         return Capabilities(
             SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._is_openai else SETTING_NAMES, thinking=frozenset({"off"})
         )
@@ -358,11 +358,12 @@ class OpenAICompatibleProvider(HttpProvider):
         answer = await self._endpoint.get("/models")
         listed = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(listed, list):
-            raise self._endpoint.broken("the list of models has an unknown shape")
-        named = [one for one in listed if isinstance(one, dict) and isinstance(one.get("id"), str)]
-        return sorted((ModelInfo(one["id"], context=_context_length(one)) for one in named), key=lambda one: one.name)
+            raise self._endpoint.malformed("the list of models has an unknown shape")
+        named = [item for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        models = (ModelInfo(item["id"], context=_context_length(item)) for item in named)
+        return sorted(models, key=lambda model: model.name)
 
-    def _asked(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
+    def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         body = openai_payload(
             request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field
         )
@@ -388,7 +389,7 @@ def _is_openai(url: str) -> bool:
 def _context_length(listed: dict[str, Any]) -> int | None:
     """Return the length of a model's window under the names that servers use; OpenAI itself does not tell."""
     names = ("context_length", "context_window", "max_model_len")
-    known = [count_or_zero(listed.get(name)) for name in names] + [
+    lengths = [count_or_zero(listed.get(name)) for name in names] + [
         count_or_zero(object_field(listed, "meta").get("n_ctx_train"))
     ]
-    return next((count for count in known if count), None)
+    return next((length for length in lengths if length), None)

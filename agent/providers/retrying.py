@@ -42,8 +42,8 @@ class Backoff:
 
 
 class RetryingProvider:
-    """Asks *provider* up to *attempts* times in all, as long as it fails in passing (``ProviderError.transient``)
-    before the reply has begun; *passes* decides instead where it is given.
+    """Asks *provider* up to *attempts* times in all, while its failures are transient (``ProviderError.transient``) and
+    the reply has not begun; *passes* decides instead where it is given.
 
     The wait is what the server asked for, if not above *longest_named* seconds (then the error is raised), or else
     *first* seconds doubling to *longest*, less up to a quarter at random. The last real error is raised; cancelled
@@ -66,22 +66,22 @@ class RetryingProvider:
             raise ArgumentError("provider", provider, "a provider is needed")
         if not (math.isfinite(longest_named) and longest_named >= 0):
             raise ArgumentError("longest_named", longest_named, "a number of seconds of at least 0 is needed")
-        self._provider, self._named = provider, longest_named
+        self._provider, self._longest_named = provider, longest_named
         self._backoff = Backoff(attempts, first, longest, rng)
         self._passes, self._sleep = passes or _is_transient_failure, sleep
 
     @property
     def remote(self) -> bool:
-        """Whether the provider inside is somewhere else."""
+        """Whether the provider inside is on another machine."""
         return is_remote(self._provider)
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the provider inside says of itself; everything where it says nothing."""
+        """Capabilities of the provider inside; everything where it states none."""
         return capabilities_of(self._provider) or Capabilities()
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+        """Answer *request*, asking again while nothing of the reply has come."""
         spent = Usage()
         attempt = 1
         while True:
@@ -101,14 +101,14 @@ class RetryingProvider:
                                 yield UsagePiece(spent + latest)
                         yield delta
                 return
-            except Exception as error:  # a stranger's provider may raise anything; *passes* knows what passes
+            except Exception as error:  # a stranger's provider may raise anything; *passes* decides
                 if begun or attempt >= self._backoff.attempts or not self._passes(error):
                     raise
-                named = getattr(error, "retry_after", None)
-                if named is not None and named > self._named:
+                retry_after = getattr(error, "retry_after", None)
+                if retry_after is not None and retry_after > self._longest_named:
                     raise
                 spent += latest
-                await self._sleep(float(named) if named else self._backoff.wait(attempt))
+                await self._sleep(float(retry_after) if retry_after else self._backoff.wait(attempt))
                 attempt += 1
 
     async def aclose(self) -> None:
@@ -118,7 +118,7 @@ class RetryingProvider:
             await close()
 
     def __getattr__(self, name: str) -> Any:
-        """Hand on what the provider inside has beside the protocol, such as ``model`` and ``models``."""
+        """Forward attributes beside the protocol, such as ``model`` and ``models``, to the provider inside."""
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._provider, name)

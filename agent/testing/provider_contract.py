@@ -40,7 +40,7 @@ _ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties":
 class ProviderContract:
     """The contract of ``Provider``. Give ``serving``; override no test.
 
-    *reasons* and *counts* are what the format can say at all: why a reply stops, and which tokens are counted.
+    *reasons* and *counts* are those that the format has: reasons why a reply stops, and kinds of tokens counted.
     """
 
     reasons: tuple[StopReason, ...] = (
@@ -65,13 +65,13 @@ class ProviderContract:
         deltas = self._streamed(reply)
         response = self._completed(reply)
         assert response.text == "".join(delta.text for delta in deltas if isinstance(delta, TextPiece))
-        assert [asked.arguments for asked in response.message.tool_calls] == [{"a": 1}]
+        assert [block.arguments for block in response.message.tool_calls] == [{"a": 1}]
 
     def test_a_stop_comes_exactly_once_and_after_the_text(self) -> None:
         deltas = self._streamed(Reply("One two three"))
-        places = [place for place, delta in enumerate(deltas) if isinstance(delta, StopPiece)]
-        assert len(places) == 1
-        assert not any(isinstance(delta, TextPiece) for delta in deltas[places[0] :])
+        stops = [index for index, delta in enumerate(deltas) if isinstance(delta, StopPiece)]
+        assert len(stops) == 1
+        assert not any(isinstance(delta, TextPiece) for delta in deltas[stops[0] :])
 
     def test_each_reason_to_stop_is_told(self) -> None:
         assert {StopReason.STOP, StopReason.MAX_TOKENS} <= set(self.reasons)
@@ -82,7 +82,7 @@ class ProviderContract:
         calls = tuple(call(name, text="ä\n" * 20, nested={"list": [1, None, True]}) for name in ("one", "two", "three"))
         response = self._completed(Reply(calls=calls))
         assert response.message.tool_calls == calls
-        assert response.stop is StopReason.TOOL_CALLS
+        assert response.stop == StopReason.TOOL_CALLS
 
     def test_a_call_without_arguments_has_none(self) -> None:
         assert self._completed(Reply(calls=(call("now"),))).message.tool_calls[0].arguments == {}
@@ -90,13 +90,13 @@ class ProviderContract:
     def test_arguments_that_are_no_json_object_are_kept_as_they_are(self) -> None:
         for text in ('{"a": ', "[1, 2]", '"text"', '{"a": NaN}'):
             broken = ToolCallBlock(id="c1", name="add", invalid=text)
-            asked = self._completed(Reply(calls=(broken,))).message.tool_calls[0]
-            assert (asked.invalid, asked.arguments) == (text, {})
+            block = self._completed(Reply(calls=(broken,))).message.tool_calls[0]
+            assert (block.invalid, block.arguments) == (text, {})
 
     def test_two_calls_with_one_id_get_ids_of_their_own(self) -> None:
         calls = (ToolCallBlock(id="same", name="one"), ToolCallBlock(id="same", name="two"))
-        asked = self._completed(Reply(calls=calls)).message.tool_calls
-        assert len({one.id for one in asked}) == 2
+        blocks = self._completed(Reply(calls=calls)).message.tool_calls
+        assert len({block.id for block in blocks}) == 2
 
     def test_thinking_is_told_apart_from_the_answer(self) -> None:
         deltas = self._streamed(Reply("4", thinking="two and two"))
@@ -111,17 +111,17 @@ class ProviderContract:
         assert [delta.usage for delta in deltas if isinstance(delta, UsagePiece)][-1] == expected
 
     def test_a_failure_in_the_middle_raises_after_what_was_said(self) -> None:
-        said: list[str] = []
+        texts: list[str] = []
 
         async def read() -> None:
             with self.serving(Reply("Half an", error=ProviderError("overloaded"))) as provider:
                 async with open_stream(provider, _greeting_request()) as deltas:
                     async for delta in deltas:
-                        said.extend([delta.text] if isinstance(delta, TextPiece) else [])
+                        texts.extend([delta.text] if isinstance(delta, TextPiece) else [])
 
         error = _raised_error(read())
         assert isinstance(error, ProviderError)
-        assert "".join(said) == "Half an"
+        assert "".join(texts) == "Half an"
 
     def test_a_stream_left_early_leaves_the_provider_usable(self) -> None:
         async def read() -> str:
@@ -146,11 +146,11 @@ class ProviderContract:
         assert texts == ["first", "second"]
 
     def test_a_whole_conversation_with_tools_can_be_sent(self) -> None:
-        asked = call("add", a=1)
+        add = call("add", a=1)
         messages = (
             Message.user("Add one."),
-            Message.assistant([ThinkingBlock(text="easy", signature="s"), asked]),
-            Message.tool([ToolResultBlock(call_id=asked.id, name="add", is_error=True)]),
+            Message.assistant([ThinkingBlock(text="easy", signature="s"), add]),
+            Message.tool([ToolResultBlock(call_id=add.id, name="add", is_error=True)]),
         )
         request = Request(messages, system="Be brief.", tools=(_ADD_TOOL,), settings=ModelSettings(max_tokens=50))
 
@@ -162,7 +162,7 @@ class ProviderContract:
 
     def test_a_setting_is_honoured_or_refused_before_anything_is_sent(self) -> None:
         with self.serving() as provider:
-            can = capabilities_of(provider)
+            capabilities = capabilities_of(provider)
         for name in ("temperature", "seed", "min_p", "top_k", "presence_penalty"):
             setting: dict[str, Any] = {name: 0}
             request = Request((Message.user("Hello"),), settings=ModelSettings(**setting))
@@ -171,7 +171,7 @@ class ProviderContract:
                 with self.serving(Reply("fine")) as provider:
                     return await collect_response(provider, request)
 
-            if can is None or name in can.settings:
+            if capabilities is None or name in capabilities.settings:
                 assert asyncio.run(read()).text == "fine"
             else:
                 with pytest.raises(Unsupported) as caught:

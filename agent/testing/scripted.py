@@ -32,9 +32,9 @@ from memory import ToolCallBlock
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One reply of a model, whatever the wire.
+    """Scripted reply of a model, on any wire format.
 
-    *text* comes in pieces of *piece* characters; *redacted* are whole blocks of withheld reasoning. *stop* is told
+    *text* comes in pieces of *piece* characters; *redacted* are whole blocks of withheld reasoning. *stop* follows
     from the calls unless given. *error* is raised after all else, in place of the end. *expect* is a text that the
     request's last message must hold, or a test of the request. *before* is awaited before the first piece.
     """
@@ -57,7 +57,7 @@ class Reply:
 
     @property
     def reason(self) -> StopReason:
-        """Why it stops."""
+        """Reason why it stops."""
         return self.stop or (StopReason.TOOL_CALLS if self.calls else StopReason.STOP)
 
     @property
@@ -90,7 +90,7 @@ class ScriptedProvider:
         self.requests: list[Request] = []
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
-        """As the protocol says."""
+        """Stream the next reply."""
         self.requests.append(request)
         reply = self._reply(request)
         if reply.before is not None:
@@ -103,9 +103,9 @@ class ScriptedProvider:
             yield ThinkingPiece(redacted=data)
         for piece in reply.pieces:
             yield TextPiece(piece)
-        for index, asked in enumerate(reply.calls):
-            yield ToolCallPiece(index, asked.id, asked.name)
-            for piece in text_pieces(arguments_text(asked), max(reply.piece, 1) * 4):
+        for index, tool_call in enumerate(reply.calls):
+            yield ToolCallPiece(index, tool_call.id, tool_call.name)
+            for piece in text_pieces(arguments_text(tool_call), max(reply.piece, 1) * 4):
                 yield ToolCallPiece(index, arguments=piece)
         yield UsagePiece(reply.usage)
         if reply.error is not None:
@@ -130,17 +130,17 @@ class ScriptedProvider:
             self.check()
 
     def _reply(self, request: Request) -> Reply:
-        place = len(self.requests) - 1
-        if place >= len(self._replies):
-            raise self._wrong(f"request {place + 1}, but only {len(self._replies)} replies are scripted")
-        reply = self._replies[place]
+        index = len(self.requests) - 1
+        if index >= len(self._replies):
+            raise self._wrong(f"request {index + 1}, but only {len(self._replies)} replies are scripted")
+        reply = self._replies[index]
         if isinstance(reply.expect, str):
             last = request.messages[-1]
             shown = "\n".join([last.text, *(result.text for result in last.tool_results)])
             if reply.expect not in shown:
-                raise self._wrong(f"request {place + 1}: {reply.expect!r} is not in its last message {shown!r}")
+                raise self._wrong(f"request {index + 1}: {reply.expect!r} is not in its last message {shown!r}")
         elif reply.expect is not None and not reply.expect(request):
-            raise self._wrong(f"request {place + 1} is not what the reply expects: {request!r}")
+            raise self._wrong(f"request {index + 1} is not what the reply expects: {request!r}")
         return reply
 
     def _wrong(self, problem: str) -> AssertionError:
@@ -158,8 +158,8 @@ _MARK_IN_RULES = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")
 
 def mark_in(request: Request) -> str:
     """Return the mark that the system prompt of *request* names; empty where it names none."""
-    found = _MARK_IN_RULES.findall(request.system)
-    return str(found[-1]) if found else ""
+    marks = _MARK_IN_RULES.findall(request.system)
+    return str(marks[-1]) if marks else ""
 
 
 def shown_items(request: Request) -> list[RenderedItem]:

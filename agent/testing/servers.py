@@ -37,7 +37,7 @@ class RawReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request that came: *path*, *headers* with small-letter names, and the JSON *body*."""
+    """Recorded request: *path*, *headers* with small-letter names, and the JSON *body*."""
 
     path: str
     headers: dict[str, str]
@@ -48,7 +48,7 @@ class ScriptedServer:
     """Answers requests with *replies* in order, and lists *models*.
 
     A request too many gets status 500, which a client may try again; ``requests`` are those that came.
-    ``connections`` counts those that are open now, and ``left`` is set while there are none.
+    ``connections`` counts the open ones, and ``left`` is set while there are none.
     """
 
     content_type = "text/event-stream"
@@ -92,11 +92,11 @@ class ScriptedServer:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, seen: RecordedRequest) -> RawReply:
-        """Note a request and return what to answer."""
+    def answer(self, request: RecordedRequest) -> RawReply:
+        """Record a request and return its reply."""
         with self._lock:
-            self.requests.append(seen)
-            if seen.path.partition("?")[0].endswith(self.listing):
+            self.requests.append(request)
+            if request.path.partition("?")[0].endswith(self.listing):
                 return RawReply([json.dumps(self.listed(self._models)).encode()], content_type="application/json")
             if not self._replies:
                 return RawReply([b'{"error": {"message": "nothing more is scripted"}}'], 500, "application/json")
@@ -133,7 +133,7 @@ class _RequestHandler(BaseHTTPRequestHandler):
         try:
             body = json.loads(content)
         except ValueError:
-            self.close_connection = True  # the client left before it had said all
+            self.close_connection = True  # the client left before it had sent all
         else:
             self._answer(body)
 
@@ -141,8 +141,8 @@ class _RequestHandler(BaseHTTPRequestHandler):
         """Say nothing: requests are kept in ``requests``."""
 
     def _answer(self, body: Any) -> None:
-        seen = RecordedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
-        raw = self._owner.answer(seen)
+        request = RecordedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        raw = self._owner.answer(request)
         try:
             self.send_response(raw.status)
             self.send_header("content-type", raw.content_type)
@@ -187,15 +187,15 @@ def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
     yield _completion_chunk({"role": "assistant", "content": ""})
     for piece in text_pieces(reply.thinking, reply.piece):
         yield _completion_chunk({"reasoning_content": piece})
-    field = "refusal" if reply.stop is StopReason.REFUSAL else "content"
+    field = "refusal" if reply.stop == StopReason.REFUSAL else "content"
     for piece in reply.pieces:
         yield _completion_chunk({field: piece})
-    for index, asked in enumerate(reply.calls):
-        function = {"name": asked.name, "arguments": ""}
+    for index, call in enumerate(reply.calls):
+        function = {"name": call.name, "arguments": ""}
         yield _completion_chunk(
-            {"tool_calls": [{"index": index, "id": asked.id, "type": "function", "function": function}]}
+            {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
         )
-        for piece in text_pieces(arguments_text(asked), 5):
+        for piece in text_pieces(arguments_text(call), 5):
             yield _completion_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     if reply.error is not None:
         yield {"error": {"message": str(reply.error), "type": "server_error"}}
@@ -291,12 +291,12 @@ def _streamed_blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[s
     for data in reply.redacted:
         yield {"type": "redacted_thinking", "data": data}, []
     if reply.text:
-        said = [{"type": "text_delta", "text": piece} for piece in reply.pieces]
-        yield {"type": "text", "text": ""}, said
-    for asked in reply.calls:
-        text = arguments_text(asked) if asked.arguments or asked.invalid is not None else ""
-        given = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *text_pieces(text, 5)]]
-        yield {"type": "tool_use", "id": asked.id, "name": asked.name, "input": {}}, given
+        pieces = [{"type": "text_delta", "text": piece} for piece in reply.pieces]
+        yield {"type": "text", "text": ""}, pieces
+    for call in reply.calls:
+        text = arguments_text(call) if call.arguments or call.invalid is not None else ""
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *text_pieces(text, 5)]]
+        yield {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}, deltas
 
 
 class OllamaServer(ScriptedServer):
@@ -321,12 +321,12 @@ def chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
         yield _chat_line({"content": "", "thinking": piece})
     for piece in reply.pieces:
         yield _chat_line({"content": piece})
-    for asked in reply.calls:
-        yield _chat_line({"content": "", "tool_calls": [_chat_tool_call(asked)]})
+    for call in reply.calls:
+        yield _chat_line({"content": "", "tool_calls": [_chat_tool_call(call)]})
     if reply.error is not None:
         yield {"error": str(reply.error)}
         return
-    reason = "length" if reply.reason is StopReason.MAX_TOKENS else "stop"
+    reason = "length" if reply.reason == StopReason.MAX_TOKENS else "stop"
     counts = {"prompt_eval_count": reply.usage.input, "eval_count": reply.usage.output}
     yield {**_chat_line({"content": ""}), "done": True, "done_reason": reason, "total_duration": 1, **counts}
 
@@ -340,6 +340,6 @@ def _chat_line(message: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _chat_tool_call(asked: ToolCallBlock) -> dict[str, Any]:
-    arguments: Any = asked.arguments if asked.invalid is None else asked.invalid
-    return {"id": asked.id, "function": {"index": 0, "name": asked.name, "arguments": arguments}}
+def _chat_tool_call(call: ToolCallBlock) -> dict[str, Any]:
+    arguments: Any = call.arguments if call.invalid is None else call.invalid
+    return {"id": call.id, "function": {"index": 0, "name": call.name, "arguments": arguments}}

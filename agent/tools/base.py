@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from agent.approval import Approver
 from agent.errors import ArgumentError, choice
@@ -21,24 +21,26 @@ from memory import ImageBlock, TextBlock, Trust
 
 
 def _ignore_event(event: Event) -> None:
-    """Nobody listens to events."""
+    """Drop an event that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunScope:
-    """*ledger* counts what is used, *watch* tells the hooks, *emit* puts an event into the run's stream, *approver*
-    answers requests (None: whoever reads the stream, where *streams*), *lineage* are the agents above, outermost
-    first, *timer* gives the seconds since the run began, *reading* knows whose words were read, *mark*
-    is that of the recalled memories, which no result of a tool may show."""
+    """Run that a tool call is part of: *ledger* counts usage, *hooks* observe, *emit* puts an event into the stream.
+
+    *approver* answers requests (None: the reader of the stream, where *streams*), *lineage* are the agents above,
+    outermost first, *timer* gives the seconds since the run began, *trust* tracks whose words were read, *mark* is
+    that of the recalled memories, which no result of a tool may show.
+    """
 
     ledger: UsageLedger = field(default_factory=UsageLedger)
-    watch: HookDispatcher = field(default_factory=HookDispatcher)
+    hooks: HookDispatcher = field(default_factory=HookDispatcher)
     emit: Callable[[Event], None] = _ignore_event
     approver: Approver | None = None
     streams: bool = False
     lineage: tuple[object, ...] = ()
     timer: Callable[[], float] = float
-    reading: TrustTracker = field(default_factory=TrustTracker)
+    trust: TrustTracker = field(default_factory=TrustTracker)
     mark: str = ""
 
 
@@ -47,11 +49,11 @@ ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The call that a tool serves: its id, the session, the agent's name, the round, when it must end (*deadline*, in
-    the event loop's time), and the run that it is part of (*scope*).
+    """Context of a tool call: its id, the session, the agent's name, the round, its end (*deadline*, in the event
+    loop's time), and the run that it is part of (*scope*).
 
-    *trust* is whose word it is what the call writes: the least trusted that the run had read when the model made the
-    call, and the model's own at most. *approved*: somebody agreed to this very call.
+    *trust* is the trust of what the call writes: the least trusted that the run had read when the model made the
+    call, and the model's own at most. *approved*: a person agreed to this very call.
     """
 
     call_id: str = ""
@@ -67,38 +69,38 @@ class ToolContext:
         object.__setattr__(self, "trust", choice(Trust, self.trust, "trust"))
 
     def stamp(self) -> dict[str, Any]:
-        """Return what every event of this call carries."""
+        """Return the fields that every event of this call carries."""
         return {"agent": self.agent, "step": self.step, "elapsed": self.scope.timer()}
 
 
 @runtime_checkable
 class Tool(Protocol):
-    """Something that a model may call.
+    """Function that a model may call.
 
-    - ``call`` checks *arguments* itself; what it refuses, or cannot do for a reason that the model should read,
-      raises ``ToolFailed``. ``StopRun`` ends the run. Anything else it raises is told to the model as a failure.
-    - A tool may have ``facets`` (see ``facets``); one without has none of them.
+    - ``call`` checks *arguments* itself; ``ToolFailed`` says in words for the model why a call was refused or failed.
+      ``StopRun`` ends the run. Any other error is reported to the model as a failure.
+    - A tool may have ``annotations``, a ``ToolAnnotations``; without them the defaults hold.
     - Calls may run at the same time. A cancelled call leaves nothing half-done that matters.
     """
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         ...
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that one call may take; None: what the agent allows."""
+        """Time limit of one call in seconds; None: the agent's."""
         ...
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """Do it, and return what the model is to read."""
+        """Run the tool, and return the output for the model."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationDecision:
-    """Whether a call is allowed; a refusal's *reason* is told to the model."""
+    """Decision about a call; the *reason* of a refusal is told to the model."""
 
     allow: bool
     reason: str = ""
@@ -112,10 +114,15 @@ Authorizer: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class ToolAnnotations:
-    """*needs_approval*: a person must agree to each call. *authorise* judges each call first. *skip_synthesis*: the
-    result is the answer, the model need not say it again. *idempotent*: repeating a call that failed does no harm.
-    *approval_below*: a person must agree where the run has read words that are trusted less than this. *trust*: whose
-    word its results are. *recalls*: they show what is remembered already, and are not remembered again."""
+    """Annotations of a tool, beside its schema.
+
+    - *needs_approval*: a person must agree to each call; *approval_below*: only where the run has read words that are
+      trusted less than this. *authorise* judges each call first.
+    - *skip_synthesis*: the result is the answer, the model need not say it again.
+    - *idempotent*: repeating a call that failed does no harm.
+    - *trust* is the trust of its results; *recalls*: they show what is remembered already, and are not remembered
+      again.
+    """
 
     needs_approval: bool = False
     authorise: Authorizer | None = None
@@ -137,14 +144,26 @@ class ToolAnnotations:
             object.__setattr__(self, "approval_below", below)
 
     def wants_approval(self, trust: Trust) -> bool:
-        """Whether a call that speaks for *trust* needs a yes."""
+        """Whether a call that speaks for *trust* needs approval."""
         return self.needs_approval or (self.approval_below is not None and trust.rank > self.approval_below.rank)
 
 
+class AnnotationOptions(TypedDict, total=False):
+    """Fields of ``ToolAnnotations``, as keywords of the functions that make tools."""
+
+    needs_approval: bool
+    authorise: Authorizer | None
+    skip_synthesis: bool
+    idempotent: bool
+    approval_below: Trust | None
+    trust: Trust
+    recalls: bool
+
+
 def annotations_of(tool: object) -> ToolAnnotations:
-    """Return the facets of *tool*; a tool without any has none of them."""
-    found = getattr(tool, "facets", None)
-    return found if isinstance(found, ToolAnnotations) else ToolAnnotations()
+    """Return the annotations of *tool*; the defaults for a tool without any."""
+    annotations = getattr(tool, "annotations", None)
+    return annotations if isinstance(annotations, ToolAnnotations) else ToolAnnotations()
 
 
 _VALID_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -163,7 +182,7 @@ class Toolset:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told, in order."""
+        """Specifications of all tools, in order."""
         return tuple(tool.spec for tool in self._tools.values())
 
     def get(self, name: str) -> Tool | None:

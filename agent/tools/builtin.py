@@ -124,7 +124,7 @@ def _checked_number(value: Any) -> Number:
 
 
 def clock(now: Clock = system_clock) -> FunctionTool:
-    """Return a tool that tells date and time; *now* is where they come from."""
+    """Return a tool that tells date and time, as *now* returns them."""
     return FunctionTool(_current_time_function(now), name="current_time", idempotent=True)
 
 
@@ -133,12 +133,12 @@ def _current_time_function(now: Clock) -> Callable[..., str]:
         zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for UTC.")] = "",
     ) -> str:
         """Tell the present date, weekday and time."""
-        moment: datetime = now()
+        time: datetime = now()
         if zone:
             try:
-                moment = moment.astimezone(ZoneInfo(zone))
+                time = time.astimezone(ZoneInfo(zone))
             except (ZoneInfoNotFoundError, ValueError, OSError) as error:
                 raise ToolFailed(f"there is no time zone {zone!r}; names are such as Europe/Lisbon") from error
-        return f"{moment:%A}, {moment.isoformat(timespec='seconds')}"
+        return f"{time:%A}, {time.isoformat(timespec='seconds')}"
 
     return current_time

@@ -15,34 +15,34 @@ from memory import TextBlock, Trust
 
 class ChainedTool:
     """A tool that calls *tools* one after the other: the first with the arguments, each later one with the text of
-    the one before as its only required parameter. One that fails ends the chain; a facet that any of them has (but
-    *idempotent*: all of them) the chain has, too."""
+    the tool before as its only required parameter. A tool that fails ends the chain. An annotation of any of them (of
+    *idempotent*: of all) holds for the chain."""
 
     def __init__(self, *tools: Tool, name: str, description: str, timeout: float | None = None) -> None:
-        if len(tools) < 2 or not all(isinstance(one, Tool) for one in tools):
+        if len(tools) < 2 or not all(isinstance(tool, Tool) for tool in tools):
             raise ArgumentError("tools", tools, "at least two tools are needed")
         self._tools = tools
-        self._taking = [_single_parameter(one) for one in tools[1:]]
+        self._parameters = [_single_parameter(tool) for tool in tools[1:]]
         self._spec = ToolSpec(name, description, tools[0].spec.parameters)
         self._timeout = timeout
-        every = [annotations_of(one) for one in tools]
-        if any(facets.authorise is not None for facets in every[1:]):
+        annotations = [annotations_of(tool) for tool in tools]
+        if any(later.authorise is not None for later in annotations[1:]):
             raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
-        self._facets = ToolAnnotations(
-            # What a later tool is given is a tool's word, which is what it may want a yes for.
-            needs_approval=any(one.needs_approval for one in every)
-            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(every, 2)),
-            authorise=every[0].authorise,
-            skip_synthesis=every[-1].skip_synthesis,
-            idempotent=all(facets.idempotent for facets in every),
-            approval_below=every[0].approval_below,
-            trust=Trust.least(facets.trust for facets in every),
-            recalls=any(facets.recalls for facets in every),
+        self._annotations = ToolAnnotations(
+            # A later tool is given the word of a tool, for which it may want approval.
+            needs_approval=any(each.needs_approval for each in annotations)
+            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(annotations, 2)),
+            authorise=annotations[0].authorise,
+            skip_synthesis=annotations[-1].skip_synthesis,
+            idempotent=all(each.idempotent for each in annotations),
+            approval_below=annotations[0].approval_below,
+            trust=Trust.least(each.trust for each in annotations),
+            recalls=any(each.recalls for each in annotations),
         )
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         return self._spec
 
     @property
@@ -51,15 +51,15 @@ class ChainedTool:
         return self._timeout
 
     @property
-    def facets(self) -> ToolAnnotations:
-        """What it says of itself."""
-        return self._facets
+    def annotations(self) -> ToolAnnotations:
+        """Annotations, made from those of the tools."""
+        return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """As the protocol says."""
+        """Call the tools in turn, and return the output of the last one."""
         output = await self._tools[0].call(arguments, context)
-        for before, tool, parameter in zip(self._tools, self._tools[1:], self._taking, strict=False):
-            context = replace(context, trust=Trust.least((context.trust, annotations_of(before).trust)))
+        for earlier, tool, parameter in zip(self._tools, self._tools[1:], self._parameters, strict=False):
+            context = replace(context, trust=Trust.least((context.trust, annotations_of(earlier).trust)))
             output = await tool.call({parameter: _output_text(output)}, context)
         return output
 

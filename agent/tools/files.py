@@ -45,7 +45,7 @@ class SandboxedFolder:
             raise ToolFailed(f"{path}: no such file") from error
 
     def _content(self, path: str) -> bytes:
-        with self._opened(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
+        with self._open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise ToolFailed(f"{path} is not a plain file")
             with os.fdopen(os.dup(descriptor), "rb") as file:
@@ -62,52 +62,54 @@ class SandboxedFolder:
                 content = self._content(path) + content
         if len(content) > self._max:
             raise ToolFailed(f"{path} would be larger than {self._max:,} bytes")
-        # A rename replaces whatever stands in the name's place, a link too, and follows none.
-        beside = "/".join((*folder, f".{name}.{secrets.token_hex(4)}"))
-        with self._opened(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as (descriptor, parent):
+        # A rename replaces whatever has the name, a link too, and follows none.
+        temporary = "/".join((*folder, f".{name}.{secrets.token_hex(4)}"))
+        with self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as (descriptor, parent):
             with os.fdopen(os.dup(descriptor), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _replace_file(beside.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
+            _replace_file(temporary.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
 
     def names(self, *, limit: int = 1000) -> list[str]:
         """Return the plain files inside, sorted, at most *limit*; links and hidden ones are passed over."""
-        found: list[str] = []
+        names: list[str] = []
         for folder, folders, files in os.walk(self._path, followlinks=False):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
-                place = Path(folder, name)
-                if not name.startswith(".") and stat.S_ISREG(place.lstat().st_mode):
-                    found.append(place.relative_to(self._path).as_posix())
-                    if len(found) >= limit:
-                        return found
-        return found
+                file = Path(folder, name)
+                if not name.startswith(".") and stat.S_ISREG(file.lstat().st_mode):
+                    names.append(file.relative_to(self._path).as_posix())
+                    if len(names) >= limit:
+                        return names
+        return names
 
     @contextmanager
-    def _opened(self, path: str, flags: int) -> Iterator[tuple[int, int | None]]:
+    def _open(self, path: str, flags: int) -> Iterator[tuple[int, int | None]]:
         """Yield the open file and, where the system opens by steps, its open folder."""
         parts = _path_parts(path)
-        opened: list[int] = []
+        descriptors: list[int] = []
         try:
             if _OPENS_RELATIVE:
-                opened.append(os.open(self._path, os.O_RDONLY | os.O_DIRECTORY))
+                descriptors.append(os.open(self._path, os.O_RDONLY | os.O_DIRECTORY))
                 for part in parts[:-1]:
-                    opened.append(os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened[-1]))
-                opened.append(os.open(parts[-1], flags | os.O_NOFOLLOW, 0o600, dir_fd=opened[-1]))
-                yield opened[-1], opened[-2]
+                    descriptors.append(
+                        os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptors[-1])
+                    )
+                descriptors.append(os.open(parts[-1], flags | os.O_NOFOLLOW, 0o600, dir_fd=descriptors[-1]))
+                yield descriptors[-1], descriptors[-2]
             else:
-                place = self._path.joinpath(*parts)
-                if place.resolve() != place:
+                target = self._path.joinpath(*parts)
+                if target.resolve() != target:
                     raise ToolFailed(f"{path} leads through a link")
-                opened.append(os.open(place, flags | getattr(os, "O_BINARY", 0), 0o600))
-                yield opened[-1], None
+                descriptors.append(os.open(target, flags | getattr(os, "O_BINARY", 0), 0o600))
+                yield descriptors[-1], None
         except FileNotFoundError:
             raise
         except OSError as error:
             raise ToolFailed(f"{path} cannot be opened: {_os_error_reason(error)}") from error
         finally:
-            for descriptor in opened:
+            for descriptor in descriptors:
                 os.close(descriptor)
 
 
@@ -119,7 +121,7 @@ def _replace_file(old: str, new: str, parent: int | None, folder: Path) -> None:
 
 
 def _path_parts(path: str) -> tuple[str, ...]:
-    """Return the parts of a relative path, if it stays inside wherever it starts, on any system."""
+    """Return the parts of a relative path, if it stays inside its folder on any system."""
     parts = PurePosixPath(path).parts
     windows = PureWindowsPath(path)
     if not parts or "\0" in path or path.startswith(("/", "\\", "~")) or windows.drive or windows.root:

@@ -17,22 +17,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import pydantic_core
 
 from agent.errors import ArgumentError
 from agent.providers.base import ToolSpec
-from agent.tools.base import Authorizer, ToolAnnotations, ToolContext, ToolOutput
+from agent.tools.base import AnnotationOptions, ToolAnnotations, ToolContext, ToolOutput
 from agent.tools.schema import FunctionParameters
-from memory import ImageBlock, TextBlock, Trust
+from memory import ImageBlock, TextBlock
 from memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
 
 
 class FunctionTool:
-    """A function that a model may call; a synchronous one runs in a thread, with the caller's context variables."""
+    """A function that a model may call; a synchronous one runs in a thread, with the caller's context variables.
+
+    *annotations* are those of ``ToolAnnotations``.
+    """
 
     def __init__(
         self,
@@ -41,13 +44,7 @@ class FunctionTool:
         name: str | None = None,
         description: str | None = None,
         timeout: float | None = None,
-        needs_approval: bool = False,
-        authorise: Authorizer | None = None,
-        skip_synthesis: bool = False,
-        idempotent: bool = False,
-        approval_below: Trust | None = None,
-        trust: Trust = Trust.TOOL,
-        recalls: bool = False,
+        **annotations: Unpack[AnnotationOptions],
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
@@ -56,32 +53,32 @@ class FunctionTool:
         self._function = function
         self._parameters = FunctionParameters(function)
         self._timeout = timeout
-        self._facets = ToolAnnotations(
-            needs_approval, authorise, skip_synthesis, idempotent, approval_below, trust, recalls
+        self._annotations = ToolAnnotations(**annotations)
+        self._spec = ToolSpec(
+            name if name is not None else getattr(function, "__name__", type(function).__name__),
+            self._parameters.description if description is None else description,
+            self._parameters.schema,
         )
-        said = self._parameters.description if description is None else description
-        shown = name if name is not None else getattr(function, "__name__", type(function).__name__)
-        self._spec = ToolSpec(shown, said, self._parameters.schema)
         self._is_async = inspect.iscoroutinefunction(function)
         functools.update_wrapper(self, function)
 
     @property
     def spec(self) -> ToolSpec:
-        """What the model is told."""
+        """Name, description and parameters, as the model sees them."""
         return self._spec
 
     @property
     def timeout(self) -> float | None:
-        """Seconds that one call may take."""
+        """Time limit of one call in seconds."""
         return self._timeout
 
     @property
-    def facets(self) -> ToolAnnotations:
-        """What it says of itself beside its schema."""
-        return self._facets
+    def annotations(self) -> ToolAnnotations:
+        """Annotations, beside its schema."""
+        return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
-        """As the protocol says."""
+        """Check the arguments and call the function."""
         checked = self._parameters.checked(arguments, context)
         if self._is_async:
             value = await self._function(**checked)
@@ -109,13 +106,7 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     timeout: float | None = None,
-    needs_approval: bool = False,
-    authorise: Authorizer | None = None,
-    skip_synthesis: bool = False,
-    idempotent: bool = False,
-    approval_below: Trust | None = None,
-    trust: Trust = Trust.TOOL,
-    recalls: bool = False,
+    **annotations: Unpack[AnnotationOptions],
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -124,23 +115,23 @@ def tool(
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 
-    The options are those of ``FunctionTool``; what the last seven mean is told by ``ToolAnnotations``.
+    The options are those of ``FunctionTool``, and those of ``ToolAnnotations``.
     """
 
-    def made(given: Callable[..., Any]) -> FunctionTool:
-        return FunctionTool(given, **options)
+    def decorate(decorated: Callable[..., Any]) -> FunctionTool:
+        return FunctionTool(decorated, **options)
 
-    return made if function is None else made(function)
+    return decorate if function is None else decorate(function)
 
 
 def to_tool_output(value: Any) -> ToolOutput:
-    """Return what a function gave as a tool's output: text and blocks as they are, all else as JSON."""
+    """Return a function's value as a tool's output: text and blocks as they are, all else as JSON."""
     if value is None:
         return _EMPTY_OUTPUT
     if isinstance(value, str):
         return value
     if isinstance(value, (TextBlock, ImageBlock)):
         return (value,)
-    if isinstance(value, Sequence) and value and all(isinstance(one, (TextBlock, ImageBlock)) for one in value):
+    if isinstance(value, Sequence) and value and all(isinstance(item, (TextBlock, ImageBlock)) for item in value):
         return tuple(value)
     return pydantic_core.to_json(value).decode()

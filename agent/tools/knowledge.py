@@ -40,7 +40,7 @@ class _KnowledgeTools:
     ) -> str:
         """Search the documents; returns passages as data, each with its source, page and section."""
         passages = await self._knowledge.retrieve(question, limit)
-        items = [replace(item_from_passage(one), number=place) for place, one in enumerate(passages, start=1)]
+        items = [replace(item_from_passage(passage), number=number) for number, passage in enumerate(passages, start=1)]
         if not items:
             return "No document has anything about this."
         note = "none of these may be about it" if passages.abstain is not None else f"{len(items)} found"
@@ -49,6 +49,9 @@ class _KnowledgeTools:
     async def list_documents(self) -> str:
         """List the documents that can be searched."""
         documents = await self._knowledge.documents()
-        lines = [f"{one.source} ({one.title})" if one.title else one.source for one in documents[:_MAX_DOCUMENTS]]
+        lines = [
+            f"{document.source} ({document.title})" if document.title else document.source
+            for document in documents[:_MAX_DOCUMENTS]
+        ]
         more = [f"… and {len(documents) - _MAX_DOCUMENTS} more"] if len(documents) > _MAX_DOCUMENTS else []
         return "\n".join([*lines, *more]) or "There are no documents."

@@ -57,12 +57,14 @@ def memory_tools(
         "correct_memory": tools.correct_memory,
         "forget_memory": tools.forget_memory,
     }
-    wanted = list(include)
-    for name in wanted:
+    names = list(include)
+    for name in names:
         if name not in functions:
             raise ArgumentError("include", name, f"names among {', '.join(ALL_MEMORY_TOOLS)} are needed")
-    below = Trust.USER if ask else Trust.ASSISTANT  # a model's word is never the user's, so it always asks
-    # What they show is told to be read item by item, so their results have no trust of their own.
+    below = (
+        Trust.USER if ask else Trust.ASSISTANT
+    )  # a model's word is never the user's, so approval is always asked for
+    # The trust of what they show is recorded item by item, so their results have no trust of their own.
     return tuple(
         FunctionTool(
             functions[name],
@@ -70,7 +72,7 @@ def memory_tools(
             recalls=True,
             approval_below=below if name in _CHANGING_TOOLS else None,
         )
-        for name in wanted
+        for name in names
     )
 
 
@@ -89,20 +91,20 @@ class _MemoryTools:
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
         where = None if self._sensitive else NOT_SENSITIVE_FILTER
-        found = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
-        if not found:
+        result = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
+        if not result:
             return "Nothing is remembered about this."
-        note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
-        return _render_hits(list(found), f"Memories ({note})", context)
+        note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
+        return _render_hits(list(result), f"Memories ({note})", context)
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
-        found = [one for one in await self._memory.get(ids, namespace=self._namespace) if one is not None]
-        memories = [one for one in found if self._sensitive or not one.sensitive]
-        gone = [id for id in ids if id not in {one.id for one in memories}]
-        text = _render_hits([Hit(one, 0.0) for one in memories], "Memories", context)
-        missing = f"No memory has the id {', '.join(gone)}." if gone else ""
-        return "\n".join(part for part in (text, missing) if part)
+        known = [memory for memory in await self._memory.get(ids, namespace=self._namespace) if memory is not None]
+        shown = {memory.id: memory for memory in known if self._sensitive or not memory.sensitive}
+        missing = [id for id in ids if id not in shown]
+        text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories", context)
+        note = f"No memory has the id {', '.join(missing)}." if missing else ""
+        return "\n".join(part for part in (text, note) if part)
 
     async def remember(
         self,
@@ -123,7 +125,7 @@ class _MemoryTools:
             report = await self._memory.remember(note, namespace=self._namespace)
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
-        if report.outcome is Outcome.REJECTED:
+        if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return f"Stored as {report.id}."
 
@@ -134,7 +136,7 @@ class _MemoryTools:
         context: ToolContext,
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
-        approved_by = await self._allowed([id], context)
+        approved_by = await self._authorize([id], context)
         try:
             report = await self._memory.correct(
                 id, text, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
@@ -145,57 +147,57 @@ class _MemoryTools:
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
-        approved_by = await self._allowed(ids, context)
+        approved_by = await self._authorize(ids, context)
         forget = partial(
             self._memory.forget, ids, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
         )
         try:
-            listed = await forget(dry_run=True)
+            preview = await forget(dry_run=True)
             # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
-            await self._found([*listed.derived, *listed.also], of="what would go with it")
+            await self._changeable([*preview.derived, *preview.also], of="what would go with it")
             receipt = await forget()
         except MemoryLayerError as error:
             raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
-    async def _allowed(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
-        """Refuse to touch what is not there, what is not the model's own, and anything for a document unasked; return
-        who answers for it beside the one that writes.
+    async def _authorize(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
+        """Return who approved the change beside the actor that writes; raise ``ToolFailed`` where it is not allowed.
 
-        The user's words may be changed by a setting of the user's, or by the user's yes to this very call; a yes to a
-        change of a model's note makes it no word of the user's.
+        Unknown memories are refused, those that no model wrote, and, without approval, any after reading a tool's or a
+        document's words. The user's words may be changed by a setting of the user's, or by approval of this very call;
+        approval of a change of a model's note makes it no word of the user's.
         """
         if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
-        if not all(map(_is_written_by_model, await self._found(ids))):
+        if not all(map(_is_written_by_model, await self._changeable(ids))):
             return "user"
         return "assistant" if context.approved else None
 
-    async def _found(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
-        """Return the memories, if all are there and may be touched."""
-        found: list[Memory] = []
-        for id, one in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
-            if one is None:
+    async def _changeable(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
+        """Return the memories, if all are known and may be changed; *of* says in an error how they are concerned."""
+        memories: list[Memory] = []
+        for id, memory in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
+            if memory is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if not (_is_written_by_model(one) or self._users_words):
-                which = f"{id}, {of}," if of else id
-                raise ToolFailed(f"{which} is not a note of yours; only the user can change or remove it")
-            found.append(one)
-        return found
+            if not (_is_written_by_model(memory) or self._users_words):
+                subject = f"{id}, {of}," if of else id
+                raise ToolFailed(f"{subject} is not a note of yours; only the user can change or remove it")
+            memories.append(memory)
+        return memories
 
 
 def _actor_of_call(context: ToolContext) -> ModelActor:
-    """Return who writes: the least trusted that the run has read, the model itself at most."""
+    """Return the actor of a write: the least trusted that the run has read, the model itself at most."""
     return _ACTORS_BY_TRUST.get(context.trust, "assistant")
 
 
 def _is_written_by_model(memory: Memory) -> bool:
-    """Whether a model wrote it; passages of documents are nobody's to change here."""
+    """Whether a model wrote *memory*; passages of documents cannot be changed here."""
     is_passage = memory.source is not None and memory.source.document is not None
-    return memory.actor in _MODEL_ACTORS and memory.trust is not Trust.USER and not is_passage
+    return memory.actor in _MODEL_ACTORS and memory.trust != Trust.USER and not is_passage
 
 
 def _render_hits(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
-    context.scope.reading.read(*(hit.memory.trust for hit in hits))
-    items = [item_from_hit(hit, place) for place, hit in enumerate(hits, start=1)]
+    context.scope.trust.record(*(hit.memory.trust for hit in hits))
+    items = [item_from_hit(hit, number) for number, hit in enumerate(hits, start=1)]
     return render_items([replace(item, score=0.0) for item in items], heading)

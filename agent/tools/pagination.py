@@ -16,8 +16,8 @@ READ_MORE_TOOL = "read_more"
 
 
 class ResultPagination:
-    """Cuts results after *limit* characters. With *kept* above 0 the last *kept* long results can be read on by the
-    tool ``read_more``, within the session that they belong to; ``tools`` holds it."""
+    """Cuts results after *limit* characters. The last *kept* long results can be read on with the tool ``read_more``,
+    within the session that they belong to; ``tools`` holds it where *kept* is above 0."""
 
     def __init__(self, limit: int = 50_000, *, kept: int = 0) -> None:
         if type(limit) is not int or limit < 200:

@@ -40,15 +40,15 @@ def parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
 
 
 def _parameter_texts(lines: list[str]) -> dict[str, str]:
-    found = _sphinx_parameters(lines)
+    texts = _sphinx_parameters(lines)
     for start, line in enumerate(lines):
         if not _ARGUMENTS_HEADING.match(line):
             continue
         body = lines[start + 1 :]
         if body and set(body[0].strip()) == {"-"}:
-            return found | _section_entries(body[1:], _NUMPY_ENTRY, indented=False)
-        return found | _section_entries(body, _GOOGLE_ENTRY, indented=True)
-    return found
+            return texts | _section_entries(body[1:], _NUMPY_ENTRY, indented=False)
+        return texts | _section_entries(body, _GOOGLE_ENTRY, indented=True)
+    return texts
 
 
 def _section_entries(lines: list[str], pattern: re.Pattern[str], *, indented: bool) -> dict[str, str]:
@@ -103,13 +103,13 @@ class FunctionParameters:
     """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
 
     A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
-    a number written as text is refused, what JSON has no type for (dates, enums) is read from text.
+    a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.description, texts = parse_docstring(function)
         self._context: str | None = None
-        self._model = self._modelled(function, texts)
+        self._model = self._make_model(function, texts)
         try:
             schema = self._model.model_json_schema(schema_generator=_UntitledSchema)
         except PydanticUserError as error:
@@ -119,16 +119,16 @@ class FunctionParameters:
         self.schema: dict[str, Any] = schema
 
     def checked(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
-        """Return the arguments to call with; raise ``ToolFailed``, saying what is wrong and what would be right."""
+        """Return the arguments to call with; raise ``ToolFailed``, which says what would be right."""
         try:
             model = self._model.model_validate_json(json.dumps(arguments), strict=True)
         except ValidationError as error:
             raise ToolFailed(self._complaint(error)) from error
         names = {field.alias or name: name for name, field in self._model.model_fields.items()}
-        given = {shown: getattr(model, name) for shown, name in names.items()}
-        return given if self._context is None else {**given, self._context: context}
+        values = {alias: getattr(model, name) for alias, name in names.items()}
+        return values if self._context is None else {**values, self._context: context}
 
-    def _modelled(self, function: Callable[..., Any], texts: Mapping[str, str]) -> type[BaseModel]:
+    def _make_model(self, function: Callable[..., Any], texts: Mapping[str, str]) -> type[BaseModel]:
         try:
             hints = typing.get_type_hints(function, include_extras=True)
         except (NameError, TypeError) as error:
@@ -171,7 +171,7 @@ def _parameter_field(name: str, parameter: inspect.Parameter, hint: Any, texts: 
         return default
     options: dict[str, Any] = {"alias": name}
     annotated = typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
-    if name in texts and not any(isinstance(one, FieldInfo) and one.description for one in annotated):
+    if name in texts and not any(isinstance(part, FieldInfo) and part.description for part in annotated):
         options["description"] = texts[name]
     field: FieldInfo = Field(default, **options)
     return field

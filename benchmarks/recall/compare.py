@@ -74,4 +74,4 @@ def _cells(ours: list[AnswerRow], theirs: list[AnswerRow], *, by_corpus: bool, s
 
 
 def _marked(found: ConfidenceInterval) -> str:
-    return f"{found}{' *' if found.told else ''}"
+    return f"{found}{' *' if found.excludes_zero else ''}"

@@ -1,1 +1,1 @@
-"""Erasure: selection, cascade plan, forgetting for good or with a time of grace, and its verification."""
+"""Erasure: selection, cascade plan, forgetting for good or softly with a grace period, and its verification."""

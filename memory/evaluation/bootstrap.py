@@ -29,7 +29,7 @@ class ConfidenceInterval(NamedTuple):
         return f"{self.mean:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
 
     @property
-    def told(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval excludes 0."""
         return not self.low <= 0 <= self.high
 
@@ -39,29 +39,31 @@ def bootstrap(
 ) -> ConfidenceInterval:
     """Return the mean of *values* and its interval; for paired runs hand in the differences.
 
-    *groups* names the group of each value: whole groups are drawn then, which is wider and more honest where values of
-    one group are alike. No values give zeros.
+    *groups* names the group of each value: whole groups are drawn then, which gives a wider and more honest interval
+    where values of one group are alike. No values give zeros. *draws* is the number of samples.
     """
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 1 or not np.isfinite(given).all():
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise ArgumentError("values", values, "a list of finite numbers is needed")
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
         raise ArgumentError("draws", draws, "a whole number of at least 1 is needed")
-    if groups is not None and len(groups) != len(given):
-        raise ArgumentError("groups", len(groups), f"one for each of {len(given)} values is needed")
-    if not len(given):
+    if groups is not None and len(groups) != len(numbers):
+        raise ArgumentError("groups", len(groups), f"one for each of {len(numbers)} values is needed")
+    if not len(numbers):
         return ConfidenceInterval(0.0, 0.0, 0.0)
-    sums, counts = (given, np.ones(len(given))) if groups is None else _group_sums(given, groups)
+    sums, counts = (numbers, np.ones(len(numbers))) if groups is None else _group_sums(numbers, groups)
     rng = np.random.default_rng(seed)
     means = []
     for start in range(0, draws, _DRAWS_AT_ONCE):
-        drawn = rng.integers(0, len(sums), (min(_DRAWS_AT_ONCE, draws - start), len(sums)))
-        means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+        samples = rng.integers(0, len(sums), (min(_DRAWS_AT_ONCE, draws - start), len(sums)))
+        means.append(sums[samples].sum(axis=1) / counts[samples].sum(axis=1))
     low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
-    return ConfidenceInterval(float(given.mean()), float(low), float(high))
+    return ConfidenceInterval(float(numbers.mean()), float(low), float(high))
 
 
 def _group_sums(values: NDArray[np.float64], groups: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the sum and the number of values of each group."""
-    _, places = np.unique(np.asarray(groups), return_inverse=True)
-    return np.asarray(np.bincount(places, values), dtype=np.float64), np.bincount(places).astype(np.float64)
+    """Return the sum and the count of the values of each group."""
+    _, group_numbers = np.unique(np.asarray(groups), return_inverse=True)
+    return np.asarray(np.bincount(group_numbers, values), dtype=np.float64), np.bincount(group_numbers).astype(
+        np.float64
+    )

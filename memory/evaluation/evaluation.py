@@ -44,63 +44,65 @@ def namespace_entries(store: VectorStore, namespace: str) -> list[NamespacedEntr
     return [(name, entry) for name in names for entry in store.scan(namespace=name)]
 
 
-def change_texts(places: Sequence[NamespacedEntry], texts: Mapping[str, str], aside: Set[str]) -> list[NamespacedEntry]:
-    """Return *places* without the ids *aside*, and with the texts of some changed; these have no vector any more."""
+def change_texts(
+    entries: Sequence[NamespacedEntry], texts: Mapping[str, str], aside: Set[str]
+) -> list[NamespacedEntry]:
+    """Return *entries* without the ids *aside*, and with other *texts* by id; changed entries have no vector."""
     return [
         (name, entry if entry.id not in texts else replace(entry, text=texts[entry.id], vector=None))
-        for name, entry in places
+        for name, entry in entries
         if entry.id not in aside
     ]
 
 
-def disable_vectors(places: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
-    """Return *places* as they would be without an embedder."""
-    return [(name, replace(entry, vector=None, no_vector="no embedder")) for name, entry in places]
+def disable_vectors(entries: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
+    """Return *entries* as they would be without an embedder."""
+    return [(name, replace(entry, vector=None, no_vector="no embedder")) for name, entry in entries]
 
 
-def clear_vectors(places: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
-    """Return *places* as they are before an embedder has seen them."""
-    return [(name, replace(entry, vector=None, no_vector=None)) for name, entry in places]
+def clear_vectors(entries: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
+    """Return *entries* as they are before they are embedded."""
+    return [(name, replace(entry, vector=None, no_vector=None)) for name, entry in entries]
 
 
 async def embed_entries(
-    places: Sequence[NamespacedEntry], embedder: Embedder, on_progress: CountCallback
+    entries: Sequence[NamespacedEntry], embedder: Embedder, on_progress: CountCallback
 ) -> list[NamespacedEntry]:
-    """Return *places* with a vector for each that has none and may have one; *on_progress* gets how many are done.
+    """Return *entries* with a vector for each that has none and may have one; *on_progress* gets how many are done.
 
-    What is sensitive is not given to a remote embedder.
+    Sensitive entries are not given to a remote embedder.
     """
-    done = [
+    embedded = [
         (
             name,
             entry
             if entry.vector is not None or may_embed_entry(entry, embedder)
             else replace(entry, no_vector=SENSITIVE_REASON),
         )
-        for name, entry in places
+        for name, entry in entries
     ]
-    waiting = [at for at, (_, entry) in enumerate(done) if entry.vector is None and entry.no_vector is None]
-    for start in range(0, len(waiting), _BATCH):
-        batch = waiting[start : start + _BATCH]
-        vectors = await embedder.embed([done[at][1].text for at in batch])
-        for at, vector in zip(batch, vectors, strict=True):
-            name, entry = done[at]
-            there = bool(np.any(vector))
-            done[at] = (name, replace(entry, vector=vector) if there else replace(entry, no_vector="nothing to embed"))
-        on_progress(min(start + _BATCH, len(waiting)))
-    return done
+    pending = [i for i, (_, entry) in enumerate(embedded) if entry.vector is None and entry.no_vector is None]
+    for start in range(0, len(pending), _BATCH):
+        batch = pending[start : start + _BATCH]
+        vectors = await embedder.embed([embedded[i][1].text for i in batch])
+        for i, vector in zip(batch, vectors, strict=True):
+            name, entry = embedded[i]
+            fields = {"vector": vector} if np.any(vector) else {"no_vector": "nothing to embed"}
+            embedded[i] = (name, replace(entry, **fields))
+        on_progress(min(start + _BATCH, len(pending)))
+    return embedded
 
 
-async def copy_to_store(places: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
-    """Return a store in memory that holds *places*."""
-    return await asyncio.to_thread(_fill_store, places, embedder)
+async def copy_to_store(entries: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
+    """Return a store in memory with *entries*."""
+    return await asyncio.to_thread(_fill_store, entries, embedder)
 
 
-def _fill_store(places: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
+def _fill_store(namespaced: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
     space = None if embedder is None else embedder_space(embedder)
     store = open_store("numpy:", space=space, fields=DECLARED_FIELDS)
     by_name: dict[str, list[Entry]] = {}
-    for name, entry in places:
+    for name, entry in namespaced:
         by_name.setdefault(name, []).append(entry)
     for name, entries in by_name.items():
         for batch in _batched(entries):
@@ -117,18 +119,18 @@ def _batched(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
 ALL_KINDS = "all"
 _MIN_COUNT = 5
-"""Fewer questions than this say nothing."""
+"""Questions below which the shares mean nothing."""
 
 EvaluationProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLine:
-    """How often one *way* of searching finds what questions of one *kind* ask for.
+    """The result of one *way* of searching for questions of one *kind*.
 
-    *first*: the share that it finds first, *among* within the k asked for, *mrr* the mean of 1 / place. *gain* is
-    *among* less that of the memory as it is, and *gain_mrr* the same of *mrr*, with 95 per cent intervals; None for the
-    memory as it is.
+    *first* is the share of questions whose memory is the first hit, *among* the share of those among the k hits, *mrr*
+    the mean reciprocal rank. *gain* is *among* less that of the memory as it is, and *gain_mrr* the same of *mrr*, with
+    95 per cent intervals; None for the memory as it is.
     """
 
     way: str
@@ -143,7 +145,7 @@ class EvaluationLine:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What an evaluation showed. *embedders* names what made the vectors, by way; empty where there were none."""
+    """The result of an evaluation. *embedders* has each way's fingerprint of the embedder, empty without one."""
 
     lines: tuple[EvaluationLine, ...]
     memories: int
@@ -166,56 +168,54 @@ async def evaluate(
 ) -> Evaluation:
     """Return how well *namespace* is searched by text alone, as it is, and with another *embedder* or *settings*.
 
-    Up to *questions* are made from the memories by rule. The vectors that are there are used; another embedder embeds a
-    copy of everything, which may cost; a remote one is given nothing that is sensitive, no question of it either.
-    *on_progress* gets (what is done, how much, of how much). Raises
-    ``ArgumentError`` where too little is remembered to ask about.
+    Up to *questions* are made from the memories by rule. The vectors of the memory are used; another embedder embeds a
+    copy of everything, which may cost money; a remote one gets no sensitive memory, and no question made from one.
+    *on_progress* gets (step, done, total). Raises ``ArgumentError`` where too little is remembered to ask about.
     """
     store_namespace(namespace, "conversation")
     for name, value in (("questions", questions), ("k", k)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(name, value, "a whole number of at least 1 is needed")
-    say = on_progress or (lambda what, done, total: None)
-    places = await asyncio.to_thread(namespace_entries, memory.store, namespace)
+    report = on_progress or (lambda step, done, total: None)
+    entries = await asyncio.to_thread(namespace_entries, memory.store, namespace)
     store = lifecycle_of(memory.store)
     analyzer = Analyzer() if store is None else store.analyzer
-    remote = any(is_remote(one) for one in (memory.embedder, embedder))
-    memories = [from_entry(entry) for _, entry in places if not (remote and entry.metadata.get("sensitive") is True)]
+    remote = any(map(is_remote, (memory.embedder, embedder)))
+    memories = [from_entry(entry) for _, entry in entries if not (remote and entry.metadata.get("sensitive") is True)]
     probes = make_questions(memories, analyzer.terms, count=questions, seed=seed)
     if len(probes) < min(_MIN_COUNT, questions):
         raise ArgumentError(
             "memories",
-            len(places),
+            len(entries),
             f"too few to ask about: at least {min(_MIN_COUNT, questions)} are needed that say enough for a question, "
             f"and {len(probes)} do; remember or ingest more",
         )
     left = {probe.wanted: probe.left for probe in probes if probe.left is not None}
-    there = change_texts(places, left, {probe.aside for probe in probes if probe.aside is not None})
-    found: dict[str, list[int]] = {}
+    changed = change_texts(entries, left, {probe.aside for probe in probes if probe.aside is not None})
+    ranks: dict[str, list[int]] = {}
     ways = _search_ways(memory, embedder, settings)
-    for way, (by, chosen) in ways.items():
-        copied = await _copy_with_vectors(
-            there, by, anew=way == EMBEDDER, say=_progress_callback(say, f"embedding, {way}", len(there))
-        )
-        tried = LongTermMemory(
-            copied,
-            embedder=by,
+    for way, (way_embedder, way_settings) in ways.items():
+        on_embedded = _progress_callback(report, f"embedding, {way}", len(changed))
+        copy = await _copy_with_vectors(changed, way_embedder, again=way == EMBEDDER, on_progress=on_embedded)
+        evaluated = LongTermMemory(
+            copy,
+            embedder=way_embedder,
             word_vectors=memory.word_vectors if way != TEXT else None,
             clock=memory.clock,
             zone=memory.zone,
-            recall_settings=chosen,
+            recall_settings=way_settings,
             offline=True,
         )
-        asking = _progress_callback(say, f"asking, {way}", len(probes))
+        on_asked = _progress_callback(report, f"asking, {way}", len(probes))
         try:
-            found[way] = []
+            ranks[way] = []
             for probe in probes:
-                found[way].append(await _answer_rank(tried, probe, namespace, k))
-                asking(len(found[way]))
+                ranks[way].append(await _answer_rank(evaluated, probe, namespace, k))
+                on_asked(len(ranks[way]))
         finally:
-            await tried.close()
-    named = {way: "" if by is None else by.fingerprint for way, (by, _) in ways.items()}
-    return Evaluation(tuple(_evaluation_lines(probes, found, seed)), len(places), len(probes), k, seed, named)
+            await evaluated.close()
+    embedders = {way: "" if used is None else used.fingerprint for way, (used, _) in ways.items()}
+    return Evaluation(tuple(_evaluation_lines(probes, ranks, seed)), len(entries), len(probes), k, seed, embedders)
 
 
 def _search_ways(
@@ -235,54 +235,54 @@ def _search_ways(
 
 
 async def _copy_with_vectors(
-    places: Sequence[NamespacedEntry], by: Embedder | None, *, anew: bool, say: Callable[[int], None]
+    entries: Sequence[NamespacedEntry], embedder: Embedder | None, *, again: bool, on_progress: CountCallback
 ) -> VectorStore:
-    """Return a copy whose vectors are those that are there, none, or (*anew*) another embedder's."""
-    if by is None:
-        return await copy_to_store(disable_vectors(places), None)
-    if by.dimension < 1:
-        await by.embed(["dimension"], "query")  # some know it only after a first text
-    made = await embed_entries(clear_vectors(places) if anew else places, by, say)
-    return await copy_to_store(made, by)
+    """Return a copy of *entries* with vectors of *embedder*, none without one; *again* replaces present vectors."""
+    if embedder is None:
+        return await copy_to_store(disable_vectors(entries), None)
+    if embedder.dimension < 1:
+        await embedder.embed(["dimension"], "query")  # some know it only after a first text
+    embedded = await embed_entries(clear_vectors(entries) if again else entries, embedder, on_progress)
+    return await copy_to_store(embedded, embedder)
 
 
-def _progress_callback(say: EvaluationProgress, what: str, total: int) -> Callable[[int], None]:
-    return lambda done: say(what, done, total)
+def _progress_callback(report: EvaluationProgress, step: str, total: int) -> CountCallback:
+    return lambda done: report(step, done, total)
 
 
-async def _answer_rank(tried: LongTermMemory, probe: EvaluationQuestion, namespace: str, k: int) -> int:
-    """Return the place at which the wanted memory was found, from 1; 0 where it was not among *k*."""
-    ids = [hit.memory.id for hit in await tried.recall(probe.question, k, namespace=namespace)]
+async def _answer_rank(memory: LongTermMemory, probe: EvaluationQuestion, namespace: str, k: int) -> int:
+    """Return the rank of the wanted memory, from 1; 0 if it is not among *k* hits."""
+    ids = [hit.memory.id for hit in await memory.recall(probe.question, k, namespace=namespace)]
     return ids.index(probe.wanted) + 1 if probe.wanted in ids else 0
 
 
 def _evaluation_lines(
-    probes: Sequence[EvaluationQuestion], found: dict[str, list[int]], seed: int
+    probes: Sequence[EvaluationQuestion], ranks: dict[str, list[int]], seed: int
 ) -> Iterator[EvaluationLine]:
-    """Yield the lines of all questions together, then of each kind that there is."""
-    there = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
-    for kind in (ALL_KINDS, *there):
-        chosen = [at for at, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]
-        current = [found[CURRENT][at] for at in chosen]
-        for way, every in found.items():
-            places = [every[at] for at in chosen]
+    """Yield the lines of all questions, then of each kind of question that occurs; *ranks* by way."""
+    kinds = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
+    for kind in (ALL_KINDS, *kinds):
+        chosen = [i for i, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]
+        current = [ranks[CURRENT][i] for i in chosen]
+        for way, way_ranks in ranks.items():
+            kind_ranks = [way_ranks[i] for i in chosen]
             gains: tuple[ConfidenceInterval | None, ConfidenceInterval | None] = (None, None)
             if way != CURRENT:
-                pairs = list(zip(places, current, strict=True))
-                among = [float(bool(one)) - float(bool(other)) for one, other in pairs]
-                ranks = [_reciprocal_rank(one) - _reciprocal_rank(other) for one, other in pairs]
-                gains = (bootstrap(among, seed=seed), bootstrap(ranks, seed=seed))
-            count = len(places)
+                pairs = list(zip(kind_ranks, current, strict=True))
+                among = [float(bool(rank)) - float(bool(present)) for rank, present in pairs]
+                reciprocal = [_reciprocal_rank(rank) - _reciprocal_rank(present) for rank, present in pairs]
+                gains = (bootstrap(among, seed=seed), bootstrap(reciprocal, seed=seed))
+            count = len(kind_ranks)
             yield EvaluationLine(
                 way,
                 kind,
                 count,
-                sum(place == 1 for place in places) / count,
-                sum(place > 0 for place in places) / count,
-                sum(map(_reciprocal_rank, places)) / count,
+                sum(rank == 1 for rank in kind_ranks) / count,
+                sum(rank > 0 for rank in kind_ranks) / count,
+                sum(map(_reciprocal_rank, kind_ranks)) / count,
                 *gains,
             )
 
 
-def _reciprocal_rank(place: int) -> float:
-    return 1 / place if place else 0.0
+def _reciprocal_rank(rank: int) -> float:
+    return 1 / rank if rank else 0.0

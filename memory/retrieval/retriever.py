@@ -160,9 +160,9 @@ class Retriever:
             raise UnsupportedError("why_not", "this store finds by plain search alone, without stages to explain")
         targets = search_targets(self._store, query)
         with self._searcher.indexes.store.view([target.name for target in targets]) as view:
-            held = find_memory(view, targets, id)
-            if held is not None:
-                target, memory = held
+            located = find_memory(view, targets, id)
+            if located is not None:
+                target, memory = located
                 return self._diagnose_searched(self._searcher, view, targets, query, target, memory)
         return explain_unsearched(self._store, query, id)
 

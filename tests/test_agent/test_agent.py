@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent, new_session_id
+from agent.agent import Agent
+from agent.configuration import AgentSettings, new_session_id
 from agent.errors import (
     AgentClosed,
     ArgumentError,
@@ -200,7 +201,7 @@ async def test_thinking_is_not_kept(memory) -> None:
 )
 async def test_the_trace_of_tools_is_kept_or_left(memory, trace: bool, roles: list[str]) -> None:
     with ScriptedProvider(Reply("Let me add.", calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
-        await Agent(provider, tools=[add], memory=memory, trace=trace).run("1+2?", session="s")
+        await Agent(provider, tools=[add], memory=memory, settings=AgentSettings(trace=trace)).run("1+2?", session="s")
     stored = await memory.conversations.load("s")
     assert [one.message.role for one in stored] == roles
     assert stored[-1].message.text == "3"
@@ -209,7 +210,7 @@ async def test_the_trace_of_tools_is_kept_or_left(memory, trace: bool, roles: li
 @pytest.mark.parametrize("trace", [True, False])
 async def test_a_turn_that_reached_the_cap_is_kept_whole(memory, trace: bool) -> None:
     with ScriptedProvider(Reply("Still adding.", calls=(call("add", a=1, b=2),))) as provider:
-        agent = Agent(provider, tools=[add], memory=memory, max_rounds=1, trace=trace)
+        agent = Agent(provider, tools=[add], memory=memory, settings=AgentSettings(max_rounds=1, trace=trace))
         with pytest.raises(IterationCap) as caught:
             await agent.run("1+2?", session="s")
     assert caught.value.result.text == "Still adding."
@@ -233,7 +234,9 @@ ENDINGS = [
 
 @pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
 async def test_each_ending_is_returned_or_raised_with_the_same_result(memory, reply, ending, error) -> None:
-    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=DEADLINE)
+    agent = Agent(
+        ScriptedProvider(reply), tools=[leave], memory=memory, settings=AgentSettings(nudges=0, deadline=DEADLINE)
+    )
     if error is None:
         result = await agent.run("Go on", session="s")
     else:
@@ -246,7 +249,9 @@ async def test_each_ending_is_returned_or_raised_with_the_same_result(memory, re
 
 @pytest.mark.parametrize(("reply", "ending", "error"), ENDINGS)
 async def test_a_stream_ends_in_one_terminal_event_and_raises_nothing(memory, reply, ending, error) -> None:
-    agent = Agent(ScriptedProvider(reply), tools=[leave], memory=memory, nudges=0, deadline=DEADLINE)
+    agent = Agent(
+        ScriptedProvider(reply), tools=[leave], memory=memory, settings=AgentSettings(nudges=0, deadline=DEADLINE)
+    )
     events = [event async for event in agent.stream("Go on")]
     assert [isinstance(event, RunEnded) for event in events] == [False] * (len(events) - 1) + [True]
     assert events[-1].result.ending is ending
@@ -274,7 +279,7 @@ async def test_memory_that_cannot_be_read_is_done_without_and_said(memory) -> No
 
 async def test_memory_that_cannot_be_read_ends_the_run_where_that_is_wanted(memory) -> None:
     with ScriptedProvider() as provider:
-        agent = Agent(provider, memory=Failing(memory, "recall"), on_memory_error="raise")
+        agent = Agent(provider, memory=Failing(memory, "recall"), settings=AgentSettings(on_memory_error="raise"))
         with pytest.raises(MemoryUnavailable, match="busy"):
             await agent.run("Hello")
 
@@ -314,7 +319,7 @@ async def test_closing_writes_what_waits_and_closes_the_provider_once(memory) ->
 
 async def test_events_tell_what_memory_gave_and_took(memory) -> None:
     await memory.remember("The garden party begins at seven.")
-    agent = Agent(QuotingProvider(), memory=memory, name="tellback")
+    agent = Agent(QuotingProvider(), memory=memory, settings=AgentSettings(name="tellback"))
     events = [event async for event in agent.stream("When does the garden party begin?")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     stored = next(event for event in events if isinstance(event, MemoryStored))
@@ -430,7 +435,7 @@ async def test_without_memory_a_history_keeps_the_conversation() -> None:
 
 async def test_without_both_each_run_stands_alone() -> None:
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
-        agent = Agent(provider, system="Be brief.")
+        agent = Agent(provider, settings=AgentSettings(system="Be brief."))
         await agent.run("1", session="s")
         await agent.run("2", session="s")
     assert provider.requests[1].messages[0].text == "2"
@@ -456,7 +461,7 @@ async def test_usage_steps_and_tools_are_in_the_result(memory) -> None:
 
 async def test_messages_are_dated_by_the_clock(memory) -> None:
     with ScriptedProvider(Reply("Hello")) as provider:
-        await Agent(provider, memory=memory, clock=lambda: NOW).run("Hello", session="s")
+        await Agent(provider, memory=memory, settings=AgentSettings(clock=lambda: NOW)).run("Hello", session="s")
     assert [one.message.at for one in await memory.conversations.load("s")] == [NOW, NOW]
 
 
@@ -472,21 +477,24 @@ async def test_a_prompt_that_is_none_is_refused_before_anything(memory, prompt) 
 
 
 @pytest.mark.parametrize(
-    "options",
+    "make",
     [
-        {"provider": "gpt"},
-        {"token_budget": 0},
-        {"recall": -1},
-        {"max_rounds": 0},
-        {"deadline": 0},
-        {"tool_timeout": -1},
-        {"on_memory_error": "ignore"},
-        {"tools": [add, add]},
+        lambda: Agent("gpt"),
+        lambda: Agent(ScriptedProvider(), tools=[add, add]),
+        lambda: Agent(ScriptedProvider(), tools=["add"]),
+        lambda: Agent(ScriptedProvider(), settings={"recall": 3}),
+        lambda: AgentSettings(token_budget=0),
+        lambda: AgentSettings(recall=-1),
+        lambda: AgentSettings(max_rounds=0),
+        lambda: AgentSettings(parallel_tools=0),
+        lambda: AgentSettings(deadline=0),
+        lambda: AgentSettings(tool_timeout=-1),
+        lambda: AgentSettings(on_memory_error="ignore"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict) -> None:
+def test_options_that_mean_nothing_are_refused(make) -> None:
     with pytest.raises(ArgumentError):
-        Agent(options.pop("provider", ScriptedProvider()), **options)
+        make()
 
 
 def test_sessions_have_ids_of_their_own() -> None:

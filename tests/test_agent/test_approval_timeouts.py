@@ -9,6 +9,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.approval import ApprovalStatus
+from agent.configuration import AgentSettings
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
 from agent.results import Ending
 from agent.subagent import AgentTool
@@ -44,10 +45,10 @@ async def memory():
     await opened.close()
 
 
-def waiting(door: Door, memory=None, *, timeout: float | None = 60, **options) -> Agent:
+def waiting(door: Door, memory=None, *, timeout: float | None = 60, **settings) -> Agent:
     provider = ScriptedProvider(Reply(calls=(call("open_door"),)), Reply("Done."))
     policy = ToolPolicy(approval_timeout=timeout)
-    return Agent(provider, tools=[door.tool], memory=memory, policy=policy, **options)
+    return Agent(provider, tools=[door.tool], memory=memory, policy=policy, settings=AgentSettings(**settings))
 
 
 def test_how_long_is_waited_is_bounded_unless_somebody_wants_it_otherwise() -> None:
@@ -113,7 +114,9 @@ async def test_the_deadline_of_the_run_ends_the_waiting() -> None:
 async def test_a_request_of_a_sub_agent_ends_with_the_stream_that_carries_it() -> None:
     door, before = Door(), asyncio.all_tasks()
     inner = ScriptedProvider(Reply(calls=(call("open_door"),)))
-    helper = AgentTool(Agent(inner, name="helper", tools=[door.tool]), description="Open doors.")
+    helper = AgentTool(
+        Agent(inner, tools=[door.tool], settings=AgentSettings(name="helper")), description="Open doors."
+    )
     outer = Agent(ScriptedProvider(Reply(calls=(call("ask_helper", task="Open it"),))), tools=[helper])
     async with asyncio.timeout(60), aclosing(outer.stream("Open it")) as events:
         async for event in events:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.openai import OpenAICompatibleProvider
 from agent.subagent import AgentTool
@@ -92,7 +93,7 @@ async def test_cancelled_at_every_await_nothing_is_half_stored_and_nothing_leaks
         for place in range(1, 2000):
             with server_type(*replies()) as server:
                 async with HttpClient(retries=0) as client:
-                    helper = Agent(ScriptedProvider(Reply("helped")), name="helper")
+                    helper = Agent(ScriptedProvider(Reply("helped")), settings=AgentSettings(name="helper"))
                     agent = Agent(
                         make(server.url, client),
                         tools=[add, send, AgentTool(helper, description="")],
@@ -147,7 +148,7 @@ async def test_a_stream_left_by_its_reader_frees_its_connection_and_keeps_nothin
         before = asyncio.all_tasks()
         for place in range(1, 60):
             with server_type(*replies()) as server:
-                helper = Agent(ScriptedProvider(Reply("helped")), name="helper")
+                helper = Agent(ScriptedProvider(Reply("helped")), settings=AgentSettings(name="helper"))
                 tools = [add, send, AgentTool(helper, description="")]
                 policy = ToolPolicy(approver=approver)
                 agent = Agent(make(server.url, client), tools=tools, memory=memory, policy=policy)

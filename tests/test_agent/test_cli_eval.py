@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import changed_recall_settings, make_named_embedder
-from agent.errors import ConfigurationError
 from memory import RecallSettings, open_memory, run_sync
 
 THINGS = ("cello", "harbour", "walnut", "tractor", "umbrella", "lighthouse", "plumber", "violet", "marble", "kettle")

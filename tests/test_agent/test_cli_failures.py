@@ -28,6 +28,7 @@ from agent.assistant.cli.errors import (
     EXIT_USAGE,
     describe_error,
 )
+from agent.assistant.config import ConfigurationError
 from agent.errors import MemoryUnavailable, ProviderFailed
 from agent.results import Ending, RunResult
 
@@ -39,7 +40,7 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (agent.ConfigurationError("x"), EXIT_USAGE),
+        (ConfigurationError("x"), EXIT_USAGE),
         (agent.ArgumentError("a", 1, "b"), EXIT_USAGE),
         (memory.ArgumentError("a", 1, "b"), EXIT_USAGE),
         (memory.NoSuchMemory("x"), EXIT_USAGE),
@@ -76,7 +77,7 @@ def test_memory_that_cannot_be_read_is_told_by_its_cause() -> None:
 
 
 def test_an_error_with_escapes_or_several_lines_is_one_harmless_line() -> None:
-    assert describe_error(agent.ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
+    assert describe_error(ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
 
 
 def test_an_unexpected_failure_says_how_to_see_more(

@@ -17,9 +17,8 @@ import apsw
 import pytest
 
 from agent.assistant.cli.app import run_command_line
-from agent.assistant.config import AssistantSettings
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import make_embedder
-from agent.errors import ConfigurationError
 from agent.testing import OllamaServer, RawReply, RecordedRequest
 from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 

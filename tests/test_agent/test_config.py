@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, load_configuration
+from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.endpoints import http_address, ollama_address
-from agent.errors import ConfigurationError
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):

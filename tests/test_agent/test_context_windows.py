@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
-from agent.assistant.config import AssistantSettings, load_configuration
+from agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
+from agent.configuration import AgentSettings
 from agent.context.summarizer import summarizer
-from agent.errors import ArgumentError, ConfigurationError, LimitReached, ProviderError
+from agent.errors import ArgumentError, LimitReached, ProviderError
 from agent.providers.extractive import QuotingProvider
 from agent.results import Ending, Usage
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
@@ -54,7 +55,7 @@ async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: boo
     history = None if with_memory else InMemoryHistory()
     window = SummaryWindow(FixedWindow(turns=1), told)
     with ScriptedProvider(*(Reply(f"answer {number}") for number in range(4))) as provider:
-        agent = Agent(provider, memory=memory, history=history, window=window, recall=0)
+        agent = Agent(provider, memory=memory, history=history, settings=AgentSettings(window=window, recall=0))
         await turns(agent, "first", "second", "third", "fourth")
     first, *rest = words(provider)
     assert "first answer 0 second answer 1" in first
@@ -68,7 +69,7 @@ async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: boo
 async def test_what_left_the_window_comes_back_when_it_is_asked_for() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with ScriptedProvider(*map(Reply, "abcd")) as provider:
-        agent = Agent(provider, memory=memory, window=FixedWindow(turns=1))
+        agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(turns=1)))
         await turns(agent, "My passport lies in the green drawer.", "Nice weather.", "Is it noon?")
         result = await agent.run("Where does my passport lie?", session="s")
     *history, prompt = words(provider)
@@ -83,7 +84,9 @@ async def test_a_summary_that_fails_is_noted_and_the_run_goes_on() -> None:
 
     memory = LongTermMemory(open_store("numpy:"))
     with ScriptedProvider(Reply("a"), Reply("b"), Reply("c")) as provider:
-        agent = Agent(provider, memory=memory, window=SummaryWindow(FixedWindow(turns=1), away), recall=0)
+        agent = Agent(
+            provider, memory=memory, settings=AgentSettings(window=SummaryWindow(FixedWindow(turns=1), away), recall=0)
+        )
         await turns(agent, "first", "second")
         result = await agent.run("third", session="s")
     assert result.ending is Ending.FINAL
@@ -95,7 +98,7 @@ async def test_what_is_forgotten_is_in_no_summary_that_the_model_sees() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     window = SummaryWindow(FixedWindow(turns=1), told)
     with ScriptedProvider(*(Reply(f"answer {number}") for number in range(4))) as provider:
-        agent = Agent(provider, memory=memory, window=window, recall=0)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(window=window, recall=0))
         await turns(agent, "My code is 4711.", "second", "third")
         assert "4711" in words(provider)[0]
         (first, *_) = await memory.conversations.load("s")
@@ -108,7 +111,7 @@ async def test_a_summary_is_not_what_a_question_leans_on() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     window = SummaryWindow(FixedWindow(turns=1), lambda so_far, messages: "They spoke of Miso, a cat.")
     with ScriptedProvider(Reply("a"), Reply("b"), Reply("c")) as provider:
-        agent = Agent(provider, memory=memory, window=window)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(window=window))
         await turns(agent, "We have a cat called Miso.", "Nice weather.")
         result = await agent.run("And how old is she?", session="s")
     assert not any("They spoke of" in note for note in result.notes)
@@ -157,7 +160,7 @@ async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -
     spent = Usage(input=100, output=20, cache_read=30, reasoning=7)
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES", usage=spent))
     window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
-    agent = Agent(model, history=InMemoryHistory(), window=window, prices=Prices(1_000_000, 0))
+    agent = Agent(model, history=InMemoryHistory(), settings=AgentSettings(window=window, prices=Prices(1_000_000, 0)))
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
     assert result.usage == Usage(input=10, output=5) + spent
@@ -168,7 +171,11 @@ async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -
 async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> None:
     broken = Reply("MIN", usage=Usage(input=100, output=2), error=ProviderError("away"))
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(broken)
-    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), summarizer(minutes)))
+    agent = Agent(
+        model,
+        history=InMemoryHistory(),
+        settings=AgentSettings(window=SummaryWindow(FixedWindow(turns=1), summarizer(minutes))),
+    )
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
     assert (result.usage, result.calls) == (Usage(input=110, output=7), 2)
@@ -178,7 +185,7 @@ async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> 
 async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> None:
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES"))
     window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
-    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(calls=1))
+    agent = Agent(model, history=InMemoryHistory(), settings=AgentSettings(window=window, limits=RunLimits(calls=1)))
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
     assert (result.text, result.calls, minutes.requests) == ("c", 1, [])
@@ -188,7 +195,7 @@ async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> No
 async def test_the_tokens_of_a_summary_count_towards_the_limits_of_a_run() -> None:
     model, minutes = ScriptedProvider(*map(Reply, "ab")), ScriptedProvider(Reply("MINUTES", usage=Usage(input=900)))
     window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
-    agent = Agent(model, history=InMemoryHistory(), window=window, limits=RunLimits(tokens=500))
+    agent = Agent(model, history=InMemoryHistory(), settings=AgentSettings(window=window, limits=RunLimits(tokens=500)))
     await turns(agent, "first", "second")
     with pytest.raises(LimitReached) as caught:
         await agent.run("third", session="s")
@@ -201,14 +208,16 @@ async def test_runs_at_once_count_each_its_own_summary() -> None:
         await history.append(session, [Message.user(text) for text in "abc"])
     minutes = ScriptedProvider(Reply("one", usage=Usage(input=7)), Reply("two", usage=Usage(input=7)))
     window = SummaryWindow(FixedWindow(messages=1), summarizer(minutes))
-    agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, window=window)
+    agent = Agent(ScriptedProvider(Reply("a"), Reply("b")), history=history, settings=AgentSettings(window=window))
     results = await asyncio.gather(agent.run("one", session="s"), agent.run("two", session="t"))
     assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
 
 
 async def test_a_function_of_ones_own_sums_up_as_ever_and_its_cost_is_its_own() -> None:
     model = ScriptedProvider(*map(Reply, "abc"))
-    agent = Agent(model, history=InMemoryHistory(), window=SummaryWindow(FixedWindow(turns=1), told))
+    agent = Agent(
+        model, history=InMemoryHistory(), settings=AgentSettings(window=SummaryWindow(FixedWindow(turns=1), told))
+    )
     await turns(agent, "first", "second")
     result = await agent.run("third", session="s")
     assert (result.usage, result.calls) == (Usage(input=10, output=5), 1)
@@ -218,7 +227,7 @@ async def test_a_function_of_ones_own_sums_up_as_ever_and_its_cost_is_its_own() 
 @pytest.mark.parametrize("window", ["turns", FixedWindow, 3])
 def test_a_window_that_is_no_policy_is_refused(window: object) -> None:
     with pytest.raises(ArgumentError, match="window"):
-        Agent(QuotingProvider(), window=window)  # type: ignore[arg-type]  # bad on purpose
+        Agent(QuotingProvider(), settings=AgentSettings(window=window))  # type: ignore[arg-type]  # bad on purpose
 
 
 @pytest.mark.parametrize("options", [{"provider": "gpt"}, {"words": 0}, {"words": True}])

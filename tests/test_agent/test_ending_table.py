@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.errors import ContextOverflow, ProviderError, RunError, StopRun
 from agent.events import RunEnded, TextDelta, ToolEnded, ToolStarted
 from agent.middleware.circuit_breaker import CircuitBreaker
@@ -54,7 +55,7 @@ class Case:
     """How an ending comes about."""
 
     replies: Sequence[Reply]
-    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
     unreadable: bool = False
 
@@ -105,7 +106,9 @@ def agent_for(ending: Ending, memory: LongTermMemory) -> tuple[Agent, dict[str, 
     case = CASES[ending]
     given: Any = Unreadable(memory) if case.unreadable else memory
     provider = ScriptedProvider(*case.replies)
-    return Agent(provider, name="ada", tools=[add, leave], memory=given, **case.options), case.run
+    return Agent(
+        provider, tools=[add, leave], memory=given, settings=AgentSettings(name="ada", **case.settings)
+    ), case.run
 
 
 @pytest.mark.parametrize("ending", Ending)
@@ -152,7 +155,7 @@ async def test_the_tokens_of_nudges_repairs_retries_and_sub_agents_are_counted_o
     def reply(text: str = "", **more: Any) -> Reply:
         return Reply(text, usage=one, **more)
 
-    inner = Agent(ScriptedProvider(reply(), reply("Four.")), name="helper", nudges=1)
+    inner = Agent(ScriptedProvider(reply(), reply("Four.")), settings=AgentSettings(name="helper", nudges=1))
     failing = reply(error=ProviderError("overloaded", status=529))
     outer = ScriptedProvider(
         failing,
@@ -166,7 +169,7 @@ async def test_the_tokens_of_nudges_repairs_retries_and_sub_agents_are_counted_o
         return None
 
     provider = RetryingProvider(outer, attempts=2, sleep=no_wait)
-    agent = Agent(provider, tools=[AgentTool(inner, description="Ask.")], nudges=1, repairs=1)
+    agent = Agent(provider, tools=[AgentTool(inner, description="Ask.")], settings=AgentSettings(nudges=1, repairs=1))
     result = await agent.run("Which city?", result_type=City)
     assert result.output == City(name="Lisbon")
     calls = 2 + len(outer.requests)
@@ -184,7 +187,7 @@ async def test_a_circuit_stays_open_from_one_run_to_the_next() -> None:
         entered.append(1)
         raise OSError("down")
 
-    policy = ToolPolicy(breaker=CircuitBreaker(1, rest=600))
+    policy = ToolPolicy(breaker=CircuitBreaker(1, reset_timeout=600))
     replies = [Reply(calls=(call("fails"),)), Reply("Hm.")] * 2
     with ScriptedProvider(*replies) as provider:
         agent = Agent(provider, tools=[fails], policy=policy)
@@ -209,7 +212,7 @@ async def test_what_looks_like_an_error_is_none_without_the_flag(words: str) -> 
 @pytest.mark.parametrize("count", [0, 1, 3])
 async def test_an_empty_reply_is_nudged_as_often_as_it_is_set(count: int) -> None:
     with ScriptedProvider(*(Reply("") for _ in range(count)), Reply("At last.")) as provider:
-        result = await Agent(provider, nudges=count, nudge="Say something.").run("Go")
+        result = await Agent(provider, settings=AgentSettings(nudges=count, nudge="Say something.")).run("Go")
     assert (result.text, result.steps) == ("At last.", count + 1)
     asked: Callable[[int], list[str]] = lambda place: [one.text for one in provider.requests[place].messages]  # noqa: E731
     assert asked(-1)[-1] == ("Say something." if count else "Go")

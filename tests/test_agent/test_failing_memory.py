@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.errors import IterationCap, MemoryUnavailable
 from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
 from agent.results import Ending
@@ -79,7 +80,7 @@ async def test_a_part_that_cannot_be_read_is_done_without_and_said_and_the_other
 async def test_a_part_that_cannot_be_read_ends_the_run_where_that_is_wanted(memory, part: str) -> None:
     before = await texts(memory)
     with ScriptedProvider() as provider:
-        agent = Agent(provider, memory=Failing(memory, READS[part][0]), on_memory_error="raise")
+        agent = Agent(provider, memory=Failing(memory, READS[part][0]), settings=AgentSettings(on_memory_error="raise"))
         with pytest.raises(MemoryUnavailable, match="the file is busy") as caught:
             await agent.run("Which colour has the shed?", session="s")
     assert caught.value.result.ending is Ending.MEMORY_ERROR
@@ -116,7 +117,7 @@ async def test_where_that_is_wanted_a_turn_that_cannot_be_written_raises_with_th
 ) -> None:
     broken = Failing(memory, "remember_turn")
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
-        agent = Agent(provider, memory=broken, on_memory_error="raise")
+        agent = Agent(provider, memory=broken, settings=AgentSettings(on_memory_error="raise"))
         with pytest.raises(MemoryUnavailable, match="not stored yet: the file is busy") as caught:
             await agent.run("First", session="s")
         result = caught.value.result
@@ -129,7 +130,9 @@ async def test_where_that_is_wanted_a_turn_that_cannot_be_written_raises_with_th
 
 async def test_in_a_stream_it_is_the_error_of_the_one_terminal_event(memory) -> None:
     with ScriptedProvider(Reply("One")) as provider:
-        agent = Agent(provider, memory=Failing(memory, "remember_turn"), on_memory_error="raise")
+        agent = Agent(
+            provider, memory=Failing(memory, "remember_turn"), settings=AgentSettings(on_memory_error="raise")
+        )
         events = [event async for event in agent.stream("First")]
     assert [type(event) for event in events].count(RunEnded) == 1
     assert isinstance(events[-1].error, MemoryUnavailable)
@@ -144,7 +147,9 @@ async def test_an_error_of_the_run_itself_is_not_hidden_by_one_of_storing(memory
 
     with ScriptedProvider(Reply("Hm", calls=(call("look"),))) as provider:
         broken = Failing(memory, "remember_turn")
-        agent = Agent(provider, memory=broken, tools=[look], max_rounds=1, on_memory_error="raise")
+        agent = Agent(
+            provider, memory=broken, tools=[look], settings=AgentSettings(max_rounds=1, on_memory_error="raise")
+        )
         with pytest.raises(IterationCap) as caught:
             await agent.run("First")
     assert "not stored yet" in caught.value.result.warnings[0]
@@ -154,7 +159,7 @@ async def test_an_error_of_the_run_itself_is_not_hidden_by_one_of_storing(memory
 async def test_several_turns_wait_in_their_order_and_are_written_on_closing(memory) -> None:
     broken = Failing(memory, "remember_turn")
     with ScriptedProvider(*(Reply(f"A{n}") for n in range(4))) as provider:
-        agent = Agent(provider, memory=broken, close_provider=False)
+        agent = Agent(provider, memory=broken, settings=AgentSettings(close_provider=False))
         for number in range(4):
             await agent.run(f"Q{number}", session="s")
         assert agent.unsaved == 4
@@ -194,6 +199,6 @@ async def test_a_history_without_a_memory_fails_in_the_same_two_ways() -> None:
             result = await Agent(provider, history=Failing(history, method)).run("First", session="s")
         assert len(result.warnings) == 1
         with ScriptedProvider(*([Reply("One")] if method == "append" else [])) as provider:
-            agent = Agent(provider, history=Failing(history, method), on_memory_error="raise")
+            agent = Agent(provider, history=Failing(history, method), settings=AgentSettings(on_memory_error="raise"))
             with pytest.raises(MemoryUnavailable):
                 await agent.run("First", session="s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.context.history_reader import NO_SEQUENCE, HistoryReader
 from agent.events import MemoryRecalled, WarningIssued
 from agent.providers.extractive import QuotingProvider
@@ -50,7 +51,9 @@ async def test_a_summary_of_what_fell_out_is_shown_before_what_is_left(memory, k
     await (memory.conversations if kind == "memory" else history).append("s", said(5))
     place = {"memory": memory} if kind == "memory" else {"history": history}
     with ScriptedProvider(Reply("Hello")) as provider:
-        result = await Agent(provider, **place, window=summing()).run("Go on", session="s", store=False)
+        result = await Agent(provider, **place, settings=AgentSettings(window=summing())).run(
+            "Go on", session="s", store=False
+        )
     first, *rest = provider.requests[0].messages
     assert "6 more" in first.text
     assert "Question 3" in first.text
@@ -63,7 +66,9 @@ async def test_a_summary_of_what_fell_out_is_shown_before_what_is_left(memory, k
 async def test_a_run_that_was_shown_a_summary_writes_with_no_more_trust_than_what_it_may_tell_of(memory) -> None:
     await memory.conversations.append("s", said(5))
     with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
-        summed = await Agent(provider, memory=memory, window=summing()).run("Go on", session="s", store=False)
+        summed = await Agent(provider, memory=memory, settings=AgentSettings(window=summing())).run(
+            "Go on", session="s", store=False
+        )
         whole = await Agent(provider, memory=memory).run("Go on", session="s", store=False)
     assert (summed.trust, whole.trust) == (Trust.DOCUMENT, Trust.ASSISTANT)
 
@@ -75,7 +80,12 @@ async def test_a_summary_that_cannot_be_made_is_done_without_and_noted(memory) -
     await memory.conversations.append("s", said(5))
     window = SummaryWindow(FixedWindow(turns=2), fails)
     with ScriptedProvider(Reply("Hello")) as provider:
-        events = [event async for event in Agent(provider, memory=memory, window=window).stream("Go on", session="s")]
+        events = [
+            event
+            async for event in Agent(provider, memory=memory, settings=AgentSettings(window=window)).stream(
+                "Go on", session="s"
+            )
+        ]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     assert any("could not be made" in note for note in recalled.notes)
     assert not any(isinstance(event, WarningIssued) for event in events)
@@ -87,7 +97,7 @@ async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) ->
     read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.sequences == (NO_SEQUENCE, 7, 8)
     assert [one.text for one in read.messages[1:]] == ["Question 3", "Answer 3"]
-    assert read.last_of_the_user(3) == ["Question 3"]
+    assert read.last_user_texts(3) == ["Question 3"]
     assert (await HistoryReader(memory, None, None, limit=3).read("s")).sequences == (6, 7, 8)
     assert (await HistoryReader(None, None, None).read("s")).messages == ()
 
@@ -97,7 +107,7 @@ async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(wind
     history = InMemoryHistory()
     await history.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, history=history, window=window, token_budget=None)
+        agent = Agent(provider, history=history, settings=AgentSettings(window=window, token_budget=None))
         result = await agent.run("Go on", session="s")
     assert [one.text for one in provider.requests[0].messages] == [*(one.text for one in said(250)), "Go on"]
     assert (result.dropped, result.notes) == (0, ())
@@ -106,7 +116,7 @@ async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(wind
 async def test_as_much_is_shown_as_the_budget_has_room_for(memory) -> None:
     await memory.conversations.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, token_budget=100_000, recall=0)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(token_budget=100_000, recall=0))
         await agent.run("Go on", session="s", store=False)
     assert len(provider.requests[0].messages) == 501
 
@@ -114,7 +124,7 @@ async def test_as_much_is_shown_as_the_budget_has_room_for(memory) -> None:
 async def test_what_is_too_old_to_be_looked_at_is_noted(memory) -> None:
     await memory.conversations.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, window=FixedWindow(messages=20), recall=0)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(messages=20), recall=0))
         result = await agent.run("Go on", session="s", store=False)
     assert len(provider.requests[0].messages) == 21
     assert "of this conversation, nothing before its message 301 was looked at" in result.notes
@@ -125,7 +135,11 @@ async def test_a_window_whose_newest_messages_are_over_its_limit_says_so(memory,
     await memory.conversations.append("s", [*said(2), Message.user("word " * 200)])
     window = TokenWindow(50, EstimatingCounter())
     with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, window=SummaryWindow(window, summed_up) if sums_up else window)
+        agent = Agent(
+            provider,
+            memory=memory,
+            settings=AgentSettings(window=SummaryWindow(window, summed_up) if sums_up else window),
+        )
         long = await agent.run("Go on", session="s", store=False)
         short = await agent.run("Go on", session="t", store=False)
     assert "word word" in "".join(one.text for one in provider.requests[0].messages)
@@ -138,7 +152,7 @@ async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None
     read = await HistoryReader(memory, None, None, limit=4, bound=FixedWindow(messages=2)).read("s")
     assert (read.messages[0].text, read.sequences) == ("Speak of ships alone.", (1, 498, 499, 500, 501))
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, window=FixedWindow(messages=2), recall=0)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(messages=2), recall=0))
         await agent.run("Go on", session="s", store=False)
     sent = provider.requests[0]
     assert "Speak of ships alone." in sent.system + "".join(one.text for one in sent.messages)

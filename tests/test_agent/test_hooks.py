@@ -12,6 +12,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.approval import ApprovalDecision, approval_always
+from agent.configuration import AgentSettings
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
 from agent.events import (
     ApprovalDecided,
@@ -68,7 +69,9 @@ async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
     replies = (Reply(thinking="hm", calls=(call("fail"),)), Reply("Lisbon."))
     with ScriptedProvider(*replies) as provider:
         policy = ToolPolicy(breaker=CircuitBreaker(1))
-        agent = Agent(provider, name="ada", tools=[fail], memory=memory, hooks=[hooks], policy=policy)
+        agent = Agent(
+            provider, tools=[fail], memory=memory, hooks=[hooks], policy=policy, settings=AgentSettings(name="ada")
+        )
         result = await agent.run("Where does Ana live?", session="s")
     await memory.close()
     names = [moment.name for moment in seen]
@@ -149,8 +152,9 @@ async def test_what_a_hook_returns_changes_nothing() -> None:
 
 
 def test_a_fingerprint_tells_configurations_apart_and_is_stable_under_the_order_of_tools() -> None:
-    def made(**options) -> str:
-        return Agent(ScriptedProvider(), **{"name": "ada", "tools": [add, fail], **options}).fingerprint
+    def made(*, tools=(add, fail), policy: ToolPolicy | None = None, name: str = "ada", **settings) -> str:
+        named = AgentSettings(name=name, **settings)
+        return Agent(ScriptedProvider(), tools=tools, policy=policy, settings=named).fingerprint
 
     mark = made()
     assert mark == made() == made(tools=[fail, add])
@@ -158,7 +162,7 @@ def test_a_fingerprint_tells_configurations_apart_and_is_stable_under_the_order_
         {"name": "bob"},
         {"system": "Be kind."},
         {"tools": [add]},
-        {"settings": ModelSettings(temperature=0)},
+        {"model_settings": ModelSettings(temperature=0)},
         {"max_rounds": 3},
         {"limits": RunLimits(calls=3)},
         {"policy": ToolPolicy(approval=approval_always)},
@@ -192,7 +196,7 @@ def connector(log: list[str], name: str, *tools, fails: bool = False):
 async def test_connectors_give_tools_and_are_closed_once_with_the_agent() -> None:
     log: list[str] = []
     replies = (Reply(calls=(call("add", a=1, b=2),)), Reply("3", expect="3"))
-    agent = Agent(ScriptedProvider(*replies), connectors=[connector(log, "a", add), connector(log, "b")])
+    agent = Agent(ScriptedProvider(*replies), tools=[connector(log, "a", add), connector(log, "b")])
     async with agent:
         assert (await agent.run("?")).text == "3"
         await agent.start()
@@ -206,7 +210,7 @@ async def test_connectors_give_tools_and_are_closed_once_with_the_agent() -> Non
 async def test_a_connector_that_fails_closes_those_that_were_opened() -> None:
     log: list[str] = []
     connectors = [connector(log, "a"), connector(log, "b", fails=True), connector(log, "c")]
-    agent = Agent(ScriptedProvider(), connectors=connectors)
+    agent = Agent(ScriptedProvider(), tools=connectors)
     with pytest.raises(OSError, match="b is down"):
         await agent.start()
     assert log == ["open a", "close a"]
@@ -216,7 +220,7 @@ async def test_a_connector_that_fails_closes_those_that_were_opened() -> None:
 
 async def test_two_connectors_with_one_name_are_refused_and_closed() -> None:
     log: list[str] = []
-    agent = Agent(ScriptedProvider(), connectors=[connector(log, "a", add), connector(log, "b", add)])
+    agent = Agent(ScriptedProvider(), tools=[connector(log, "a", add), connector(log, "b", add)])
     with pytest.raises(ArgumentError, match="name of its own"):
         await agent.start()
     assert log == ["open a", "open b", "close b", "close a"]
@@ -273,8 +277,9 @@ async def test_a_stream_left_while_a_yes_is_waited_for_leaves_nothing_running() 
 # Agents as tools
 
 
-def helper(*replies: Reply, **options) -> Agent:
-    return Agent(ScriptedProvider(*replies), name="Helper", **options)
+def helper(*replies: Reply, tools=(), model_middleware=(), **settings) -> Agent:
+    named = AgentSettings(name="Helper", **settings)
+    return Agent(ScriptedProvider(*replies), tools=tools, model_middleware=model_middleware, settings=named)
 
 
 def ask(task: str = "What is it?", name: str = "ask_helper") -> Reply:
@@ -287,7 +292,7 @@ async def test_an_agent_is_a_tool_of_another_and_inherits_nothing_but_the_task()
         history = InMemoryHistory()
         outer = Agent(provider, tools=[AgentTool(inner, description="Ask the helper.")], history=history)
         result = await outer.run("My secret is 7.", session="mine")
-    request = inner._provider.requests[0]
+    request = inner._components.provider.requests[0]
     assert [message.text for message in request.messages] == ["What is 6 * 7?"]
     assert request.system == "You help."
     assert result.text == "It is 42."
@@ -298,19 +303,27 @@ async def test_its_tokens_count_once_and_its_limits_and_calls_reach_up() -> None
     outer = Agent(
         ScriptedProvider(ask(), Reply("done")),
         tools=[AgentTool(inner, description="")],
-        limits=RunLimits(calls=3),
+        settings=AgentSettings(limits=RunLimits(calls=3)),
     )
     result = await outer.run("?")
     assert (result.usage, result.calls) == (Usage(input=120, output=11), 3)
     below = helper(ask(name="add"), Reply("never"))
-    above = Agent(ScriptedProvider(ask()), tools=[AgentTool(below, description="")], limits=RunLimits(calls=2))
+    above = Agent(
+        ScriptedProvider(ask()),
+        tools=[AgentTool(below, description="")],
+        settings=AgentSettings(limits=RunLimits(calls=2)),
+    )
     with pytest.raises(AgentError, match="2 calls"):
         await above.run("?")
 
 
 async def test_what_it_does_is_told_in_the_callers_stream_which_ends_once() -> None:
     inner = helper(Reply(calls=(call("add", a=1, b=2),)), Reply("three"), tools=[add])
-    outer = Agent(ScriptedProvider(ask(), Reply("3")), name="Boss", tools=[AgentTool(inner, description="")])
+    outer = Agent(
+        ScriptedProvider(ask(), Reply("3")),
+        tools=[AgentTool(inner, description="")],
+        settings=AgentSettings(name="Boss"),
+    )
     events = [event async for event in outer.stream("?")]
     inside = [event.inner for event in events if isinstance(event, SubAgentEvent)]
     assert any(isinstance(event, ToolStarted) for event in inside)
@@ -355,16 +368,20 @@ async def test_agents_do_not_call_each_other_in_a_circle_nor_too_deep() -> None:
                 yield StopPiece(StopReason.TOOL_CALLS)
 
     back = Later()
-    first = Agent(Chatty(), name="a", tools=[AgentTool(Agent(Chatty(), name="b", tools=[back]), description="")])
+    first = Agent(
+        Chatty(),
+        tools=[AgentTool(Agent(Chatty(), tools=[back], settings=AgentSettings(name="b")), description="")],
+        settings=AgentSettings(name="a"),
+    )
     back.inner = AgentTool(first, description="")
     async with asyncio.timeout(60):
         await first.run("go")
     assert any("already at work" in one for one in told)
 
     told.clear()
-    last = Agent(Chatty(), name="d4")
+    last = Agent(Chatty(), settings=AgentSettings(name="d4"))
     for name in ("d3", "d2", "d1", "d0"):
-        last = Agent(Chatty(), name=name, tools=[AgentTool(last, description="")])
+        last = Agent(Chatty(), tools=[AgentTool(last, description="")], settings=AgentSettings(name=name))
     async with asyncio.timeout(60):
         await last.run("go")
     assert any("2 levels deep" in one for one in told)
@@ -383,7 +400,9 @@ class Later:
 
 async def test_the_callers_deadline_reaches_it() -> None:
     inner = helper(Reply("late", before=outlasting))
-    outer = Agent(ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], deadline=DEADLINE)
+    outer = Agent(
+        ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], settings=AgentSettings(deadline=DEADLINE)
+    )
     with pytest.raises(AgentError) as caught:
         await outer.run("?")
     assert caught.value.result.ending is Ending.DEADLINE
@@ -399,7 +418,11 @@ async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_s
             yield delta
 
     inner = helper(Reply("here"), deadline=own, model_middleware=[noting])
-    outer = Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], deadline=900)
+    outer = Agent(
+        ScriptedProvider(ask(), Reply("done")),
+        tools=[AgentTool(inner, description="")],
+        settings=AgentSettings(deadline=900),
+    )
     began = asyncio.get_running_loop().time()
     await outer.run("?")
     assert ends[0] is not None
@@ -427,5 +450,5 @@ def test_names_given_twice_and_agents_without_a_name_are_refused() -> None:
         AgentTool(Agent(ScriptedProvider()), description="")
     with pytest.raises(ArgumentError, match="agent"):
         AgentTool(ScriptedProvider(), description="")
-    with pytest.raises(ArgumentError, match="deepest"):
-        AgentTool(helper(), description="", deepest=0)
+    with pytest.raises(ArgumentError, match="max_depth"):
+        AgentTool(helper(), description="", max_depth=0)

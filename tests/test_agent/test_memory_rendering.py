@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.context.rendering import item_rules
 from agent.providers.base import Request
 from agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
@@ -105,14 +106,16 @@ async def _asked(memories, passages, asked: str, said: str, system: str):
         with ScriptedProvider(Reply("Yes.")) as provider:
             agent = Agent(
                 provider,
-                system=system,
                 memory=memory,
                 knowledge=Shelf(passages),
-                token_budget=None,
-                profile_tokens=100_000,
-                recall=50,
-                seeds=lambda: SEED,
-                clock=lambda: NOW,
+                settings=AgentSettings(
+                    system=system,
+                    token_budget=None,
+                    profile_tokens=100_000,
+                    recall=50,
+                    seeds=lambda: SEED,
+                    clock=lambda: NOW,
+                ),
             )
             result = await agent.run(asked, session="s", store=False)
     return provider.requests[0], result
@@ -151,7 +154,7 @@ def test_the_mark_stays_from_turn_to_turn_so_that_the_beginning_of_a_request_is_
             await memory.remember(Memory(text="I am Ana.", pinned=True))
             await memory.remember("The shed is green.")
             with ScriptedProvider(Reply("Hello"), Reply("Green")) as provider:
-                agent = Agent(provider, system="Be kind.", memory=memory)
+                agent = Agent(provider, memory=memory, settings=AgentSettings(system="Be kind."))
                 await agent.run("Hello", session="s")
                 await agent.run("Which colour has the shed?", session="s")
             return provider.requests
@@ -203,7 +206,9 @@ def test_a_tool_that_was_told_the_mark_forges_nothing_with_it() -> None:
         async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
             await memory.remember(Memory(text="I am Ana.", pinned=True))
             with ScriptedProvider(*replies) as provider:
-                await Agent(provider, memory=memory, tools=[echo], seeds=lambda: SEED).run("Hello", store=False)
+                await Agent(provider, memory=memory, tools=[echo], settings=AgentSettings(seeds=lambda: SEED)).run(
+                    "Hello", store=False
+                )
             return provider.requests
 
     mark = mark_of(run_sync(run(Reply("Hm")))[0])

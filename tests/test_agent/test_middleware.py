@@ -36,10 +36,10 @@ pytestmark = pytest.mark.anyio
 class Scripted:
     """A tool whose outcomes are written beforehand; *entered* counts its calls."""
 
-    def __init__(self, *outcomes: object, name: str = "work", timeout: float | None = None, **facets) -> None:
+    def __init__(self, *outcomes: object, name: str = "work", timeout: float | None = None, **annotations) -> None:
         self.outcomes, self.entered, self.moved = list(outcomes), 0, asyncio.Condition()
-        self._tool = tool(name=name, timeout=timeout, **facets)(self._work)
-        self.spec, self.timeout, self.facets = self._tool.spec, timeout, self._tool.facets
+        self._tool = tool(name=name, timeout=timeout, **annotations)(self._work)
+        self.spec, self.timeout, self.annotations = self._tool.spec, timeout, self._tool.annotations
 
     async def call(self, arguments, context):
         return await self._tool.call(arguments, context)
@@ -213,7 +213,7 @@ async def test_an_authoriser_that_fails_lets_nothing_through() -> None:
     work = Scripted(authorise=lambda arguments, context: 1 / 0)
     assert "ZeroDivisionError" in (await texts(ToolPolicy(), work))[0]
     odd = Scripted(authorise=lambda arguments, context: True)
-    assert "Verdict" in (await texts(ToolPolicy(), odd))[0]
+    assert "AuthorizationDecision" in (await texts(ToolPolicy(), odd))[0]
     assert work.entered == odd.entered == 0
 
 
@@ -341,9 +341,9 @@ async def test_a_tools_own_limit_goes_before_the_agents() -> None:
 
 async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its_rest() -> None:
     clock, opened = Clock(), []
-    breaker = CircuitBreaker(2, rest=10, timer=clock)
+    breaker = CircuitBreaker(2, reset_timeout=10, timer=clock)
     work = Scripted(OSError("1"), OSError("2"), OSError("3"), "fine")
-    scope = RunScope(watch=HookDispatcher([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
+    scope = RunScope(hooks=HookDispatcher([Hooks(circuit_opened=lambda moment: opened.append(moment.value))]))
     policy = ToolPolicy(breaker=breaker)
 
     async def once() -> str:
@@ -380,7 +380,7 @@ async def test_tools_have_circuits_of_their_own() -> None:
 
 async def test_exactly_one_call_of_many_at_once_tries_a_resting_tool() -> None:
     clock, gate = Clock(), asyncio.Event()
-    breaker = CircuitBreaker(1, rest=1, timer=clock)
+    breaker = CircuitBreaker(1, reset_timeout=1, timer=clock)
     work = Scripted(OSError(), gate)
     policy = ToolPolicy(breaker=breaker)
     await texts(policy, work)
@@ -400,7 +400,7 @@ async def test_exactly_one_call_of_many_at_once_tries_a_resting_tool() -> None:
 
 async def test_a_late_success_of_an_old_call_does_not_close_it() -> None:
     clock, gate = Clock(), asyncio.Event()
-    breaker = CircuitBreaker(1, rest=100, timer=clock)
+    breaker = CircuitBreaker(1, reset_timeout=100, timer=clock)
     policy = ToolPolicy(breaker=breaker)
     work = Scripted(gate, OSError())
     old = asyncio.create_task(texts(policy, work))
@@ -428,7 +428,7 @@ async def test_a_timeout_counts_as_a_failure_and_a_cancellation_does_not() -> No
 
 async def test_a_cancelled_probe_leaves_its_place_to_the_next() -> None:
     clock = Clock()
-    breaker = CircuitBreaker(1, rest=1, timer=clock)
+    breaker = CircuitBreaker(1, reset_timeout=1, timer=clock)
     policy = ToolPolicy(breaker=breaker)
     work = Scripted(OSError(), asyncio.Event(), "fine")
     await texts(policy, work)
@@ -517,10 +517,10 @@ async def test_a_turn_that_would_come_too_late_fails_at_once_and_trips_no_breake
 async def test_a_refused_turn_is_not_taken() -> None:
     clock = Clock()
     limit = RateLimit(1, timer=clock)
-    assert limit._taken("a", None) == 0
+    assert limit._take_turn("a", None) == 0
     with pytest.raises(RateLimited):
-        limit._taken("a", 0.5)
-    assert limit._taken("a", 1.5) == 1
+        limit._take_turn("a", 0.5)
+    assert limit._take_turn("a", 1.5) == 1
 
 
 async def test_buckets_are_shared_or_each_tools_own() -> None:
@@ -528,8 +528,8 @@ async def test_buckets_are_shared_or_each_tools_own() -> None:
     own, shared = RateLimit(1, timer=clock), RateLimit(1, shared=True, timer=clock)
     policy = {limit: ToolPolicy(rate_limit=limit) for limit in (own, shared)}
     for limit, waits in ((own, 0.0), (shared, 1.0)):
-        assert limit._taken("" if limit is shared else "a", None) == 0
-        assert limit._taken("" if limit is shared else "b", None) == waits
+        assert limit._take_turn("" if limit is shared else "a", None) == 0
+        assert limit._take_turn("" if limit is shared else "b", None) == waits
     assert len(policy) == 2
 
 
@@ -643,7 +643,7 @@ async def test_a_tool_that_answers_with_something_else_has_failed() -> None:
 # Facets and bad options
 
 
-def test_a_tool_has_the_facets_it_was_made_with() -> None:
+def test_a_tool_has_the_annotations_it_was_made_with() -> None:
     assert annotations_of(Scripted(needs_approval=True, skip_synthesis=True, idempotent=True)) == ToolAnnotations(
         True, None, True, True
     )
@@ -668,7 +668,7 @@ async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked(
     [
         lambda: CircuitBreaker(0),
         lambda: CircuitBreaker(True),
-        lambda: CircuitBreaker(rest=0),
+        lambda: CircuitBreaker(reset_timeout=0),
         lambda: RateLimit(0),
         lambda: RateLimit(float("inf")),
         lambda: RateLimit(1, burst=0),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.errors import ArgumentError
 from agent.events import MemoryRecalled
 from agent.providers.extractive import QuotingProvider
@@ -28,9 +29,11 @@ async def memory():
     await opened.close()
 
 
-async def shown(memory: LongTermMemory, prompt: str = "Hello", **options) -> list[str]:
+async def shown(memory: LongTermMemory, prompt: str = "Hello", *, namespace: str = "", **settings) -> list[str]:
     with ScriptedProvider(Reply("Hello")) as provider:
-        await Agent(provider, memory=memory, clock=lambda: NOW, **options).run(prompt, store=False)
+        await Agent(
+            provider, memory=memory, namespace=namespace, settings=AgentSettings(clock=lambda: NOW, **settings)
+        ).run(prompt, store=False)
     return [item.text for item in shown_items(provider.requests[0])]
 
 
@@ -65,7 +68,7 @@ async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) 
 async def test_the_profile_keeps_to_its_size_and_what_has_no_room_is_named(memory) -> None:
     reports = [await memory.remember(Memory(text=f"{word} " * 60, pinned=True)) for word in ("one", "two", "three")]
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, recall=0, profile_tokens=300)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=300))
         result = await agent.run("Hello", store=False)
     assert [item.text.split()[0] for item in result.memories] == ["three"]
     assert [(one.id, one.reason) for one in result.left_out] == [
@@ -79,7 +82,9 @@ async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_said_to_be(memor
     text = " ".join(f"Sentence number {number} of it." for number in range(100))
     await memory.remember(Memory(text=text, pinned=True))
     with ScriptedProvider(Reply("Hello")) as provider:
-        result = await Agent(provider, memory=memory, recall=0, profile_tokens=300).run("Hello", store=False)
+        result = await Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=300)).run(
+            "Hello", store=False
+        )
     (item,) = result.memories
     assert item.text.endswith(" of it.")
     assert text.startswith(item.text)
@@ -125,7 +130,7 @@ async def test_a_profile_of_another_namespace_is_not_shown(memory) -> None:
 @pytest.mark.parametrize("size", [-1, 1.5, "many", True])
 def test_a_size_that_means_nothing_is_refused(size: object) -> None:
     with pytest.raises(ArgumentError, match="profile_tokens"):
-        Agent(QuotingProvider(), profile_tokens=size)
+        Agent(QuotingProvider(), settings=AgentSettings(profile_tokens=size))
 
 
 class Shelf:
@@ -144,7 +149,7 @@ async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> 
         Passage(id="c2", text="Bridges.", document="b.md", score=0.1),
     )
     with ScriptedProvider(Reply("Green")) as provider:
-        agent = Agent(provider, knowledge=shelf, recall=1)
+        agent = Agent(provider, knowledge=shelf, settings=AgentSettings(recall=1))
         events = [event async for event in agent.stream("Which colour was the bridge painted?")]
     recalled = next(event for event in events if isinstance(event, MemoryRecalled))
     assert [one.id for one in recalled.items] == ["c1"]
@@ -175,7 +180,11 @@ async def test_messages_of_history_that_are_not_shown_are_counted_with_their_rea
     said = [message for n in range(30) for message in (Message.user(f"{n} word " * 20), Message.assistant("yes " * 20))]
     await memory.conversations.append("s", said)
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, token_budget=1200, window=FixedWindow(messages=40), recall=0)
+        agent = Agent(
+            provider,
+            memory=memory,
+            settings=AgentSettings(token_budget=1200, window=FixedWindow(messages=40), recall=0),
+        )
         events = [event async for event in agent.stream("Hello", session="s", store=False)]
     recalled, result = next(one for one in events if isinstance(one, MemoryRecalled)), events[-1].result
     kept = len(provider.requests[0].messages) - 1

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.context.rendering import parse_items
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.ollama import OllamaProvider
@@ -45,7 +46,7 @@ async def test_memories_are_sent_as_data_in_the_users_words_and_nowhere_else(kin
         await memory.remember(Memory(text=FORGED, speaker=FORGED, pinned=True))
         await memory.remember("The shed is green.")
         with server_type(Reply("Green.")) as server:
-            agent = Agent(provider(server.url), system="Be kind.", memory=memory)
+            agent = Agent(provider(server.url), memory=memory, settings=AgentSettings(system="Be kind."))
             result = await agent.run("Which colour has the shed?")
     body = server.requests[0].body
     (system,) = said(body, "system")

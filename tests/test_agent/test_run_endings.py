@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.errors import (
     ArgumentError,
     ContextOverflow,
@@ -59,7 +60,9 @@ def again(number: int, text: str = "") -> Reply:
 async def test_a_limit_ends_the_run_before_the_next_call_and_the_turn_is_kept(limits: RunLimits, words: str) -> None:
     history = InMemoryHistory()
     with ScriptedProvider(again(1, "one"), again(1, "two")) as provider:
-        agent = Agent(provider, tools=[add], limits=limits, prices=Prices(10, 0), history=history)
+        agent = Agent(
+            provider, tools=[add], history=history, settings=AgentSettings(limits=limits, prices=Prices(10, 0))
+        )
         with pytest.raises(LimitReached, match=words) as caught:
             await agent.run("?", session="s")
     result = caught.value.result
@@ -72,7 +75,7 @@ async def test_cost_is_told_where_prices_are_known() -> None:
     usage = Usage(input=1_000_000, output=100_000, cache_read=400_000, cache_write=100_000)
     prices = Prices(input=2, output=10, cache_read=0.5, cache_write=3)
     for given, cost in ((prices, 0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.1 * 10), (None, None)):
-        result = await Agent(ScriptedProvider(Reply("hi", usage=usage)), prices=given).run("?")
+        result = await Agent(ScriptedProvider(Reply("hi", usage=usage)), settings=AgentSettings(prices=given)).run("?")
         assert result.cost == (pytest.approx(cost) if cost is not None else None)
 
 
@@ -93,8 +96,8 @@ def test_what_is_used_below_counts_above_once() -> None:
         lambda: RunLimits(tokens=1.5),
         lambda: RunLimits(cost=0),
         lambda: Prices(-1, 0),
-        lambda: Agent(ScriptedProvider(), limits=RunLimits(cost=1)),
-        lambda: Agent(ScriptedProvider(), repairs=-1),
+        lambda: Agent(ScriptedProvider(), settings=AgentSettings(limits=RunLimits(cost=1))),
+        lambda: Agent(ScriptedProvider(), settings=AgentSettings(repairs=-1)),
     ],
 )
 def test_limits_that_mean_nothing_are_refused(make) -> None:
@@ -114,7 +117,7 @@ async def test_a_request_too_long_for_the_model_is_made_shorter_once() -> None:
     said = [Message.user("old " * 400), Message.assistant("yes " * 400), Message.user("newer"), Message.assistant("so")]
     await history.append("s", said)
     with ScriptedProvider(overflow(), Reply("fine")) as provider:
-        agent = Agent(provider, history=history, token_budget=None)
+        agent = Agent(provider, history=history, settings=AgentSettings(token_budget=None))
         events = [event async for event in agent.stream("now?", session="s")]
     first, second = provider.requests
     assert [message.text[:5] for message in first.messages] == ["old o", "yes y", "newer", "so", "now?"]
@@ -146,7 +149,7 @@ async def test_the_deadline_reaches_the_reading_of_memory() -> None:
             await asyncio.sleep(600)
 
     with pytest.raises(DeadlinePassed, match="memory was being read"):
-        await Agent(ScriptedProvider(), knowledge=Slow(), deadline=0.05).run("?")
+        await Agent(ScriptedProvider(), knowledge=Slow(), settings=AgentSettings(deadline=0.05)).run("?")
 
 
 async def test_a_providers_own_timeout_is_no_deadline() -> None:
@@ -156,7 +159,7 @@ async def test_a_providers_own_timeout_is_no_deadline() -> None:
             yield
 
     with pytest.raises(ProviderFailed, match="upstream"):
-        await Agent(Late(), deadline=60).run("?")
+        await Agent(Late(), settings=AgentSettings(deadline=60)).run("?")
 
 
 async def test_where_nothing_can_be_left_out_it_is_not_asked_again() -> None:
@@ -211,7 +214,7 @@ async def test_or_else_by_a_tool() -> None:
 
 async def test_or_else_in_words() -> None:
     with Able(Reply(f"```json\n{LISBON}\n```"), capabilities=NEITHER) as provider:
-        result = await Agent(provider, system="Be brief.").run("Which city?", result_type=City)
+        result = await Agent(provider, settings=AgentSettings(system="Be brief.")).run("Which city?", result_type=City)
     assert result.output.people == 500_000
     assert provider.requests[0].system.startswith("Be brief.\n\nAnswer with one JSON object")
 
@@ -249,7 +252,9 @@ async def test_repairs_have_a_bound_and_the_turn_is_kept() -> None:
     history = InMemoryHistory()
     provider = Able(Reply("no"), Reply("still no"), capabilities=Capabilities())
     with provider, pytest.raises(InvalidOutput, match="not JSON") as caught:
-        await Agent(provider, repairs=1, history=history).run("?", session="s", result_type=City)
+        await Agent(provider, history=history, settings=AgentSettings(repairs=1)).run(
+            "?", session="s", result_type=City
+        )
     assert caught.value.result.ending is Ending.INVALID_OUTPUT
     assert caught.value.result.text == "still no"
     assert [one.message.text for one in await history.load("s")] == ["?", "still no"]
@@ -271,7 +276,7 @@ async def test_a_refusal_is_a_refusal_whatever_is_wanted() -> None:
 async def test_the_last_round_offers_the_answer_alone() -> None:
     answer = Reply(calls=(call("final_answer", name="Lisbon", people=1),))
     with Able(again(1), answer, capabilities=TOOLS_ONLY) as provider:
-        agent = Agent(provider, tools=[add], max_rounds=2, last_round_answers=True)
+        agent = Agent(provider, tools=[add], settings=AgentSettings(max_rounds=2, last_round_answers=True))
         assert (await agent.run("?", result_type=City)).output is not None
     assert [tool.name for tool in provider.requests[1].tools] == ["final_answer"]
 
@@ -286,7 +291,7 @@ async def test_arguments_that_are_no_json_are_repaired_too() -> None:
 
 async def test_the_last_round_forbids_tools_where_the_answer_is_no_tool() -> None:
     with Able(again(1), Reply(LISBON), capabilities=Capabilities()) as provider:
-        agent = Agent(provider, tools=[add], max_rounds=2, last_round_answers=True)
+        agent = Agent(provider, tools=[add], settings=AgentSettings(max_rounds=2, last_round_answers=True))
         result = await agent.run("?", result_type=City)
     assert [request.tool_choice for request in provider.requests] == ["auto", "none"]
     assert (result.ending, result.output.name) == (Ending.LAST_ROUND, "Lisbon")
@@ -325,7 +330,9 @@ async def test_middleware_may_rewrite_what_is_sent_and_change_what_comes_back() 
         return middleware
 
     with ScriptedProvider(Reply("hello")) as provider:
-        result = await Agent(provider, system=":", model_middleware=[marked("a"), marked("b")]).run("?")
+        result = await Agent(
+            provider, model_middleware=[marked("a"), marked("b")], settings=AgentSettings(system=":")
+        ).run("?")
     assert (result.text, provider.requests[0].system, order) == ("HELLO", ":ab", ["a", "b"])
 
 
@@ -425,7 +432,7 @@ async def test_thinking_goes_back_unchanged_and_is_not_kept() -> None:
 
 async def test_a_setting_that_the_provider_cannot_honour_is_refused_when_the_agent_is_made() -> None:
     with pytest.raises(Unsupported) as caught:
-        Agent(Able(capabilities=TOOLS_ONLY), settings=ModelSettings(response_schema={}))
+        Agent(Able(capabilities=TOOLS_ONLY), settings=AgentSettings(model_settings=ModelSettings(response_schema={})))
     assert caught.value.feature == "response_schema"
     with pytest.raises(Unsupported, match="tools"):
         Agent(Able(capabilities=NEITHER), tools=[add])

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent import Agent, OllamaProvider, OpenAICompatibleProvider, QuotingProvider, RetryingProvider
+from agent import Agent, AgentSettings, OllamaProvider, OpenAICompatibleProvider, QuotingProvider, RetryingProvider
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import AssistantSettings
 from agent.assistant.wiring import make_write_policies, open_configured_memory
@@ -196,7 +196,7 @@ def test_a_remote_model_sees_nothing_sensitive_unless_it_is_shared(
 ) -> None:
     with ScriptedProvider(Reply("It is in the cellar.")) as provider:
         provider.remote = remote
-        agent = Agent(provider, memory=memory, share_sensitive=share)
+        agent = Agent(provider, memory=memory, settings=AgentSettings(share_sensitive=share))
         agent.run_sync("What is the PIN of the safe in the cellar?")
     seen = shown_to(provider)
     assert "cellar" in seen

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tools.base import Tool, annotations_of
 from agent.tools.chain import ChainedTool
@@ -37,7 +38,9 @@ def ferry(harbour: str) -> str:
 
 async def ask(memory: LongTermMemory, *replies: Reply, tools: tuple[Tool, ...] = (ferry,), trace: bool = True) -> None:
     with ScriptedProvider(*replies, Reply("Done.")) as provider:
-        await Agent(provider, memory=memory, tools=tools, trace=trace).run("Is there a boat?", session="monday")
+        await Agent(provider, memory=memory, tools=tools, settings=AgentSettings(trace=trace)).run(
+            "Is there a boat?", session="monday"
+        )
 
 
 async def told(memory: LongTermMemory) -> list[str]:

@@ -6,6 +6,7 @@ import pytest
 
 from agent.agent import Agent
 from agent.approval import approval_never
+from agent.configuration import AgentSettings
 from agent.errors import ArgumentError
 from agent.providers.extractive import QuotingProvider
 from agent.subagent import AgentTool
@@ -49,10 +50,13 @@ def note(text: str = "A note."):
     return call("remember", text=text)
 
 
-async def run(memory: LongTermMemory, *replies: Reply, prompt="Go on", **options):
-    options.setdefault("tools", [fetch, *memory_tools(memory, include=ALL_MEMORY_TOOLS)])
+async def run(memory: LongTermMemory, *replies: Reply, prompt="Go on", tools=None, policy=None, **settings):
+    tools = [fetch, *memory_tools(memory, include=ALL_MEMORY_TOOLS)] if tools is None else tools
+    agent_settings = AgentSettings(**settings)
     with ScriptedProvider(*replies, Reply("Done.")) as provider:
-        result = await Agent(provider, memory=memory, **options).run(prompt, session="s")
+        result = await Agent(provider, memory=memory, tools=tools, policy=policy, settings=agent_settings).run(
+            prompt, session="s"
+        )
     return result, provider.requests
 
 
@@ -62,10 +66,10 @@ async def notes(memory: LongTermMemory) -> list[tuple[str, str]]:
 
 def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
     above = TrustTracker()
-    below = TrustTracker(Trust.ASSISTANT, above=above)
+    below = TrustTracker(Trust.ASSISTANT, parent=above)
     assert (above.least, below.least) == (Trust.USER, Trust.ASSISTANT)
-    below.read(Trust.DOCUMENT, Trust.TOOL)
-    below.read(Trust.USER)
+    below.record(Trust.DOCUMENT, Trust.TOOL)
+    below.record(Trust.USER)
     assert (above.least, below.least) == (Trust.DOCUMENT, Trust.DOCUMENT)
     assert Trust.least([]) is Trust.USER
     assert Trust.TOOL.rank > Trust.ASSISTANT.rank
@@ -155,7 +159,11 @@ async def test_an_attached_document_is_a_documents_word(memory) -> None:
 
 
 async def test_a_sub_agent_hands_on_what_it_has_read(memory) -> None:
-    inner = Agent(ScriptedProvider(Reply(calls=(call("fetch"),)), Reply("It says yes.")), name="helper", tools=[fetch])
+    inner = Agent(
+        ScriptedProvider(Reply(calls=(call("fetch"),)), Reply("It says yes.")),
+        tools=[fetch],
+        settings=AgentSettings(name="helper"),
+    )
     outer = [AgentTool(inner, description="Ask.", store=False), *memory_tools(memory)]
     await run(memory, Reply(calls=(call("ask_helper", task="Look"),)), Reply(calls=(note(),)), tools=outer)
     assert await notes(memory) == [("tool", "tool")]
@@ -164,9 +172,9 @@ async def test_a_sub_agent_hands_on_what_it_has_read(memory) -> None:
 async def test_a_sub_agent_begins_with_what_its_caller_has_read(memory) -> None:
     below = Agent(
         ScriptedProvider(Reply(calls=(note("below"),)), Reply("Noted.")),
-        name="scribe",
         memory=memory,
         tools=memory_tools(memory),
+        settings=AgentSettings(name="scribe"),
     )
     calls = Reply(calls=(call("fetch"),)), Reply(calls=(call("ask_scribe", task="Note it"),))
     await run(memory, *calls, tools=[fetch, AgentTool(below, description="Note.", store=True)])
@@ -285,7 +293,7 @@ async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing
 
 
 @pytest.mark.parametrize("options", [{"trust": "stranger"}, {"approval_below": "nobody"}])
-def test_facets_that_mean_nothing_are_refused(options: dict) -> None:
+def test_annotations_that_mean_nothing_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         ToolAnnotations(**options)
 

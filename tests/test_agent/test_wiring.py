@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.assistant.config import AssistantSettings
+from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import (
     make_embedder,
     make_http_client,
@@ -16,7 +16,7 @@ from agent.assistant.wiring import (
     open_assistant,
     open_configured_memory,
 )
-from agent.errors import ConfigurationError, ProviderFailed
+from agent.errors import ProviderFailed
 from agent.providers.anthropic import AnthropicProvider
 from agent.providers.extractive import QuotingProvider
 from agent.providers.ollama import OllamaProvider

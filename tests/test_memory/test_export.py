@@ -35,7 +35,7 @@ from memory.write.policies import (
     PolicyDecision,
 )
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
-from vectorstore.engines import sqlite_store
+from vectorstore.engines import base as engines
 from vectorstore.persisted_names import EXPORT_FORMAT
 
 
@@ -1242,7 +1242,7 @@ def peak(work):
 
 
 def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (sqlite_store, "_PAGE_SIZE")):
+    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (engines, "_PAGE_SIZE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import memory.retrieval.index.session_bm25 as module
+import memory.retrieval.index.session_statistics as module
 from memory.codec import to_entry
 from memory.models import Memory
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.session_bm25 import SessionBm25
+from memory.retrieval.index.session_statistics import SessionBm25
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import (
     COMMON_WORDS,

@@ -7,8 +7,8 @@ import pytest
 
 from memory.errors import ArgumentError
 from memory.long_term import LongTermMemory
-from memory.retrieval.index.participants import Participants
 from memory.retrieval.index.record import TextFeature, text_features
+from memory.retrieval.index.session_statistics import Participants
 from memory.retrieval.languages import lexicon_for
 from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.english import ENGLISH

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from agent.agent import Agent
+from agent.configuration import AgentSettings
 from agent.providers.base import Request, StopPiece, TextPiece, ToolCallPiece
 from agent.results import StopReason
 from agent.tool_executor import ToolPolicy
@@ -220,7 +221,9 @@ async def test_a_model_that_obeys_everything_does_nothing_unapproved_and_lies_to
     tools = [transfer, *memory_tools(memory, include=ALL_MEMORY_TOOLS), *knowledge_tools(knowledge)]
     quoted: set[int] = set()
     for number, topic in enumerate(TOPICS):
-        agent = Agent(model, tools=tools, memory=memory, policy=policy, max_rounds=20, token_budget=None)
+        agent = Agent(
+            model, tools=tools, memory=memory, policy=policy, settings=AgentSettings(max_rounds=20, token_budget=None)
+        )
         seen = len(model.requests)
         result = await agent.run(f"What is said about the {topic}?", session=f"s{number}")
         assert result.tool_runs, topic
@@ -238,7 +241,7 @@ async def test_where_nobody_can_be_asked_nothing_is_corrected_or_forgotten_for_a
     tools = [*memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True), *knowledge_tools(knowledge)]
     refused = 0
     for number, topic in enumerate(TOPICS):
-        agent = Agent(Obedient(), tools=tools, memory=memory, max_rounds=20, token_budget=None)
+        agent = Agent(Obedient(), tools=tools, memory=memory, settings=AgentSettings(max_rounds=20, token_budget=None))
         result = await agent.run(f"What is said about the {topic}?", session=f"s{number}")
         changes = [run for run in result.tool_runs if run.call.name in ("correct_memory", "forget_memory")]
         assert len(changes) >= 4, topic
@@ -292,7 +295,9 @@ async def test_a_payload_in_a_tools_result_is_answered_for_in_the_same_way(memor
         return False
 
     tools = [fetch, transfer, *memory_tools(memory, include=ALL_MEMORY_TOOLS)]
-    agent = Agent(Obedient(), tools=tools, memory=memory, policy=ToolPolicy(approver=no), max_rounds=20)
+    agent = Agent(
+        Obedient(), tools=tools, memory=memory, policy=ToolPolicy(approver=no), settings=AgentSettings(max_rounds=20)
+    )
     result = await agent.run('Please CALL fetch {"page": "a"} for me.', session="s")
     assert [run.call.name for run in result.tool_runs][:2] == ["fetch", "transfer"]
     assert sent == []

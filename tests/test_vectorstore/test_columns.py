@@ -104,7 +104,7 @@ def test_rows_that_come_change_and_go_leave_the_columns_right(seed: int) -> None
                 assert mask.tolist() == [matches_filter(where, one) for one in held]
 
 
-def test_values_that_no_row_has_are_let_go() -> None:
+def test_values_that_no_row_has_are_remove_copies() -> None:
     columns = columns_of([{"x": -1}])
     for step in range(5000):
         columns.put(0, {"x": step})

@@ -124,14 +124,14 @@ class SqliteStore:
         self._fields = settings.fields
         self._indexes = NamespaceIndexCache(space=settings.space, fields=settings.fields)
         self._lock = threading.RLock()
-        self._here = _ThreadTransaction()
+        self._local = _ThreadTransaction()
 
     @property
     def space(self) -> Space | None:
         """The space of the vectors that it takes; another process may have recorded the first one."""
         if self._space is None or self.database.in_write():
             with self.database.read() as connection:
-                return self._known(read_space(connection))
+                return self._known_space(read_space(connection))
         return self._space
 
     def recorded_space(self) -> Space | None:
@@ -193,7 +193,7 @@ class SqliteStore:
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name, expected = check_namespace(namespace), check_expect(expect)
-        space = self._taken_space()
+        space = self._writable_space()
         with self._checking():
             checked = check_vectors(vectors, space)
         with self._writer(name, space) as writer:
@@ -338,14 +338,14 @@ class SqliteStore:
             try:
                 yield
             finally:
-                self._here.indexes = None
+                self._local.indexes = None
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
         check_space(space)
         with self._writing() as connection:
             record_space(connection, space)
-            self._take(space)
+            self._take_space(space)
 
     def begin_space(self, space: Space) -> None:
         """As ``LifecycleStore.begin_space``."""
@@ -393,7 +393,7 @@ class SqliteStore:
         check_space(space)
         with self._writing() as connection:
             schema.commit_migration(connection, space)
-            self._take(space)
+            self._take_space(space)
 
     def abort_space(self) -> None:
         """As ``LifecycleStore.abort_space``."""
@@ -456,7 +456,7 @@ class SqliteStore:
             )
 
         return IndexView(
-            space=self._known(recorded),
+            space=self._known_space(recorded),
             recorded=recorded,
             analyzer=self.analyzer,
             open_reader=reader,
@@ -471,9 +471,9 @@ class SqliteStore:
 
     def _transaction_indexes(self, space: Space | None) -> NamespaceIndexCache:
         """Return the indexes of this thread's present transaction."""
-        present, cached = self.database.present_write(), self._here.indexes
+        present, cached = self.database.present_write(), self._local.indexes
         if cached is None or cached[0] is not present or cached[1].space != space:
-            cached = self._here.indexes = (present, NamespaceIndexCache(space=space, fields=self._fields))
+            cached = self._local.indexes = (present, NamespaceIndexCache(space=space, fields=self._fields))
         return cached[1]
 
     def _forget_index(self, name: str | None = None) -> None:
@@ -490,7 +490,7 @@ class SqliteStore:
     @contextmanager
     def _writing(self) -> Iterator[apsw.Connection]:
         with self.database.write() as connection:
-            self._here.indexes = None
+            self._local.indexes = None
             yield connection
 
     @contextmanager
@@ -503,19 +503,19 @@ class SqliteStore:
             yield writer
             writer.finish()
 
-    def _taken_space(self) -> Space | None:
+    def _writable_space(self) -> Space | None:
         """Return the space that vectors must have, None where there is none; raise if it was switched to another.
 
         Outside a transaction the one that is known will do: what is written is held against the file's (``_writer``).
         """
         if self._space is not None and not self.database.in_write():
             return self._space
-        return self._space_of_the_file()
+        return self._read_recorded_space()
 
     def _space_for(self, batch: Sequence[Entry]) -> Space | None:
         """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
         has_vectors = any(getattr(entry, "vector", None) is not None for entry in batch)
-        return self._taken_space() if has_vectors else None
+        return self._writable_space() if has_vectors else None
 
     @contextmanager
     def _checking(self) -> Iterator[None]:
@@ -523,28 +523,28 @@ class SqliteStore:
         try:
             yield
         except ArgumentError:
-            self._space_of_the_file()
+            self._read_recorded_space()
             raise
 
-    def _space_of_the_file(self) -> Space | None:
+    def _read_recorded_space(self) -> Space | None:
         with self.database.read() as connection:
             recorded = read_space(connection)
-        known = self._known(recorded)
+        known = self._known_space(recorded)
         if recorded != known:
             raise SpaceChanged(recorded, known)
         return known
 
-    def _known(self, recorded: Space | None) -> Space | None:
+    def _known_space(self, recorded: Space | None) -> Space | None:
         """Return the space that this object takes vectors of, where the file has *recorded* one."""
         if (present := self.database.present_write()) is not None:
-            if self._space is None or self._here.named == (present, recorded):
+            if self._space is None or self._local.named == (present, recorded):
                 return recorded  # by this thread, in a transaction that may still fail
         elif self._space is None:
             self._space = recorded
         return self._space
 
-    def _take(self, space: Space) -> None:
-        self._here.named = (self.database.present_write(), space)
+    def _take_space(self, space: Space) -> None:
+        self._local.named = (self.database.present_write(), space)
         self.database.on_commit(lambda: self._use_space(space))
 
     def _use_space(self, space: Space) -> None:

@@ -129,7 +129,7 @@ class TermIndex:
 
     def load(self, dictionary: Mapping[str, int], forward: Iterable[tuple[NDArray[np.intp], ForwardBlock]]) -> None:
         """Fill these terms, which are empty, from blocks of sequences beside the rows that they belong to."""
-        self._learn(dictionary)
+        self._add_terms(dictionary)
         for rows, block in forward:
             self._sequences.extend(block)
             self._row.extend(rows.astype(np.int32))
@@ -142,12 +142,12 @@ class TermIndex:
 
     def put(self, row: int, sequence: NDArray[np.int32], context_length: int, dictionary: Mapping[str, int]) -> None:
         """Set the terms of *row*; *dictionary* names the numbers that may be new."""
-        self._learn(dictionary)
+        self._add_terms(dictionary)
         self._drop(row)
         self._slot.rows[row] = len(self._row)
         self._row.append(row)
         self._total += self._sequences.append(sequence, context_length)
-        self._tidy()
+        self._compact_slots()
 
     def swap_delete(self, row: int) -> None:
         """Remove *row*; the last one takes its place."""
@@ -155,14 +155,7 @@ class TermIndex:
         self._slot.swap_delete(row)
         if row < len(self._slot) and self._slot.rows[row] != _NO_SLOT:
             self._row.rows[self._slot.rows[row]] = row
-        self._tidy()
-
-    def forget(self, numbers: Iterable[int]) -> None:
-        """Drop terms of the dictionary that no entry has any more."""
-        for number in numbers:
-            term = self._term_of.pop(number, None)
-            if term is not None and self._number_of.get(term) == number:
-                del self._number_of[term]
+        self._compact_slots()
 
     # Reading.
 
@@ -194,11 +187,11 @@ class TermIndex:
         slots, counts, idfs = self._postings(self._term_weights(terms))
         if not len(slots):
             return np.empty(0, dtype=np.int32), np.empty(0)
-        shares = self._shares(idfs, counts, self._sequences.lengths[slots])
-        self._room()
+        shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
+        self._grow_sums()
         sums = self._sums
         np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
-        touched = self._once(slots)
+        touched = self._distinct_slots(slots)
         found = sums[touched]
         sums[touched] = 0.0
         rows = self._row.rows[touched]
@@ -221,7 +214,7 @@ class TermIndex:
         for number, weight in weights:
             counts = np.bincount(owners[numbers == number], minlength=len(slots))
             hit = np.flatnonzero(counts)
-            sums[hit] += self._shares(weight, counts[hit], lengths[hit])
+            sums[hit] += self._term_scores(weight, counts[hit], lengths[hit])
         scores[present] = sums[places]
         return scores
 
@@ -237,7 +230,7 @@ class TermIndex:
                 weights.append((number, idf(total, frequency)))
         return weights
 
-    def _shares(
+    def _term_scores(
         self,
         idfs: NDArray[np.float64] | float,
         counts: NDArray[np.integer],
@@ -266,7 +259,7 @@ class TermIndex:
         idfs = np.repeat(np.array([idf for _, idf in weights]), sizes)
         return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
-    def _once(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _distinct_slots(self, slots: NDArray[np.intp]) -> NDArray[np.intp]:
         """Each of *slots* once."""
         if 4 * len(slots) > len(self._row):
             return np.flatnonzero(self._sums[: len(self._row)])
@@ -275,7 +268,7 @@ class TermIndex:
         once: NDArray[np.intp] = slots[self._marks[slots] == places]
         return once
 
-    def _room(self) -> None:
+    def _grow_sums(self) -> None:
         if len(self._sums) < len(self._row):
             room = len(self._row) * 5 // 4
             self._sums = np.zeros(room)
@@ -319,7 +312,7 @@ class TermIndex:
         self._row.rows[slot] = _NO_SLOT
         self._slot.rows[row] = _NO_SLOT
 
-    def _tidy(self) -> None:
+    def _compact_slots(self) -> None:
         """Lay the living slots out anew when most of the forward index is dead."""
         if self._dead <= _DEAD_NUMBERS_LIMIT or 2 * self._dead < self._sequences.size + len(self._row):
             return
@@ -330,7 +323,7 @@ class TermIndex:
         self._dead, self._runs, self._indexed = 0, [], 0
         self._df[:] = 0
 
-    def _learn(self, dictionary: Mapping[str, int]) -> None:
+    def _add_terms(self, dictionary: Mapping[str, int]) -> None:
         if dictionary:
             self._number_of.update(dictionary)
             self._term_of.update({number: term for term, number in dictionary.items()})

@@ -111,7 +111,7 @@ class Column:
 
     def __init__(self) -> None:
         self._numbers: GrowableArray[np.int32] = GrowableArray(np.int32)
-        self._clear()
+        self._clear_values()
 
     def load(self, numbers: Sequence[int]) -> None:
         """Replace the numbers of all rows."""
@@ -124,12 +124,12 @@ class Column:
     def append(self, number: int) -> None:
         """Add a row."""
         self._numbers.append(number)
-        self._tidy()
+        self._renumber_values()
 
     def put(self, row: int, number: int) -> None:
         """Change a row."""
         self._numbers.rows[row] = number
-        self._tidy()
+        self._renumber_values()
 
     def swap_delete(self, row: int) -> None:
         """Remove a row; the last one takes its place."""
@@ -140,13 +140,13 @@ class Column:
         if leaf.operator in _NEGATED_OPERATORS:
             return ~self.passing(Condition(leaf.field, _NEGATED_OPERATORS[leaf.operator], leaf.value))
         if leaf.operator == "$eq":
-            return self._having(self._equal(leaf.value))
+            return self._rows_with_codes(self._equal(leaf.value))
         if leaf.operator == "$in":
             plain = (n for value in leaf.value if not _is_nested(value) for n in self._equal(value))
             nested = (n for n in self._nested if condition_holds("$in", leaf.value, True, self._values[n]))
-            return self._having([*plain, *nested])
+            return self._rows_with_codes([*plain, *nested])
         if leaf.operator == "$exists":
-            present = ~self._having({_MISSING, *self._equal(None)})
+            present = ~self._rows_with_codes({_MISSING, *self._equal(None)})
             return present if leaf.value else ~present
         if leaf.operator in _ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
@@ -161,7 +161,7 @@ class Column:
         number = self._number_of.get(_equality_key(value))
         return [] if number is None else [number]
 
-    def _having(self, codes: Iterable[int]) -> NDArray[np.bool_]:
+    def _rows_with_codes(self, codes: Iterable[int]) -> NDArray[np.bool_]:
         """Return which rows have one of the numbers *codes*."""
         numbers, stored = set(codes), self._numbers.rows
         if len(numbers) <= _COMPARED_SINGLY:
@@ -184,20 +184,20 @@ class Column:
                 self._nested[number] = None
         return number
 
-    def _clear(self) -> None:
+    def _clear_values(self) -> None:
         self._values: list[Any] = [None]
         self._number_of: dict[Any, int] = {}
         self._nested: dict[int, None] = {}
         self._ordering = ValueOrder()
         self._ordering.append(None)
 
-    def _tidy(self) -> None:
+    def _renumber_values(self) -> None:
         """Number the values anew when most of them are gone from the rows."""
         if len(self._values) <= 2 * len(self._numbers) + _UNUSED_VALUES_LIMIT:
             return
         used, places = np.unique(self._numbers.rows, return_inverse=True)
         values = self._values
-        self._clear()
+        self._clear_values()
         fresh = [_MISSING if n == _MISSING else self._number(values[n]) for n in used.tolist()]
         self._numbers.load(np.array(fresh, dtype=np.int32)[places])
 

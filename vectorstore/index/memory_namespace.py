@@ -43,12 +43,12 @@ class ChangeLog:
         self.revision += 1
         self.log.append((self.revision, id))
 
-    def take_back(self) -> None:
+    def undo_newest(self) -> None:
         """Undo the newest write."""
         self.revision -= 1
         self.log.pop()
 
-    def begun_anew(self) -> ChangeLog:
+    def restarted(self) -> ChangeLog:
         """Return a log that knows nothing of before, one number further; what was never written stays as it is."""
         number = self.revision + 1 if self.revision else 0
         return ChangeLog(pruned=number, revision=number)
@@ -208,7 +208,7 @@ class MemoryNamespace:
         """Write checked entries, each id once; return how many."""
         self.expect(expect)
         for checked in batch:
-            self._place(
+            self._put_entry(
                 Entry(
                     id=checked.id,
                     vector=checked.vector,
@@ -228,7 +228,7 @@ class MemoryNamespace:
         present = [id for id in metadata if id in self._entries]
         for id in present:
             data, revision = json.loads(metadata[id]), self._log.revision + 1
-            self._place(replace(self._entries[id], metadata=data, revision=revision))
+            self._put_entry(replace(self._entries[id], metadata=data, revision=revision))
         return len(present)
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
@@ -236,7 +236,7 @@ class MemoryNamespace:
         self.expect(expect)
         present = [self._entries[id] for id in vectors if id in self._entries]
         for entry in present:
-            self._place(replace(entry, vector=vectors[entry.id], no_vector=None))
+            self._put_entry(replace(entry, vector=vectors[entry.id], no_vector=None))
         return len(present)
 
     def fill(self, vectors: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
@@ -256,7 +256,7 @@ class MemoryNamespace:
         before = (self._entries, self._log, self._space)
         self._entries = self._next.switched(self._entries.values())
         self._next.clear()
-        self._log = self._log.begun_anew()
+        self._log = self._log.restarted()
         self._load_vectors(space)
 
         def undo() -> None:
@@ -415,7 +415,7 @@ class MemoryNamespace:
 
     # One entry in, one out.
 
-    def _place(self, entry: Entry) -> None:
+    def _put_entry(self, entry: Entry) -> None:
         self._log.add(entry.id)
         before = self._entries.get(entry.id)
         self._undo_to(entry.id, before)
@@ -465,7 +465,7 @@ class MemoryNamespace:
                 self._entries[id] = before
                 self._sorted = None
                 self._index_entry(before)
-            self._log.take_back()
+            self._log.undo_newest()
 
         self._journal.append(undo)
 

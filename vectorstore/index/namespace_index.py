@@ -210,11 +210,6 @@ class NamespaceIndex:
         if self._terms is not None:
             self._terms.put(self._row_of[key], sequence, context_length, dictionary)
 
-    def drop_terms(self, numbers: Iterable[int]) -> None:
-        """Forget terms of the dictionary that were erased, by their numbers."""
-        if self._terms is not None:
-            self._terms.forget(numbers)
-
     def matching(self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None) -> Ranking:
         """Return the *k* best by BM25, best first, ties by id."""
         if k == 0:

@@ -201,11 +201,11 @@ class VectorMatrix:
         if count <= k or math.isinf(slack):
             return np.arange(count) if chosen is None else chosen
         if chosen is None:
-            return top_k_positions(self._quick(self._vectors.rows, self._squares.rows, query), k, slack)
+            return top_k_positions(self._approximate_scores(self._vectors.rows, self._squares.rows, query), k, slack)
         if count < GATHER_SHARE * len(self._present):
             quick = self._gathered(chosen, query)
         else:
-            quick = self._quick(self._vectors.rows, self._squares.rows, query)[chosen]
+            quick = self._approximate_scores(self._vectors.rows, self._squares.rows, query)[chosen]
         return chosen[top_k_positions(quick, k, slack)]
 
     def candidates_of_many(
@@ -253,7 +253,9 @@ class VectorMatrix:
         self._bits.follow(self._vectors.rows, len(self._present) - self._missing)
         return self._bits.closest(query, keep, chosen)
 
-    def _quick(self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector) -> NDArray[np.float32]:
+    def _approximate_scores(
+        self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector
+    ) -> NDArray[np.float32]:
         product: NDArray[np.float32] = rows @ query
         if self._metric is Metric.L2:
             product *= 2
@@ -261,14 +263,14 @@ class VectorMatrix:
         return product
 
     def _gathered(self, rows: NDArray[np.intp], query: Vector) -> NDArray[np.float32]:
-        """``_quick`` of *rows*, gathered into a block that stays in the cache."""
+        """``_approximate_scores`` of *rows*, gathered into a block that stays in the cache."""
         quick = np.empty(len(rows), dtype=np.float32)
         block = np.empty((min(_GATHER_BLOCK, len(rows)), self._dimension), dtype=np.float32)
         for start in range(0, len(rows), _GATHER_BLOCK):
             chunk = rows[start : start + _GATHER_BLOCK]
             vectors = block[: len(chunk)]
             np.take(self._vectors.rows, chunk, axis=0, out=vectors, mode="clip")  # "clip" writes to *out* unbuffered
-            quick[start : start + len(chunk)] = self._quick(vectors, self._squares.rows[chunk], query)
+            quick[start : start + len(chunk)] = self._approximate_scores(vectors, self._squares.rows[chunk], query)
         return quick
 
     def _slack(self, query: Vector) -> float:

@@ -223,7 +223,7 @@ class IndexView:
         reader = self._reader(check_namespace(namespace))
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
-    def drawn(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
+    def sample_ids(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
         """Up to *n* ids by chance: the same for the same generator, whatever the engine and the order of writing."""
         reader = self._reader(check_namespace(namespace))
         if reader is None:

@@ -241,7 +241,7 @@ class ForkGuard:
             for connection in self._connections():
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
-    def let_go(self) -> None:
+    def release_connections(self) -> None:
         """In a forked child, close the parent's connections without touching the file or the parent's locks."""
         if self._inside:
             raise ForkedError(
@@ -263,7 +263,7 @@ def release_inherited(inode: tuple[int, int]) -> None:
     """
     for usage in list(_open_guards):
         if usage.place == inode and usage.forked():
-            usage.let_go()
+            usage.release_connections()
 
 
 OLDEST_SQLITE: Final = 3_052_000

@@ -48,14 +48,14 @@ from vectorstore.sqlite.transactions import Transactions
 from vectorstore.types import Compaction, Finding
 
 _ERASURE_WAIT: Final = 0.25
-"""Seconds that ``finish_erasure`` waits for readers to leave."""
+"""Seconds that ``finish_erasure`` has_pending for readers to leave."""
 
 
 class SqliteDatabase:
     """A file and the components in it.
 
     *create* makes a missing file. With *read_only*, and when this user cannot write the file, nothing is
-    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call waits.
+    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call has_pending.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SqliteDatabase:
             for component in components:
                 self.attach(component)
             if not self.read_only:
-                self._migrator.look()
+                self._migrator.inspect_copies()
                 self._transactions.finish_erasure(wait=0.0)
         except BaseException:
             self.close()
@@ -123,7 +123,7 @@ class SqliteDatabase:
             if found.get(component.name) == len(component.migrations):
                 self._components[component.name] = component
                 return
-        self._migrator.bring_up(component)
+        self._migrator.migrate(component)
         if self.in_write():
             self.on_commit(lambda: self._components.setdefault(component.name, component))
         else:
@@ -258,7 +258,7 @@ class SqliteDatabase:
             findings = verify_file(connection, [*self._components.values()])
             copies = [] if findings else self._migrator.verifiable(connection, self._components)
         if not self.in_write() and not self.read_only:
-            self._migrator.let_go(copies)
+            self._migrator.remove_copies(copies)
         return findings
 
     def rebuild(self) -> None:
@@ -283,7 +283,7 @@ class SqliteDatabase:
     def close(self) -> None:
         """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
 
-        It waits for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
+        It has_pending for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
         of, ends as it would have and then releases the file.
         """
         self._settle()
@@ -312,7 +312,7 @@ class SqliteDatabase:
                 create_database_file(self.path, components, birth, token=self._token)
 
     def _settle(self) -> None:
-        if self._migrator.waits(self._components) and not self.in_write() and not self._transactions.reading:
+        if self._migrator.has_pending(self._components) and not self.in_write() and not self._transactions.reading:
             self._migrator.settle(self._components)
 
     def _check_versions(self, connection: apsw.Connection) -> None:

@@ -102,11 +102,11 @@ class _ConditionWriter:
         return _number_condition("f", exact, f"{comparison} {self.bind(leaf.value)}")
 
     def element(self, leaf: Condition, operands: Sequence[Any]) -> str:
-        """Return whether an element of the list that ``f`` holds equals one of *operands*."""
+        """Return the test that an element of the list that ``f`` holds equals one of *operands*."""
         return f"EXISTS (SELECT 1 FROM json_each(f.value) AS m WHERE {self.one_of('m', leaf, operands)})"
 
     def one_of(self, row: str, leaf: Condition, operands: Sequence[Any]) -> str:
-        """Return whether the value of *row* equals one of *operands*; where SQL cannot say, *leaf* is asked whole."""
+        """Return the test that *row*'s value equals one of *operands*; where SQL cannot, *leaf* is tested in Python."""
         words = [_JSON_TYPES[value] for value in operands if value is None or isinstance(value, bool)]
         texts = [value for value in operands if isinstance(value, str)]
         numbers = [value for value in operands if is_number(value)]

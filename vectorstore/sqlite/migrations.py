@@ -155,7 +155,7 @@ class Migrator:
         self._latest: tuple[str, _ChangeStamp] | None = None
         self._waiting, self._tried = False, 0
 
-    def bring_up(self, component: Component) -> None:
+    def migrate(self, component: Component) -> None:
         """Migrate *component*; a part that was there already, in a file with rows, is copied with it before.
 
         Inside this thread's ``write`` no copy can be made, so what needs one raises ``UnsupportedError``.
@@ -184,7 +184,7 @@ class Migrator:
                 raise type(error)(f"{error}. {_advice_without_room(component)}") from error
             raise
 
-    def look(self) -> None:
+    def inspect_copies(self) -> None:
         """See which copies an opened file has; clear what a crash left, as soon as nobody else is writing."""
         with self._transactions.read() as connection:
             copies, itself = recorded_copies(connection), str(self._path) in recorded_backups(connection)
@@ -203,7 +203,7 @@ class Migrator:
                     wipe_file(private_path(Path(copy.path), copy.private), of=self._identity)
                     self._remove(connection, copy)
 
-    def waits(self, components: Mapping[str, Component]) -> bool:
+    def has_pending(self, components: Mapping[str, Component]) -> bool:
         """Return whether there may be something for ``settle`` to do; tried again when more *components* are there."""
         return self._waiting and self._tried != len(components)
 
@@ -225,7 +225,7 @@ class Migrator:
                     for copy in copies:
                         record_copy(connection, replace(copy, state="wrong"))
             else:
-                self.let_go(copies)
+                self.remove_copies(copies)
 
     def verifiable(self, connection: apsw.Connection, components: Mapping[str, Component]) -> list[MigrationCopy]:
         """Return the copies that can go when *components* were verified: those whose parts are all among them."""
@@ -235,7 +235,7 @@ class Migrator:
             if copy.state != "making" and self._is_ours(copy) and copy.parts.keys() <= components.keys()
         ]
 
-    def let_go(self, copies: Iterable[MigrationCopy]) -> None:
+    def remove_copies(self, copies: Iterable[MigrationCopy]) -> None:
         """Remove *copies*, and their records; one that was opened since, or is another file by now, is only named."""
         for copy in copies:
             with suppress(VectorStoreError, OSError), self._transactions.write() as connection:

@@ -200,9 +200,9 @@ class Transactions:
         self._readers = ReadPool(path, opened.reading, busy_timeout=busy_timeout)
         self._check = check
         self._busy_timeout = busy_timeout
-        self._turn_of = threading.Lock()
+        self._writer_lock = threading.Lock()
         self._notes: list[Callable[[apsw.Connection], object]] = []
-        self._here = _ThreadBlocks()
+        self._local = _ThreadBlocks()
         self._unfinished = False
         self._usage = ForkGuard(opened.place, self._shut, self._connections)
 
@@ -215,18 +215,18 @@ class Transactions:
     def writing(self) -> WriteTransaction | None:
         """This thread's present transaction that writes."""
         self._usage.check_process()
-        return self._here.writing
+        return self._local.writing
 
     @property
     def reading(self) -> bool:
         """Return whether this thread is inside ``read``, on a state of its own."""
         self._usage.check_process()
-        return self._here.reading is not None and self._here.reading.depth > 0
+        return self._local.reading is not None and self._local.reading.depth > 0
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """As ``Database.read``."""
-        writing, reading = self.writing, self._here.reading
+        writing, reading = self.writing, self._local.reading
         if writing is not None:
             with translate_errors(self._path, writing.connection):
                 yield writing.connection
@@ -235,7 +235,7 @@ class Transactions:
                 yield reading.connection
         else:
             with self.read_fresh(fresh=False) as connection:
-                self._here.reading = reading = ReadTransaction(connection)
+                self._local.reading = reading = ReadTransaction(connection)
                 try:
                     yield connection
                 finally:
@@ -260,13 +260,13 @@ class Transactions:
                 yield writing.connection
             return
         with self.inside():
-            with self._turn(wait=wait) as connection:
+            with self._writer_turn(wait=wait) as connection:
                 check_same_file(self._path, self._place)
                 writing = WriteTransaction(connection)
                 with translate_errors(self._path, connection):
                     try:
                         writing.begin()
-                        self._here.writing = writing
+                        self._local.writing = writing
                         self._check(connection)
                         yield connection
                         noted = self._note(connection)
@@ -274,7 +274,7 @@ class Transactions:
                         writing.commit()
                         del self._notes[:noted]
                     finally:
-                        self._here.writing = None
+                        self._local.writing = None
                         writing.end()
                 if marked:
                     self._erase_quietly(connection)
@@ -283,7 +283,7 @@ class Transactions:
     def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
         """Write *note* at once where nobody else writes, else with the next commit, or on closing; never wait."""
         self._notes.append(note)
-        if not self._turn_of.locked():
+        if not self._writer_lock.locked():
             self._write_notes()
 
     def present_write(self, operation: str) -> WriteTransaction:
@@ -294,14 +294,14 @@ class Transactions:
 
     def finish_erasure(self, *, wait: float) -> bool:
         """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
-        with self.inside(), self._turn() as connection, translate_errors(self._path, connection):
+        with self.inside(), self._writer_turn() as connection, translate_errors(self._path, connection):
             return secure_delete.finish_erasure(
                 connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout
             )
 
     def empty_log(self, *, wait: float) -> None:
         """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
-        with self.inside(), self._turn() as connection, translate_errors(self._path, connection):
+        with self.inside(), self._writer_turn() as connection, translate_errors(self._path, connection):
             check_same_file(self._path, self._place)
             if not wait_and_truncate_log(connection, wait=wait, busy_timeout=self._busy_timeout):
                 raise BusyError(f"{self._path}: somebody reads it, so it cannot be made smaller now; try again")
@@ -312,7 +312,7 @@ class Transactions:
         Then *mark* is left, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
         """
         with self.inside():
-            with self._turn() as connection, translate_errors(self._path, connection):
+            with self._writer_turn() as connection, translate_errors(self._path, connection):
                 check_same_file(self._path, self._place)
                 self._check(connection)
                 vacuum(connection, self._path)
@@ -336,10 +336,10 @@ class Transactions:
         self._usage.keep_if_forked()
 
     @contextmanager
-    def _turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
+    def _writer_turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         if self._writer is None:
             raise StorageUnwritable(f"{self._path}: the file can only be read")
-        if not self._turn_of.acquire(timeout=self._busy_timeout if wait else 0):
+        if not self._writer_lock.acquire(timeout=self._busy_timeout if wait else 0):
             raise BusyError(f"{self._path}: another thread is writing for too long; try again")
         try:
             if not wait:
@@ -348,7 +348,7 @@ class Transactions:
         finally:
             if not wait:
                 self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
-            self._turn_of.release()
+            self._writer_lock.release()
 
     def _note(self, connection: apsw.Connection) -> int:
         count = len(self._notes)
@@ -368,11 +368,11 @@ class Transactions:
 
     def _erase_if_idle(self) -> None:
         """Try again what a reader prevented, now that one has left; not while somebody writes."""
-        if self._writer is not None and self._turn_of.acquire(blocking=False):
+        if self._writer is not None and self._writer_lock.acquire(blocking=False):
             try:
                 self._erase_quietly(self._writer)
             finally:
-                self._turn_of.release()
+                self._writer_lock.release()
 
     def _last_notes(self, connection: apsw.Connection) -> None:
         if self._notes and not connection.in_transaction:

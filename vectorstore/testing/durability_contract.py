@@ -312,7 +312,7 @@ class DurabilityContract(StoreContract):
         write_everything(store)
         with pytest.raises(VectorStoreError):
             store.backup(str(copy))
-        restored = self._kept(self.restore(copy, self.folder()))
+        restored = self._tracked(self.restore(copy, self.folder()))
         assert isinstance(restored, LifecycleStore)
         assert store_state(restored) == before
         assert restored.verify() == []

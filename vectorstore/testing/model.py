@@ -114,9 +114,9 @@ class ModelStore:
             for id, data in metadata.items()
         }
         self._expect(name, expected)
-        present = [id for id in checked if id in self._held(name)]
+        present = [id for id in checked if id in self._entries_of(name)]
         for id in present:
-            self._write(name, replace(self._held(name)[id], metadata=json.loads(checked[id])))
+            self._write(name, replace(self._entries_of(name)[id], metadata=json.loads(checked[id])))
         return len(present)
 
     def put_vectors(
@@ -133,9 +133,9 @@ class ModelStore:
             for id, vector in vectors.items()
         }
         self._expect(name, expected)
-        present = [id for id in checked if id in self._held(name)]
+        present = [id for id in checked if id in self._entries_of(name)]
         for id in present:
-            before = self._held(name)[id]
+            before = self._entries_of(name)[id]
             self._write(name, replace(before, vector=checked[id], no_vector=None), revision=before.revision)
         return len(present)
 
@@ -144,7 +144,7 @@ class ModelStore:
         name, node, named = self._name(namespace), filter_tree(where), check_ids(ids)
         if not named and node == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
-        entries = self._held(name)
+        entries = self._entries_of(name)
         removed = [
             id
             for id in dict.fromkeys(named or list(entries))
@@ -158,7 +158,7 @@ class ModelStore:
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
-        entries = self._held(self._name(namespace))
+        entries = self._entries_of(self._name(namespace))
         return [_copy_entry(entries[id]) if id in entries else None for id in check_ids(ids)]
 
     def search(
@@ -171,7 +171,7 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
         query, least = self._vector(vector, "vector"), check_min_score(min_score)
         scores = {
             entry.id: self._score(entry.vector, query)
@@ -201,7 +201,7 @@ class ModelStore:
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
         terms = sorted(set(self._analyzer.terms(check_text(query, "query"))))
         counts = {entry.id: Counter(self._terms(entry)) for entry in entries.values()}
         mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
@@ -218,7 +218,7 @@ class ModelStore:
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
         return sum(matches_filter(node, entry.metadata) for entry in entries.values())
 
     def scan(
@@ -230,7 +230,7 @@ class ModelStore:
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
-        entries, node = self._held(self._name(namespace)), filter_tree(where)
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
         start = None if after is None else check_name(after, "after", empty=True)
         found = [entries[id] for id in sorted(entries) if start is None or id > start]
         return iter(
@@ -264,7 +264,7 @@ class ModelStore:
             raise StoreClosed
         return check_namespace(namespace)
 
-    def _held(self, name: str) -> dict[str, Entry]:
+    def _entries_of(self, name: str) -> dict[str, Entry]:
         return self._spaces[name].entries if name in self._spaces else {}
 
     def _write(self, name: str, entry: Entry, *, revision: int | None = None) -> None:
@@ -274,7 +274,7 @@ class ModelStore:
 
     def _expect(self, name: str, expected: Mapping[str, int]) -> None:
         for id, expected_revision in expected.items():
-            entry = self._held(name).get(id)
+            entry = self._entries_of(name).get(id)
             actual = 0 if entry is None else entry.revision
             if actual != expected_revision:
                 raise RevisionConflict(id, name, expected_revision, actual)
@@ -356,7 +356,7 @@ class SpacesModel(ModelStore):
         checked = check_migration_vectors(vectors, no_vector, check_space(space))
         check_migration_running(self.next_space, space)
         self._expect(name, expected)
-        present = {id: value for id, value in checked.items() if id in self._held(name)}
+        present = {id: value for id, value in checked.items() if id in self._entries_of(name)}
         if present:
             self._spaces[name].given.update(present)
         return len(present)

@@ -86,9 +86,9 @@ class OperationGenerator:
 
     def draw(self, count: int, *, transactions: bool = False, reopening: bool = False) -> list[StoreOperation]:
         """Return *count* operations, with blocks that commit or fail, and openings anew, if wanted."""
-        return [self._one(transactions, reopening) for _ in range(count)]
+        return [self._operation(transactions, reopening) for _ in range(count)]
 
-    def _one(self, transactions: bool, reopening: bool) -> StoreOperation:
+    def _operation(self, transactions: bool, reopening: bool) -> StoreOperation:
         if transactions and self._rng.random() < 0.06:
             fate = self._rng.choice(["commit", "abandon"])
             return StoreOperation(fate, inside=tuple(self._plain() for _ in range(self._rng.randint(1, 6))))
@@ -137,7 +137,7 @@ class OperationGenerator:
         return StoreOperation("put_vectors", (vectors,), self._namespace(), self._expect())
 
     def _delete(self) -> StoreOperation:
-        by_filter = {"where": self._where()} if self._rng.random() < 0.3 else {}
+        by_filter = {"where": self._filter()} if self._rng.random() < 0.3 else {}
         return StoreOperation("delete", (self._ids(),), {**by_filter, **self._namespace()})
 
     def _get(self) -> StoreOperation:
@@ -151,19 +151,19 @@ class OperationGenerator:
         return StoreOperation("scan", (), {**chosen, **self._asked()})
 
     def _search(self) -> StoreOperation:
-        return StoreOperation("search", (self._vector(), self._k()), {**self._least(), **self._asked()})
+        return StoreOperation("search", (self._vector(), self._k()), {**self._min_score(), **self._asked()})
 
     def _search_many(self) -> StoreOperation:
         vectors = [self._vector() for _ in range(self._rng.randint(0, 3))]
-        return StoreOperation("search_many", (vectors, self._k()), {**self._least(), **self._asked()})
+        return StoreOperation("search_many", (vectors, self._k()), {**self._min_score(), **self._asked()})
 
     def _search_text(self) -> StoreOperation:
         return StoreOperation("search_text", (self._text(3), self._k()), self._asked())
 
     def _asked(self) -> dict[str, Any]:
-        return {"where": self._where() if self._rng.random() < 0.5 else None, **self._namespace()}
+        return {"where": self._filter() if self._rng.random() < 0.5 else None, **self._namespace()}
 
-    def _least(self) -> dict[str, Any]:
+    def _min_score(self) -> dict[str, Any]:
         # no score is likely to lie so near these that rounding would decide
         return {"min_score": self._rng.choice([None, None, 0.1234567, -0.7654321, -2.3456789])}
 
@@ -208,13 +208,13 @@ class OperationGenerator:
     def _values(self) -> Sequence[Any]:
         return [self._value() for _ in range(self._rng.randint(0, 3))]
 
-    def _where(self, depth: int = 2) -> dict[str, Any]:
+    def _filter(self, depth: int = 2) -> dict[str, Any]:
         shape = self._rng.random()
         if depth and shape < 0.3:
-            inner = [self._where(depth - 1) for _ in range(self._rng.randint(0, 3))]
+            inner = [self._filter(depth - 1) for _ in range(self._rng.randint(0, 3))]
             return {self._rng.choice(["$and", "$or"]): inner}
         if depth and shape < 0.4:
-            return {"$not": self._where(depth - 1)}
+            return {"$not": self._filter(depth - 1)}
         name = self._rng.choice(METADATA_FIELDS)
         operator = self._rng.choice(["$eq", "$ne", "$in", "$nin", "$gt", "$lte", "$exists", "$contains", "$near"])
         operand: Any = self._value()

@@ -84,7 +84,7 @@ class StoreContract(ABC):
 
     def open(self, space: Space | None = COSINE_SPACE, *, fields: tuple[str, ...] = ()) -> VectorStore:
         """Return a new store that is closed after the test."""
-        return self._kept(self.make_store(self.folder(), space=space, fields=fields))
+        return self._tracked(self.make_store(self.folder(), space=space, fields=fields))
 
     def open_lifecycle(self, space: Space | None = COSINE_SPACE) -> LifecycleStore:
         """Return a new store that has the second protocol too."""
@@ -94,13 +94,13 @@ class StoreContract(ABC):
         """Return the only *store* of the test, closed and opened again."""
         if not self.persists:
             pytest.skip("does not persist")
-        return self._kept(self.reopen(store, self._folder / "store0"))
+        return self._tracked(self.reopen(store, self._folder / "store0"))
 
     def beside(self, store: VectorStore) -> VectorStore:
         """Return another object that has the only *store* of the test open."""
         if not self.shares:
             pytest.skip("one object at a time has it open")
-        return self._kept(self.open_beside(store, self._folder / "store0"))
+        return self._tracked(self.open_beside(store, self._folder / "store0"))
 
     def folder(self) -> Path:
         """Return a new empty folder."""
@@ -108,7 +108,7 @@ class StoreContract(ABC):
         path.mkdir()
         return path
 
-    def _kept(self, store: VectorStore) -> VectorStore:
+    def _tracked(self, store: VectorStore) -> VectorStore:
         self._opened.append(store)
         return store
 

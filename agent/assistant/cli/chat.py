@@ -38,7 +38,7 @@ def chat(
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.agent import new_session_id
+        from agent.configuration import new_session_id
 
         talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
         if interactive:
@@ -55,7 +55,7 @@ def chat(
 
 @dataclass(slots=True)
 class _ChatSession:
-    """One run of ``chat``: where it stands, and the exit codes of the turns that failed."""
+    """Session of one run of ``chat``, with the exit codes of the turns that failed."""
 
     assistant: Assistant
     session: str
@@ -66,7 +66,7 @@ class _ChatSession:
     def take(self, line: str) -> None:
         """Obey a command, or answer what was said."""
         if line == "/new":
-            from agent.agent import new_session_id
+            from agent.configuration import new_session_id
 
             self.session = new_session_id()
             print_note("a new session begins")
@@ -101,8 +101,8 @@ class _ChatSession:
 
 @dataclass(slots=True)
 class _ChatTurn:
-    """One answer as it comes in: printed at once, or (*silent*) kept for its JSON object. *interactive*: somebody can
-    be asked whether a tool may be called."""
+    """Answer to one line: printed as it arrives, or (*silent*) kept for its JSON object. *interactive*: a person at
+    the terminal can approve tool calls."""
 
     silent: bool
     interactive: bool
@@ -111,7 +111,7 @@ class _ChatTurn:
     warnings: list[str] = field(default_factory=list)
 
     async def run(self, assistant: Assistant, line: str, session: str) -> None:
-        """Answer *line*."""
+        """Answer *line* in *session*, and print or keep the events of the run."""
         from agent.events import ApprovalRequested, RunEnded, TextDelta, WarningIssued
 
         midway = False
@@ -137,7 +137,7 @@ class _ChatTurn:
                 print_note(warning)
 
     def answer(self) -> dict[str, Any]:
-        """Return what ``--json`` says of it."""
+        """Return the fields of the JSON object of this turn."""
         result = self.result
         return {
             "answer": "" if result is None else result.text,

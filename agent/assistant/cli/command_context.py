@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """The options that hold for all commands."""
+    """Global options: those before the command, which hold for all commands."""
 
     flags: Mapping[str, Any] = field(default_factory=dict)
     debug: bool = False
 
     def configuration(self) -> Configuration:
-        """Put the settings together."""
+        """Return the configuration of these flags, the environment and the file."""
         from agent.assistant.config import load_configuration
 
         return load_configuration(flags=self.flags, environ=os.environ)

@@ -57,7 +57,7 @@ def _settings_json(configuration: Configuration) -> dict[str, dict[str, Any]]:
 
 
 def _redacted_setting(name: str, value: Any) -> Any:
-    """Return *value* as it may be seen: of a key, that it is set; of an address, no name or password in it."""
+    """Return *value* for display: "set" for a key, an address without user name and password."""
     from pydantic import SecretStr
 
     from agent.assistant.endpoints import ollama_address

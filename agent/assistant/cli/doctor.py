@@ -42,7 +42,7 @@ _PROBE_SECONDS = 20
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing looked at: fine or not, what was seen, what to do; *code* is the exit code where it is not fine."""
+    """Result of one check: whether it is fine, the observation, the remedy; *code* is the exit code if not."""
 
     name: str
     fine: bool
@@ -52,7 +52,7 @@ class DoctorCheck:
 
 
 def check_installation() -> Iterator[DoctorCheck]:
-    """Look at Python, at the packages that it finds under our names, and at the libraries below."""
+    """Check Python, the packages that it finds under our names, and the libraries below."""
     import apsw
 
     from memory import local_available
@@ -80,7 +80,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
-    """Tell what is set and where each setting came from; a file with a key in it must be private."""
+    """List the settings with their origins; a file with a key in it must be private."""
     from agent.providers.http_provider import redacted_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
@@ -140,7 +140,7 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
 
 
 def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
-    """Open the memory file that is there, read every row of it, and tell what it holds."""
+    """Open an existing memory file, verify every row, and count its contents."""
     settings, former = configuration.settings, configuration.former_memory
     path = settings.memory
     if not path.exists() and not path.is_symlink():
@@ -217,7 +217,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
 
 
 def _migration_copy_check(copy: MigrationCopy, *, kept: bool) -> DoctorCheck:
-    """Tell what became of a copy that was made before the file was brought to a newer version."""
+    """Report on a copy that was made before the file was migrated to a newer version."""
     if not kept:
         return DoctorCheck("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
     remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
@@ -225,7 +225,7 @@ def _migration_copy_check(copy: MigrationCopy, *, kept: bool) -> DoctorCheck:
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
-    """Ask the embedder for the probes, and hold them against those in the file; tell of a re-embedding not ended."""
+    """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
     from memory import run_sync
 
     async def mismatch() -> str | None:

@@ -79,7 +79,7 @@ def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 
 
 def _print_unreadable(report: IngestReport) -> None:
-    """Say in one line why nothing could be read, when one reason says it all; else a line each."""
+    """Print why nothing could be read: in one line for a single document, else in a line for each."""
     if len(report.lines) == 1:
         print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
         return

@@ -28,7 +28,7 @@ GLOBAL_OPTION_NAMES = ("--memory", "--namespace", "--offline", "--language", "--
 
 
 def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command so that what it raises is said in one line on standard error."""
+    """Wrap a command so that an exception becomes one line on standard error and an exit code."""
 
     @functools.wraps(command)
     def wrapped(context: typer.Context, **options: Any) -> None:
@@ -57,12 +57,12 @@ def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def discard_stdout() -> None:
-    """The reader of our output has left, which is its right: say nothing more, not even at exit."""
+    """Discard further output after the reader of a pipe has left, also that of the interpreter's exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report_usage_error(error: Exception, command: str) -> int:
-    """Say in one line what is wrong with the words of *command*; return the exit code."""
+    """Print in one line what is wrong with the arguments of *command*; return the exit code."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
     option = getattr(error, "option_name", None)
@@ -76,12 +76,13 @@ def describe_error(error: BaseException) -> tuple[int, str]:
     import agent.errors as agent_errors
     import memory.http
     import vectorstore
+    from agent.assistant.config import ConfigurationError
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
         return describe_error(error.__cause__)
     usage = (
         agent_errors.ArgumentError,
-        agent_errors.ConfigurationError,
+        ConfigurationError,
         memory.ArgumentError,
         memory.CannotUndo,
         memory.DuplicateKey,

@@ -101,12 +101,12 @@ def _evaluation_row(line: EvaluationLine) -> Sequence[str]:
 
 
 def _verdict_sentence(lines: Sequence[EvaluationLine]) -> str:
-    """Say in a sentence what the lines of all questions show about each other way."""
+    """Return a sentence that compares each other way with the memory as it is, over all questions."""
     gains = [(line.way, line.gain_mrr) for line in lines if line.kind == "all" and line.gain_mrr is not None]
     text = "; ".join(f"{way} {_VERDICT_WORDS[_significant_direction(gain)][1]}" for way, gain in gains)
     return f"{text[:1].upper()}{text[1:]}."
 
 
 def _significant_direction(gain: ConfidenceInterval) -> int:
-    """Return 1 for surely better, -1 for surely worse, 0 for not told apart."""
+    """Return 1 if the interval lies above zero, -1 if below, 0 if it contains zero."""
     return 1 if gain.low > 0 else -1 if gain.high < 0 else 0

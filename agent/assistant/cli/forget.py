@@ -27,7 +27,7 @@ _LISTED_MEMORIES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetOptions:
-    """The options of ``tellback forget``."""
+    """Arguments and options of ``tellback forget``."""
 
     ids: Annotated[list[str] | None, typer.Argument(metavar="[ID...]", help="Which memories.")] = None
     session: Annotated[str | None, typer.Option(metavar="ID", help="All of a session.")] = None
@@ -136,9 +136,9 @@ def _forget_confirmed(opened: OpenedMemory, call: Callable[..., Receipt], option
 def _query_selection(
     opened: OpenedMemory, selection: dict[str, Any], query: str, options: ForgetOptions
 ) -> dict[str, Any]:
-    """Return the selection of what *query* finds: for a dry run by the query, else by the ids, which were seen.
+    """Return the selection by *query*: for a dry run the query itself, else the ids that it finds.
 
-    ``--yes`` alone is no yes to what nobody has looked at.
+    ``--yes`` alone does not agree to memories that nobody has seen.
     """
     from memory import run_sync
 
@@ -235,7 +235,7 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, jso
 
 
 def _memory_lines(opened: OpenedMemory, plan: Receipt) -> list[str]:
-    """Return a line for each memory that would go, the first ones."""
+    """Return a line for each of the first memories of *plan*."""
     from memory import run_sync
 
     found = run_sync(opened.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=opened.namespace))
@@ -244,7 +244,7 @@ def _memory_lines(opened: OpenedMemory, plan: Receipt) -> list[str]:
 
 
 def _receipt_counts(receipt: Receipt) -> str:
-    """Return what a receipt counts, in words."""
+    """Return the counts of *receipt* in words."""
     counts = (
         (len(receipt.memories), "memory", "memories"),
         (receipt.versions, "older version", ""),

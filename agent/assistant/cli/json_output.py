@@ -68,7 +68,7 @@ def memory_json(memory: Memory) -> dict[str, Any]:
 
 
 def found_json(found: RecallResult, *, explain: bool, around: bool = False) -> dict[str, Any]:
-    """Return what a recall found; *around*: with what stands around each hit."""
+    """Return the result of a recall; *around*: with the neighbours of each hit."""
     beside = [
         {"before": _neighbors_json(hit.before), "after": _neighbors_json(hit.after)} if around else {} for hit in found
     ]
@@ -86,7 +86,7 @@ def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
 
 
 def why_not_json(answer: WhyNot) -> dict[str, Any]:
-    """Return why a memory was not found."""
+    """Return the explanation why a memory was not found."""
     return {
         "id": answer.id,
         "stage": answer.stage,
@@ -101,7 +101,7 @@ def why_not_json(answer: WhyNot) -> dict[str, Any]:
 
 
 def citation_json(citation: AnswerCitation) -> dict[str, Any]:
-    """Return where an answer, or a part of it, comes from."""
+    """Return the citation of an answer or of a part of it."""
     return {
         "number": citation.number,
         "id": citation.id,
@@ -121,7 +121,7 @@ def citation_json(citation: AnswerCitation) -> dict[str, Any]:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """Return what became of something that was to be remembered."""
+    """Return the report of one item of a write."""
     return {
         "id": report.id,
         "outcome": report.outcome,
@@ -138,7 +138,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def operation_json(operation: Operation) -> dict[str, Any]:
-    """Return one thing that was done, without the words of memories."""
+    """Return one operation of the log, without the words of memories."""
     return {
         "id": operation.id,
         "kind": operation.kind,
@@ -160,12 +160,12 @@ def operation_json(operation: Operation) -> dict[str, Any]:
 
 
 def stats_json(stats: Stats) -> dict[str, Any]:
-    """Return what a namespace holds, in counts."""
+    """Return the counts of a namespace."""
     return asdict(stats)
 
 
 def receipt_json(receipt: Receipt) -> dict[str, Any]:
-    """Return what was forgotten: ids, counts and keyed hashes, never words; it can be kept as the receipt."""
+    """Return a receipt of erasure: ids, counts and keyed hashes, never words; ``read_receipt`` accepts it."""
     from memory import receipt_text
 
     fields: dict[str, Any] = json.loads(receipt_text(receipt))
@@ -173,7 +173,7 @@ def receipt_json(receipt: Receipt) -> dict[str, Any]:
 
 
 def ingest_json(report: IngestReport) -> dict[str, Any]:
-    """Return what became of each document."""
+    """Return the report of an ingest, with a line for each document."""
     return {
         "documents": [
             {
@@ -198,7 +198,7 @@ def ingest_json(report: IngestReport) -> dict[str, Any]:
 
 
 def reembedded_json(report: ReembeddingReport) -> dict[str, Any]:
-    """Return what embedding anew did."""
+    """Return the report of a space migration."""
     return {
         "before": report.before,
         "space": report.space,
@@ -223,7 +223,7 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
 
 
 def session_json(info: SessionInfo) -> dict[str, Any]:
-    """Return one conversation."""
+    """Return one session of the history."""
     return {
         "session": info.session,
         "messages": info.messages,
@@ -234,7 +234,7 @@ def session_json(info: SessionInfo) -> dict[str, Any]:
 
 
 def message_json(stored: StoredMessage) -> dict[str, Any]:
-    """Return one message of a conversation; of its media all but the bytes."""
+    """Return one message of a conversation; media without their bytes."""
     message = stored.message
     return {
         "sequence": stored.sequence,
@@ -264,7 +264,7 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
 
 
 def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what an evaluation showed."""
+    """Return the lines of an evaluation."""
     return {
         "memories": evaluation.memories,
         "questions": evaluation.questions,

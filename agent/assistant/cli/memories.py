@@ -33,7 +33,7 @@ _DEFAULT_MEMORY_LIMIT = 20
 
 
 class MemoryOrder(StrEnum):
-    """What comes first in a list."""
+    """Order of a list of memories."""
 
     ID = "id"
     OLDEST = "oldest"
@@ -42,7 +42,7 @@ class MemoryOrder(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The options of ``tellback memories list``."""
+    """Options of ``tellback memories list``."""
 
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with this tag; may be repeated.")] = None

@@ -28,7 +28,7 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """Return *text* with what a terminal would obey or hide spelled out; lines and tabs stay."""
+    """Return *text* with control and invisible characters as escapes; line feeds and tabs stay."""
     return _CONTROL_CHARACTERS.sub(lambda found: _python_escape(found[0]), text.replace("\r\n", "\n"))
 
 
@@ -66,7 +66,7 @@ def print_text(text: str = "", *, indent: str = "") -> None:
 
 
 def print_piece(text: str) -> None:
-    """Print a piece of a line, at once."""
+    """Print a piece of a line without a line feed."""
     typer.echo(escape_controls(text), nl=False)
 
 
@@ -76,12 +76,12 @@ def print_note(text: str = "") -> None:
 
 
 def format_day(moment: datetime | None) -> str:
-    """Return the day of *moment*, where the reader is; nothing for None."""
+    """Return the day of *moment* in the local zone; "" for None."""
     return "" if moment is None else f"{_local_time(moment):%Y-%m-%d}".rjust(10, "0")
 
 
 def format_minute(moment: datetime | None) -> str:
-    """Return day and time of *moment*, where the reader is; nothing for None."""
+    """Return day and time of *moment* in the local zone; "" for None."""
     return "" if moment is None else f"{_local_time(moment):%Y-%m-%d %H:%M}".rjust(16, "0")
 
 
@@ -153,7 +153,7 @@ def _truncate_cell(text: str, width: int) -> str:
 
 @contextmanager
 def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """Show how far the work is; yields a function that takes (done, total, what was done last)."""
+    """Show the progress of the work; yields a function that takes (done, total, the last item)."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None
         return

@@ -26,7 +26,7 @@ def parse_duration(text: str, *, name: str) -> timedelta:
 
 
 def parse_time(text: str | None, *, name: str) -> datetime | None:
-    """Return the time that *text* names, None for None; without an offset it is meant where the command runs."""
+    """Return the time that *text* names, None for None; without an offset in the local zone."""
     if text is None:
         return None
     try:

@@ -47,7 +47,7 @@ def require_terminal_or_yes(*, yes: bool) -> None:
 
 
 def confirm(question: str) -> bool:
-    """Ask on the terminal whether to go on; only a yes is one."""
+    """Ask on the terminal whether to go on; return True only for "y" or "yes"."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
@@ -69,7 +69,7 @@ AllowSensitiveOption: TypeAlias = Annotated[
 
 
 def confirm_sensitive(words: str, *, allowed: bool) -> bool:
-    """Whether *words* hold a secret that is to be kept; where nobody said so and nobody can be asked, it raises."""
+    """Return whether *words* hold a secret that is to be kept; raise if it is neither allowed nor confirmed."""
     from memory.internals import find_secrets
 
     kinds = ", ".join(dict.fromkeys(span.kind for span in find_secrets(words)))
@@ -85,7 +85,7 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
 
 
 def is_any_sensitive(opened: OpenedMemory, ids: Sequence[str]) -> bool:
-    """Whether one of the memories *ids* is marked, so that the new words are in any case."""
+    """Return whether one of the memories *ids* is marked as sensitive; its new words are marked, too."""
     from memory import run_sync
 
     found = run_sync(opened.memory.get(ids, namespace=opened.namespace))
@@ -97,7 +97,7 @@ _YES_ANSWERS = frozenset({"y", "yes"})
 
 
 async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, interactive: bool) -> None:
-    """Answer *request*: by a question on the terminal, which shows the memories that are meant, or with a no.
+    """Answer *request* by a question on the terminal that shows the memories concerned; without a terminal, refuse.
 
     The event loop waits meanwhile: nothing else goes on in a conversation, and the line that is typed is the answer.
     """

@@ -103,7 +103,7 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
 
 
 def _hit_origin_line(hit: Hit) -> str:
-    """Return where a hit comes from, when it was said, its score and its id, in one line."""
+    """Return origin, day, score and id of a hit in one line."""
     memory, source = hit.memory, hit.memory.source
     if source is not None and source.document is not None:
         page = f", p. {source.page}" if source.page is not None else ""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberOptions:
-    """The arguments and options of ``tellback remember``."""
+    """Arguments and options of ``tellback remember``."""
 
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")]
     kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact"
@@ -45,7 +45,7 @@ class RememberOptions:
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 
     def memory(self, text: str) -> Memory:
-        """Return the memory of *text*, once it was asked about what looks like a secret."""
+        """Return the memory of *text*; ask first if it looks like a secret."""
         from memory import Memory
 
         return Memory(
@@ -88,6 +88,6 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
 
 
 def _write_report_line(id: str, report: str) -> str:
-    """Return the line of a report: its first word, the id, and the rest."""
+    """Return the line of a report with the id after its first word."""
     outcome, _, rest = report.partition(" ")
     return " ".join(part for part in (outcome.rstrip(","), id, rest) if part)

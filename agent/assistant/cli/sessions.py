@@ -81,7 +81,7 @@ def show_session(
 
 
 async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
-    """Return the messages; answers that are kept as pointers, with the words they point to."""
+    """Return the messages; quotes that are kept as ids of memories are replaced by their words."""
     from dataclasses import replace
 
     from agent.turn_store import quoted_message
@@ -90,11 +90,11 @@ async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | Non
     ids = list(dict.fromkeys(id for kept in stored for id in quoted_message(kept.message).ids))
     found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
     texts = {memory.id: memory.text for memory in found if memory is not None}
-    return [replace(kept, message=quoted_message(kept.message).worded(texts)) for kept in stored]
+    return [replace(kept, message=quoted_message(kept.message).with_text(texts)) for kept in stored]
 
 
 def _block_lines(message: Message) -> Iterator[str]:
-    """Yield, a line each, what a message has besides words."""
+    """Yield a line for each block of a message that is no text."""
     for block in message.blocks:
         if block.type in ("image", "document"):
             words = getattr(block, "caption", "") or block.name or block.media_type

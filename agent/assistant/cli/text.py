@@ -21,7 +21,7 @@ _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")
 
 
 def operation_line(operation: Operation, memory: str | None = None) -> str:
-    """Return an operation in one line: its id, when, what and who, what it did (to *memory*), what became of it."""
+    """Return an operation in one line: id, time, kind, actor, its changes (of *memory*), and what undid it."""
     line = f"{operation.id}  {format_minute(operation.at)}  {operation.kind} by {operation.actor}"
     if detail := _operation_detail(operation, memory):
         line += f": {detail}"
@@ -31,7 +31,7 @@ def operation_line(operation: Operation, memory: str | None = None) -> str:
 
 
 def version_line(version: Memory) -> str:
-    """Return how a version can be named, when it holds, and who wrote it; nothing where there is nothing to say."""
+    """Return id, validity and actor of a version in one line, each only if it says something."""
     parts = [f"as {version.id}"] if version.retired_at is not None else []
     if version.valid_from is not None or version.valid_to is not None:
         since = f" from {format_minute(version.valid_from)}" if version.valid_from is not None else ""
@@ -55,7 +55,7 @@ def _operation_detail(operation: Operation, memory: str | None) -> str:
 
 
 def _field_changes(change: MemoryChange) -> Iterator[str]:
-    """Yield what *change* did to the fields that are kept without versions."""
+    """Yield the changes of fields that are kept without versions."""
     if "path" in change.new:
         yield f"to {change.new['path']}"
     if "replaced" in change.new:

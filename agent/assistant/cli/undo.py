@@ -90,7 +90,7 @@ def operations(
 
 
 def _last_operation(opened: OpenedMemory) -> Operation:
-    """Return the last operation that stands; what takes back, and what was taken back, is passed over."""
+    """Return the last operation that is neither an undo nor undone."""
     from memory import run_sync
 
     before: str | None = None
@@ -105,7 +105,7 @@ def _last_operation(opened: OpenedMemory) -> Operation:
 
 
 def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
-    """Return what an operation did, in lines: itself, and the first of its memories."""
+    """Return lines about an operation: itself, and the first of its memories."""
     from memory import run_sync
 
     ids = [change.id for change in operation.changes]

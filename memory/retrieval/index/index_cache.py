@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
-from vectorstore import Changes, Connection, Cursor, Database, Finding, VectorStoreError
+from vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to remove one memory from it."""
@@ -39,17 +39,18 @@ class IndexSegment:
     removed: frozenset[str] = frozenset()
 
 
-class IndexCache:
-    """Segments of retrieval indexes in *database*; each call stands alone.
+class IndexCache(TableComponent):
+    """Segments of retrieval indexes in *database*, as a component of it; each call is one transaction.
 
     *changes* is ``LifecycleStore.changes`` of the store in the same database. *basis*, in each call, is the fingerprint
     of the extraction: segments of another basis count as none.
     """
 
     def __init__(self, database: Database, changes: Callable[[Cursor], Changes]) -> None:
+        super().__init__("recall", (m001_index_cache,))
         self._database = database
         self._changes = changes
-        database.attach(IndexCacheTables())
+        database.attach(self)
 
     def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
         """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
@@ -128,6 +129,17 @@ class IndexCache:
         with self._database.read() as connection:
             return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
 
+    def verify(self, connection: Connection) -> list[Finding]:
+        """Return a finding for each namespace with a damaged segment."""
+        return [
+            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
+        ]
+
+    def rebuild(self, connection: Connection) -> None:
+        """Delete all segments; recall derives them again, so that salvage copies none either."""
+        for name in _cached_namespaces(connection):
+            _delete_namespace(connection, name)
+
     def _erase_changed(self, connection: Connection, name: str, position: int) -> int:
         """Erase the rows of ids that were changed since *position* of the change log; return their number."""
         changes = self._changes(Cursor(name, position))
@@ -144,32 +156,6 @@ class IndexCache:
         except DamagedSegment:
             return count + _delete_namespace(connection, name)
         return count
-
-
-class IndexCacheTables:
-    """The tables of the cache as a component of a database."""
-
-    name = "recall"
-
-    @property
-    def migrations(self) -> Sequence[Callable[[Connection], None]]:
-        """The migrations of the tables, in order."""
-        return (m001_index_cache,)
-
-    def verify(self, connection: Connection) -> list[Finding]:
-        """Return a finding for each namespace with a damaged segment."""
-        return [
-            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
-        ]
-
-    def rebuild(self, connection: Connection) -> None:
-        """Delete all segments; recall derives them again."""
-        for name in _cached_namespaces(connection):
-            _delete_namespace(connection, name)
-
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy nothing, since everything is derived; return 0."""
-        return 0
 
 
 def m001_index_cache(connection: Connection) -> None:
@@ -255,7 +241,9 @@ def _write_segment(connection: Connection, namespace: str, number: int, segment:
     batch = segment.batch
     parts = (json.dumps(batch.ids), json.dumps(sorted(segment.removed)), encode_batch(batch))
     connection.execute(
-        "INSERT OR REPLACE INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO recall_segments VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (namespace, number) DO UPDATE SET"
+        " size = excluded.size, ids = excluded.ids, removed = excluded.removed, columns = excluded.columns,"
+        " checksum = excluded.checksum",
         (namespace, number, len(batch), *parts, _checksum(namespace, *parts)),
     )
 
@@ -266,7 +254,11 @@ def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | Non
 
 
 def _write_state(connection: Connection, namespace: str, basis: str, position: int) -> None:
-    connection.execute("INSERT OR REPLACE INTO recall_states VALUES (?, ?, ?)", (namespace, basis, position))
+    connection.execute(
+        "INSERT INTO recall_states VALUES (?, ?, ?)"
+        " ON CONFLICT (namespace) DO UPDATE SET basis = excluded.basis, position = excluded.position",
+        (namespace, basis, position),
+    )
 
 
 def _cached_namespaces(connection: Connection) -> list[str]:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.participants import Participants
 from memory.retrieval.index.record import NEVER, TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, gather_spans
-from memory.retrieval.index.session_bm25 import SessionBm25
+from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
 from vectorstore.internals import GrowableArray

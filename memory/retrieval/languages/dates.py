@@ -192,7 +192,7 @@ def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateS
     if not lexicon.months:
         return ()
     found = []
-    for match in (lexicon.relative_dates or _english_pattern(lexicon)).finditer(text):
+    for match in (lexicon.relative_dates or _relative_date_pattern(tuple(lexicon.months))).finditer(text):
         words = {name: part.lower() for name, part in match.groupdict().items() if part}
         try:
             groups = {name: lexicon.english_words.get(word, word) for name, word in words.items()}
@@ -202,14 +202,14 @@ def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateS
     return tuple(found)
 
 
-def _english_pattern(lexicon: Lexicon) -> re.Pattern[str]:
-    months = alternatives(lexicon.months)
+@lru_cache(maxsize=8)
+def _relative_date_pattern(months: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(
         rf"\b(?:(?P<day>{alternatives(_DAYS)})"
         rf"|(?P<count>{_COUNT}) (?P<unit>day|week|month|year)s? ago"
         rf"|(?:in|over|during|for|within) the (?:last|past) (?:(?P<length>{_COUNT}) )?(?P<of>day|week|month|year)s?"
         rf"|(?:last|previous|past) (?:(?P<past>week|month|year|weekend)|(?P<weekday>{'|'.join(_WEEKDAYS)})"
-        rf"|(?P<month>{months}))"
+        rf"|(?P<month>{alternatives(months)}))"
         rf"|this (?P<this>week|month|year|weekend))\b",
         re.IGNORECASE,
     )

@@ -15,9 +15,9 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.participants import NOBODY
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.scoring.features import AnalyzedQuestion, has_text_feature, speaker_match
 from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import AbstentionBounds

@@ -171,28 +171,28 @@ def _match_turns(
     hidden[distinct[validity.hidden(index, distinct)]] = True
     window = window.without(hidden)
     positions = row_positions(distinct, len(index.ids))
-    smoothed = stated = own = np.zeros(len(rows))
+    smoothed = stated = own_words = np.zeros(len(rows))
     is_echo = np.zeros(len(rows), dtype=np.bool_)
     echoes = np.zeros(0, dtype=np.int64)
     if len(words.numbers):
         match = np.concatenate([word_match(words, distinct, index), np.zeros((1, len(words.numbers)), np.float32)])
         smoothed = stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
-        own = weighted_sum(smooth_word_matches(match, window, positions, _NO_WINDOW), words)
+        own_words = weighted_sum(smooth_word_matches(match, window, positions, _NO_WINDOW), words)
         echoes = np.flatnonzero(_detect_echoes(index, distinct, words, match[:-1]))
         if len(echoes):
             is_echo[:] = np.isin(rows, distinct[echoes])
-            match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own*)
+            match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own_words*)
             stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
-            smoothed = np.maximum(stated, own)
+            smoothed = np.maximum(stated, own_words)
     if vector is None:
-        return _TurnMatches(smoothed, stated, own, np.zeros(len(rows)), None, is_echo, window.answered)
+        return _TurnMatches(smoothed, stated, own_words, np.zeros(len(rows)), None, is_echo, window.answered)
     ids = [index.ids[row] for row in distinct.tolist()]
     cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
-    return _TurnMatches(smoothed, stated, own, cosine, own_cosine, is_echo, window.answered)
+    return _TurnMatches(smoothed, stated, own_words, cosine, own_cosine, is_echo, window.answered)
 
 
 def _answered_question_scores(

@@ -129,9 +129,9 @@ def fuse_scores(variants: Sequence[ScoredVariant]) -> ScoredCandidates:
     A candidate that a variant does not name has the score 0 there. The topic is the highest of all variants but
     hypothetical ones.
     """
-    own = variants[0].candidates
+    question = variants[0].candidates
     if len(variants) == 1:
-        return own
+        return question
     ids = tuple(dict.fromkeys(id for variant in variants for id in variant.candidates.ids))
     position_of = {id: i for i, id in enumerate(ids)}
     total_weight = sum(variant.weight for variant in variants)
@@ -141,4 +141,4 @@ def fuse_scores(variants: Sequence[ScoredVariant]) -> ScoredCandidates:
         for name, values in variant.candidates.parts.items():
             parts[name][positions] += values * (variant.weight / total_weight)
     topic = max(variant.candidates.topic for variant in variants if not variant.hypothetical)
-    return replace(own, ids=ids, parts=parts, topic=topic).calibrated()
+    return replace(question, ids=ids, parts=parts, topic=topic).calibrated()

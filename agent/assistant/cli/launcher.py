@@ -1,7 +1,7 @@
-"""The command ``tellback``, also ``python -m tellback``: a launcher that stands outside the packages.
+"""Launcher of the command ``tellback``, installed as the module ``tellback`` beside the packages.
 
-A program's own ``agent.py`` or another distribution's package of that name can come first on Python's path, and then no
-code of ours would run that could say so.
+A program's own ``agent.py`` or another distribution's package of that name can come first on Python's path. Then no
+code inside the packages would run that could say so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _foreign_agent() -> str:
 
     spec = find_spec("agent")
     origin = Path(spec.origin) if spec is not None and spec.origin is not None else None
-    if origin is None or origin.parent.parent == Path(__file__).parent:
+    if origin is None or (origin.parent / "assistant" / "cli" / "__init__.py").exists():
         return ""
     return (
         f"Python finds {origin} in the place of Tellback's package 'agent': "

@@ -1,0 +1,208 @@
+"""Configuration of an agent: its settings, the components that all its runs share, and the fingerprint of both.
+
+The fingerprint is a hash, so that a stored run can be matched with the configuration that it was made with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Literal
+
+from agent.context.assembly import DEFAULT_PROFILE_TOKENS
+from agent.context.memory_reader import MemoryReader
+from agent.errors import ArgumentError
+from agent.hooks import Hooks
+from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
+from agent.middleware.base import ModelMiddleware
+from agent.providers.base import ModelSettings, Provider
+from agent.tool_executor import ToolExecutor, ToolPolicy
+from agent.tools.base import Tool, Toolset, annotations_of
+from agent.turn_store import TurnStore
+from agent.usage import Prices, RunLimits
+from memory import EstimatingCounter, TokenCounter, WindowPolicy
+from memory.internals import Clock, system_clock
+
+
+def new_session_id() -> str:
+    """Return an id for a new session."""
+    return str(uuid.uuid4())
+
+
+def new_mark_seed() -> str:
+    """Return a secret from which the marks around recalled memories are made."""
+    return secrets.token_hex(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSettings:
+    """Settings of an agent. One value may serve any number of agents.
+
+    - *name* stands in events and names the agent for those that call it; *system* is the system prompt.
+    - *recall* is the number of memories and passages recalled for a prompt. *token_budget* bounds a request, as
+      *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. *window* chooses from the
+      history first. Memories marked sensitive are shown to a remote provider only with *share_sensitive*.
+    - *model_settings* go with each request. *max_rounds* bounds the rounds of tool calls; with *last_round_answers*
+      the last one forbids tools. An empty reply is asked again *nudges* times, with the words of *nudge*. An answer
+      that does not fit the wanted type is repaired *repairs* times.
+    - *parallel_tools* is the number of tool calls at a time. *tool_timeout* and *deadline* are the seconds of one
+      tool call and of a whole run. *limits* bounds a run in calls, tokens and, by *prices*, cost.
+    - *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot be read or
+      written, ``on_memory_error="degrade"`` goes on without it and warns, "raise" ends the run in an error; a turn
+      that could not be written waits for the next one in either case.
+    - *close_provider* closes the provider with the agent. *clock*, *timer*, *sessions* and *seeds* are the sources of
+      the time, of ids of new sessions, and of the secret behind the marks around recalled memories.
+    """
+
+    name: str = ""
+    system: str = ""
+    recall: int = 10
+    token_budget: int | None = 16_000
+    profile_tokens: int = DEFAULT_PROFILE_TOKENS
+    counter: TokenCounter = field(default_factory=EstimatingCounter)
+    window: WindowPolicy | None = None
+    share_sensitive: bool = False
+    model_settings: ModelSettings = field(default_factory=ModelSettings)
+    max_rounds: int = 10
+    last_round_answers: bool = False
+    nudges: int = 1
+    nudge: str = EMPTY_REPLY_PROMPT
+    repairs: int = 2
+    parallel_tools: int = 8
+    tool_timeout: float | None = None
+    deadline: float | None = None
+    limits: RunLimits = field(default_factory=RunLimits)
+    prices: Prices | None = None
+    trace: bool = True
+    on_memory_error: Literal["degrade", "raise"] = "degrade"
+    close_provider: bool = True
+    clock: Clock = system_clock
+    timer: Callable[[], float] = time.monotonic
+    sessions: Callable[[], str] = new_session_id
+    seeds: Callable[[], str] = new_mark_seed
+
+    def __post_init__(self) -> None:
+        budget = self.token_budget
+        if budget is not None and (type(budget) is not int or budget < 1):
+            raise ArgumentError("token_budget", budget, "at least 1 token is needed, or None")
+        for name in ("profile_tokens", "recall", "repairs"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise ArgumentError(name, value, "0 or more is needed")
+        if type(self.parallel_tools) is not int or self.parallel_tools < 1:
+            raise ArgumentError("parallel_tools", self.parallel_tools, "at least 1 is needed")
+        for name in ("tool_timeout", "deadline"):
+            checked_seconds(name, getattr(self, name))
+        if self.on_memory_error not in ("degrade", "raise"):
+            raise ArgumentError("on_memory_error", self.on_memory_error, 'one of "degrade", "raise" is needed')
+        if self.limits.cost is not None and self.prices is None:
+            raise ArgumentError("limits", self.limits, "a limit of cost needs prices")
+        self.loop_limits()
+
+    def loop_limits(self) -> LoopLimits:
+        """Return the limits of the loop."""
+        return LoopLimits(self.max_rounds, self.last_round_answers, self.nudges, self.nudge)
+
+
+def checked_seconds(name: str, seconds: float | None) -> float | None:
+    """Return *seconds* if they are a limit of time, or None for no limit."""
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
+        raise ArgumentError(name, seconds, "a number of seconds above 0 is needed, or None")
+    return seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentComponents:
+    """Everything that the runs of one agent share; *executor*, *loop* and *fingerprint* are made from the rest.
+
+    *seed* is the secret behind the marks around recalled items.
+    """
+
+    provider: Provider
+    settings: AgentSettings
+    tools: Toolset
+    policy: ToolPolicy
+    model_middleware: tuple[ModelMiddleware, ...]
+    hooks: tuple[Hooks, ...]
+    reader: MemoryReader
+    turns: TurnStore
+    seed: str
+    executor: ToolExecutor = field(init=False)
+    loop: Loop = field(init=False)
+    fingerprint: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings, limits = self.settings, self.settings.loop_limits()
+        executor = ToolExecutor(
+            self.tools, parallel=settings.parallel_tools, timeout=settings.tool_timeout, policy=self.policy
+        )
+        object.__setattr__(self, "executor", executor)
+        loop = Loop(self.provider, executor, limits=limits, middleware=self.model_middleware)
+        object.__setattr__(self, "loop", loop)
+        fingerprint = agent_fingerprint(
+            self.tools,
+            name=settings.name,
+            system=settings.system,
+            provider=type(self.provider).__name__,
+            model=getattr(self.provider, "model", None),
+            settings=settings.model_settings,
+            rounds=limits,
+            limits=settings.limits,
+            approval=self.policy.approval,
+            token_budget=settings.token_budget,
+            profile_tokens=settings.profile_tokens,
+            window=settings.window,
+            trace=settings.trace,
+        )
+        object.__setattr__(self, "fingerprint", fingerprint)
+
+    @property
+    def grounded(self) -> bool:
+        """Whether there is a memory, or documents, to recall from."""
+        return self.reader.memory is not None or self.reader.knowledge is not None
+
+    @property
+    def raises_memory_errors(self) -> bool:
+        """Whether a memory that cannot be read or written ends a run in an error."""
+        return self.settings.on_memory_error == "raise"
+
+
+def agent_fingerprint(tools: Iterable[Tool], **configuration: Any) -> str:
+    """Return SHA-256, in hex, over *configuration* and *tools* in a canonical form: neither the order of the tools nor
+    that of any keys matters, nor what is None. Functions count by their names, other objects by their types."""
+    described = sorted((_tool_fields(tool) for tool in tools), key=lambda tool: str(tool["name"]))
+    text = json.dumps(
+        {**_canonical_value(configuration), "tools": _canonical_value(described)}, sort_keys=True, ensure_ascii=True
+    )
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tool_fields(tool: Tool) -> dict[str, Any]:
+    spec = tool.spec
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "timeout": tool.timeout,
+        "annotations": annotations_of(tool),
+    }
+
+
+def _canonical_value(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _canonical_value(item) for key, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_canonical_value(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(json.dumps(_canonical_value(item), sort_keys=True) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        public = {field.name: getattr(value, field.name) for field in fields(value) if not field.name.startswith("_")}
+        return {"type": type(value).__name__, **_canonical_value(public)}
+    return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,0 +1,221 @@
+"""Statistics of the sessions of one namespace: who takes part in them, and which terms occur in them.
+
+A participant may be addressed by another name: a capitalised word of address ("hey X", "thanks X") is an alias of the
+other participant if it occurs often enough in sessions of two, mostly towards the same person, and not more often as an
+ordinary word in small letters.
+
+BM25 of whole sessions is computed from integer counts of terms by session: a sorted base in arrays, and recent changes
+beside it, large ones as arrays, small ones in a map, both merged into the base before they grow. So a write costs the
+same at any size, and counts do not depend on the order of writes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, idf_array
+
+_Key = TypeVar("_Key", bound=Hashable)
+NOBODY = 0
+_NO_CALLS: Mapping[str, int] = MappingProxyType({})
+_MIN_CALLS = 3
+_MIN_SHARE = 0.6
+
+
+class Participants:
+    """Participants by number (0 is nobody), the sessions they take part in, and words by which they are addressed."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {"": NOBODY}
+        self._names: list[str] = [""]
+        self._turns: Counter[int] = Counter()
+        self._sessions_of: dict[int, Counter[int]] = {}
+        self._speakers_of: dict[int, Counter[int]] = {}
+        self._calls_in: dict[int, Counter[tuple[str, int]]] = {}
+        self._addressed: dict[str, Counter[int]] = {}
+        self._aliases: dict[str, tuple[int, int]] | None = {}
+
+    def number(self, name: str) -> int:
+        """Return the number of a participant; a new name gets the next one."""
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._names)
+            self._names.append(name)
+        return number
+
+    def add(self, speaker: int, session: int, turns: int, calls: Mapping[str, int] = _NO_CALLS) -> None:
+        """Add *turns* of *speaker* in *session* (below 0: in none), and the words of address in them with their counts.
+
+        Negative counts subtract.
+        """
+        if speaker == NOBODY:
+            return
+        was_present = speaker in self._turns
+        _add_count(self._turns, speaker, turns)
+        if was_present != (speaker in self._turns):
+            self._aliases = None
+        if session < 0:
+            return
+        speakers = self._speakers_of.setdefault(session, Counter())
+        joins_or_leaves = (speakers[speaker] == 0) != (speakers[speaker] + turns == 0)
+        if joins_or_leaves:
+            self._count_session_calls(session, -1)
+        _add_count(speakers, speaker, turns)
+        _add_count(self._sessions_of.setdefault(speaker, Counter()), session, turns)
+        session_calls = self._calls_in.setdefault(session, Counter()) if calls else Counter()
+        for word, count in calls.items():
+            _add_count(session_calls, (word, speaker), count)
+            if not joins_or_leaves:
+                self._count_call(session, word, speaker, count)
+        if joins_or_leaves:
+            self._count_session_calls(session, 1)
+        if calls or joins_or_leaves:
+            self._aliases = None
+
+    def present(self) -> list[tuple[int, str]]:
+        """Return number and name of the participants that have turns, by name."""
+        return sorted(((number, self._names[number]) for number in self._turns), key=lambda pair: pair[1])
+
+    def sessions(self, participant: int, count: int) -> NDArray[np.bool_]:
+        """Return whether *participant* takes part in each of *count* sessions."""
+        takes_part = np.zeros(count, dtype=np.bool_)
+        takes_part[list(self._sessions_of.get(participant, ()))] = True
+        return takes_part
+
+    def aliases(self, lower_case_count: Callable[[str], int]) -> Mapping[str, int]:
+        """Return other names of participants; *lower_case_count* counts a word's uses with a small initial letter."""
+        if self._aliases is None:
+            self._aliases = self._frequent_calls()
+        return {word: number for word, (number, total) in self._aliases.items() if lower_case_count(word) <= total}
+
+    def _frequent_calls(self) -> dict[str, tuple[int, int]]:
+        """Return for each word that mostly addresses one participant their number, and how often it addresses any."""
+        known = {part.lower() for number in self._turns for part in self._names[number].split()}
+        frequent: dict[str, tuple[int, int]] = {}
+        for word, counts in self._addressed.items():
+            if not counts or word.lower() in known:
+                continue
+            total = counts.total()
+            number, count = min(counts.items(), key=lambda pair: (-pair[1], self._names[pair[0]]))
+            if count >= _MIN_CALLS and count >= _MIN_SHARE * total:
+                frequent[word] = (number, total)
+        return frequent
+
+    def _count_session_calls(self, session: int, sign: int) -> None:
+        """Add all calls of *session* to the counts of those addressed, or subtract them with *sign* -1."""
+        for (word, caller), count in self._calls_in.get(session, {}).items():
+            self._count_call(session, word, caller, sign * count)
+
+    def _count_call(self, session: int, word: str, caller: int, count: int) -> None:
+        speakers = self._speakers_of[session]
+        if len(speakers) == 2 and caller in speakers:
+            other = next(speaker for speaker in speakers if speaker != caller)
+            _add_count(self._addressed.setdefault(word, Counter()), other, count)
+
+
+def _add_count(counter: Counter[_Key], key: _Key, change: int) -> None:
+    counter[key] += change
+    if counter[key] <= 0:
+        del counter[key]
+
+
+_MIN_MERGE = 20_000
+_BULK_SIZE = 2000
+_MAX_PENDING_BULK = 1 << 18
+_SESSION_BITS = 32
+_SESSION_MASK = (1 << _SESSION_BITS) - 1
+
+Ints = NDArray[np.int64]
+
+
+class SessionBm25:
+    """Counts by (term, session), both small integers that the caller chooses."""
+
+    def __init__(self) -> None:
+        self._keys: Ints = np.empty(0, dtype=np.int64)
+        self._counts: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._bulk_changes: list[tuple[Ints, NDArray[np.int32]]] = []
+        self._changes: dict[int, dict[int, int]] = {}
+        self._change_count = 0
+        self._lengths = GrowableArray(np.int64)
+
+    def add(self, sessions: Ints, terms: Ints, sign: int = 1) -> None:
+        """Add *terms*, each of the session at the same position, to the counts, or subtract them with *sign* -1."""
+        if not len(terms):
+            return
+        lacking = int(sessions.max()) + 1 - len(self._lengths)
+        if lacking > 0:
+            self._lengths.extend(np.zeros(lacking, dtype=np.int64))
+        np.add.at(self._lengths.rows, sessions, sign)
+        keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
+        if len(keys) > _BULK_SIZE:
+            self._bulk_changes.append((keys, (sign * counts).astype(np.int32)))
+            if sum(len(keys) for keys, _ in self._bulk_changes) > max(_MAX_PENDING_BULK, len(self._keys) // 4):
+                self._merge()  # merging needs four times the memory of the pending changes
+            return
+        for key, count in zip(keys.tolist(), (sign * counts).tolist(), strict=True):
+            changes = self._changes.setdefault(key >> _SESSION_BITS, {})
+            session = key & _SESSION_MASK
+            self._change_count += session not in changes
+            changes[session] = changes.get(session, 0) + count
+        if self._change_count > max(_MIN_MERGE, len(self._keys) // 16):
+            self._merge()
+
+    def scores(self, terms: Sequence[int]) -> NDArray[np.float64]:
+        """Return BM25 of every session for the distinct *terms* of a question, shape (sessions,)."""
+        if self._bulk_changes:
+            self._merge()
+        lengths = self._lengths.rows
+        scores = np.zeros(len(lengths))
+        used = int(np.count_nonzero(lengths))
+        if not used:
+            return scores
+        norm = BM25_K1 * (1 - BM25_B + BM25_B * lengths / (int(lengths.sum()) / used))
+        for term in terms:
+            counts = self._of_term(term)
+            matching = np.flatnonzero(counts > 0)
+            if len(matching):
+                (weight,) = idf_array(used, np.array([len(matching)], dtype=np.float64))
+                scores[matching] += weight * counts[matching] * (BM25_K1 + 1) / (counts[matching] + norm[matching])
+        return scores
+
+    def _of_term(self, term: int) -> Ints:
+        counts = np.zeros(len(self._lengths), dtype=np.int64)
+        start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
+        counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
+        for session, change in self._changes.get(term, {}).items():
+            counts[session] += change
+        return counts
+
+    def _merge(self) -> None:
+        """Merge the pending changes into the base."""
+        keys, counts = self._take_changes()
+        positions = np.searchsorted(self._keys, keys)
+        known = positions < len(self._keys)
+        known[known] = self._keys[positions[known]] == keys[known]
+        self._counts[positions[known]] += counts[known]
+        self._keys = np.insert(self._keys, positions[~known], keys[~known])
+        self._counts = np.insert(self._counts, positions[~known], counts[~known])
+        if counts.min(initial=1) < 0:
+            is_positive = self._counts > 0
+            self._keys, self._counts = self._keys[is_positive], self._counts[is_positive]
+
+    def _take_changes(self) -> tuple[Ints, NDArray[np.int32]]:
+        """Return the pending changes, each key once and in ascending order, and clear them."""
+        keys = [(term << _SESSION_BITS) | session for term, sessions in self._changes.items() for session in sessions]
+        counts = [count for sessions in self._changes.values() for count in sessions.values()]
+        parts = [(np.array(keys, dtype=np.int64), np.array(counts, dtype=np.int32)), *self._bulk_changes]
+        self._bulk_changes, self._changes, self._change_count = [], {}, 0
+        all_keys = np.concatenate([part_keys for part_keys, _ in parts])
+        changes = np.concatenate([part_counts for _, part_counts in parts])
+        order = np.argsort(all_keys, kind="stable")
+        all_keys, changes = all_keys[order], changes[order]
+        firsts = np.flatnonzero(np.append(True, all_keys[1:] != all_keys[:-1])[: len(all_keys)])
+        sums = np.add.reduceat(changes, firsts, dtype=np.int32) if len(all_keys) else changes
+        return all_keys[firsts], sums
