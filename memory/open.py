@@ -15,6 +15,7 @@ from memory.documents.manifest import attach_documents
 from memory.embedders.fingerprint import is_space_of
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from memory.embedders.protocol import Embedder, WordVectors, checked_embedder
+from memory.entry_store import database_for
 from memory.errors import store_errors
 from memory.history.retention import Retention, checked_retention
 from memory.history.sqlite import SqliteHistory
@@ -25,7 +26,7 @@ from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import Clock, aware_clock, system_clock
 from memory.write.embedding_service import EmbeddingSettings, checked_embedding_settings
 from memory.write.policies import OnPolicyFailure, WritePolicy
-from vectorstore import Analyzer, Space, VectorStore, lifecycle_of, open_store
+from vectorstore import Analyzer, Space, open_store
 
 
 @store_errors()
@@ -74,9 +75,12 @@ def open_memory(
             word_vectors = word_vectors or LocalWordVectors()
             if embedder is None and choose_local:
                 embedder = _local_embedder(store.space, settings)
+        history = None
+        if retention is not None:
+            history = SqliteHistory(database_for(store), clock=aware_clock(clock, zone), retention=retention)
         memory = LongTermMemory(
             store,
-            history=None if retention is None else _open_history(store, aware_clock(clock, zone), retention),
+            history=history,
             embedder=embedder,
             word_vectors=word_vectors,
             policies=policies,
@@ -101,10 +105,3 @@ def open_memory(
 def _local_embedder(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
     local = LocalEmbedder()
     return local if settings.mismatch == "words" or space is None or is_space_of(space, local) else None
-
-
-def _open_history(store: VectorStore, clock: Clock, retention: Retention) -> SqliteHistory:
-    lifecycle = lifecycle_of(store)
-    database = None if lifecycle is None else lifecycle.database
-    assert database is not None, "a store in a file has a database"
-    return SqliteHistory(database, clock=clock, retention=retention)

@@ -15,15 +15,13 @@ import pytest
 import agent
 import memory
 import vectorstore
+from agent import RunResult
 from agent.approval import ApprovalDecision, ApprovalStatus
 from agent.providers.accumulator import Response
-from agent.results import RunResult
 from agent.testing import Reply
 from agent.tools.base import ToolAnnotations
 from memory import LongTermMemory, Memory, Message, Report, run_sync
-from memory.documents.ingest_report import IngestLine
-from memory.internals import ImportLine, IngestAction, Outcome, RecallStage
-from memory.results import WhyNot
+from memory.internals import ImportLine, IngestAction, IngestLine, Outcome, RecallStage, WhyNot
 from vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("vectorstore", "memory", "memory.internals", "agent")

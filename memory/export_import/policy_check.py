@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from memory.codec import entry_text, from_entry, to_entry
 from memory.export_import.codec import memory_from_item, vector_from_item, without_version_fields
@@ -23,7 +24,7 @@ from memory.write.draft import Draft, drafts_to_store
 from memory.write.embedding_service import EmbeddingResult, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import VectorStore, open_store
+from vectorstore import Entry, VectorStore, open_store
 
 
 @dataclass(slots=True)
@@ -62,32 +63,16 @@ class ImportPolicyCheck:
         for line in batch:
             memory = job.received(memory_from_item(line.fields))
             partitions.setdefault(job.partition(line.fields.get("collection")), []).append((line, memory))
-        drafts: dict[int, Draft] = {}
+        apart: list[Draft] = []
+        memories: list[Draft] = []
         for partition, items in partitions.items():
             existing = job.existing(partition, [memory.id for _, memory in items])
             for line, memory in items:
-                entry = existing.get(memory.id)
-                differs = entry is None or (
-                    line.kind != ExportItem.VERSION
-                    and comparable_content(from_entry(entry)) != comparable_content(memory)
-                )
-                if differs:
-                    drafts[line.number] = Draft.new(without_version_fields(memory), origin=line.number)
-        apart: list[Draft] = []
-        turns: list[list[Draft]] = []
-        previous: object = None
-        for line in batch:
-            if (draft := drafts.get(line.number)) is None:
-                continue
-            if line.kind != ExportItem.MEMORY:
-                apart.append(draft)
-                continue
-            key = turn_key(draft.memory) or line.number
-            if not turns or key != previous:
-                turns.append([])
-            turns[-1].append(replace(draft, turn=turns[-1][0].turn if turns[-1] else draft.turn))
-            previous = key
-        return apart, turns
+                if not _is_known(line, memory, existing.get(memory.id)):
+                    draft = Draft.new(without_version_fields(memory), origin=line.number)
+                    (memories if line.kind == ExportItem.MEMORY else apart).append(draft)
+        turns = groupby(memories, key=lambda draft: turn_key(draft.memory) or draft.origin)
+        return apart, [_one_turn(list(drafts)) for _, drafts in turns]
 
     async def _judge_in_order(self, batch: Sequence[ExportLine], turns: Sequence[Sequence[Draft]]) -> list[Draft]:
         """Judge turns one after another, each beside the stored memories and what of the file came before it.
@@ -156,6 +141,17 @@ class ImportPolicyCheck:
         return self.job.ceiling is not None and not any(
             draft.memory.id in sources or draft.memory.operation in sources for draft in turn
         )
+
+
+def _is_known(line: ExportLine, memory: Memory, existing: Entry | None) -> bool:
+    """Whether the item is here already: a version of a known memory, or a memory in the same words."""
+    if existing is None:
+        return False
+    return line.kind == ExportItem.VERSION or comparable_content(from_entry(existing)) == comparable_content(memory)
+
+
+def _one_turn(drafts: Sequence[Draft]) -> list[Draft]:
+    return [replace(draft, turn=drafts[0].turn) for draft in drafts]
 
 
 def _with_vector(draft: Draft, results: Mapping[str, EmbeddingResult]) -> Draft:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory import KnowledgeBase, LongTermMemory, Memory
-from memory.documents.ingest_report import IngestAction
+from memory.internals import IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
 from memory.tables.erasers import ErasedItems
 from vectorstore import open_store

@@ -11,4 +11,8 @@ import pytest
 def first_fast(values: Iterable[Any]) -> list[Any]:
     """Return *values* as parameters of which all but the first are marked ``slow``."""
     first, *others = values
-    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
+    return [first, *(pytest.param(*_of_one(value), marks=pytest.mark.slow) for value in others)]
+
+
+def _of_one(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -8,25 +8,31 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings, new_session_id
-from agent.errors import (
+from agent import (
+    Agent,
     AgentClosed,
+    AgentSettings,
     ArgumentError,
     DeadlinePassed,
-    EmptyReply,
+    Ending,
     IterationCap,
+    MemoryRecalled,
+    MemoryStored,
     MemoryUnavailable,
     ProviderError,
     ProviderFailed,
-    RunAborted,
+    QuotingProvider,
+    RunEnded,
+    StopReason,
     StopRun,
+    TextDelta,
+    Usage,
+    WarningIssued,
+    tool,
 )
-from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
-from agent.providers.extractive import QuotingProvider
-from agent.results import Ending, StopReason, Usage
+from agent.configuration import new_session_id
+from agent.errors import EmptyReply, RunAborted
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.function import tool
 from memory import (
     DocumentBlock,
     ImageBlock,
@@ -39,9 +45,9 @@ from memory import (
     ThinkingBlock,
     ToolCallBlock,
 )
-from memory.internals import Passages
+from tests.support.documents import FixedDocuments
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import BusyError, open_store
+from vectorstore import BusyError
 
 pytestmark = pytest.mark.anyio
 
@@ -58,13 +64,6 @@ def add(a: int, b: int) -> int:
 def leave() -> str:
     """End the run."""
     raise StopRun("enough")
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 async def texts(memory: LongTermMemory, session: str) -> list[tuple[str, str]]:
@@ -371,22 +370,12 @@ async def test_a_stream_that_its_reader_leaves_keeps_nothing(memory) -> None:
     assert await texts(memory, "s") == []
 
 
-class Shelf:
-    """Documents of another place: gives *passages* for any question."""
-
-    def __init__(self, *passages: Passage, abstain=None) -> None:
-        self._found = Passages(passages, abstain=abstain)
-
-    async def retrieve(self, question: str, k: int = 5) -> Passages:
-        return self._found
-
-
 BRIDGE = Passage(id="c1", text="The bridge was opened in 1932.", document="bridge.md", start=40, end=70, score=0.9)
 
 
 async def test_documents_of_another_place_are_quoted_beside_memory(memory) -> None:
     await memory.remember("My dog is called Rex.")
-    agent = Agent(QuotingProvider(), memory=memory, knowledge=Shelf(BRIDGE))
+    agent = Agent(QuotingProvider(), memory=memory, knowledge=FixedDocuments(BRIDGE))
     result = await agent.run("When was the bridge opened?")
     assert [(one.source, one.start) for one in result.citations] == [("bridge.md", 40)]
     assert len({one.number for one in result.memories}) == len(result.memories)
@@ -394,14 +383,14 @@ async def test_documents_of_another_place_are_quoted_beside_memory(memory) -> No
 
 async def test_a_side_that_has_nothing_about_it_yields_to_the_other(memory) -> None:
     await memory.remember("The spare key of the shed lies under the blue pot.")
-    shelf = Shelf(BRIDGE, abstain="nothing")
+    shelf = FixedDocuments(BRIDGE, abstain="nothing")
     result = await Agent(QuotingProvider(), memory=memory, knowledge=shelf).run("Where is the spare key of the shed?")
     assert [one.lane for one in result.memories] == ["conversation"]
     assert "blue pot" in result.text
 
 
 async def test_where_no_side_has_anything_about_it_nothing_is_quoted() -> None:
-    result = await Agent(QuotingProvider(), knowledge=Shelf(BRIDGE, abstain="nothing")).run("Who am I?")
+    result = await Agent(QuotingProvider(), knowledge=FixedDocuments(BRIDGE, abstain="nothing")).run("Who am I?")
     assert result.citations == ()
 
 

@@ -19,15 +19,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
-from agent.errors import ProviderError
-from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import Request
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.providers.retrying import RetryingProvider
-from agent.tools.function import tool
+from agent import (
+    Agent,
+    AnthropicProvider,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderError,
+    Request,
+    RetryingProvider,
+    collect_response,
+    tool,
+)
 from memory import Message
 from memory.http import HttpClient
 

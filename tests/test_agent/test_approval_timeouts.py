@@ -7,18 +7,11 @@ from contextlib import aclosing
 
 import pytest
 
-from agent.agent import Agent
+from agent import Agent, AgentSettings, AgentTool, ApprovalRequested, Ending, RunEnded, ToolPolicy, tool
 from agent.approval import ApprovalStatus
-from agent.configuration import AgentSettings
-from agent.events import ApprovalDecided, ApprovalRequested, RunEnded
-from agent.results import Ending
-from agent.subagent import AgentTool
+from agent.events import ApprovalDecided
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.function import tool
-from memory import LongTermMemory
 from tests.support.passing_time import DEADLINE, HOURS, time_passes
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -36,13 +29,6 @@ class Door:
             return "open"
 
         self.tool = open_door
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 def waiting(door: Door, memory=None, *, timeout: float | None = 60, **settings) -> Agent:

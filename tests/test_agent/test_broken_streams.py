@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 
-from agent.errors import ProviderError
-from agent.providers.accumulator import Response, collect_response
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import Request
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.results import StopReason
+from agent import (
+    AnthropicProvider,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderError,
+    Request,
+    StopReason,
+    collect_response,
+)
+from agent.providers.accumulator import Response
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
 from memory import Message, ToolCallBlock
 from memory.http import HttpClient, Timeouts

@@ -11,13 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import Tool, ToolAnnotations, ToolContext, annotations_of
-from agent.tools.builtin import calculate, calculator, clock
-from agent.tools.chain import ChainedTool
-from agent.tools.files import file_tools, note_tools
-from agent.tools.function import tool
-from agent.tools.pagination import ResultPagination
+from agent import (
+    ArgumentError,
+    ChainedTool,
+    ResultPagination,
+    Tool,
+    ToolAnnotations,
+    ToolContext,
+    ToolFailed,
+    calculator,
+    clock,
+    file_tools,
+    note_tools,
+    tool,
+)
+from agent.tools.base import annotations_of
+from agent.tools.builtin import calculate
 from memory import ImageBlock, TextBlock
 
 pytestmark = pytest.mark.anyio

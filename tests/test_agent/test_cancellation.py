@@ -12,14 +12,8 @@ from typing import Any
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.subagent import AgentTool
+from agent import Agent, AgentSettings, AgentTool, AnthropicProvider, OpenAICompatibleProvider, ToolPolicy, tool
 from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, ScriptedServer, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.function import tool
 from memory import open_memory
 from memory.http import HttpClient
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from agent.assistant.cli.app import run_command_line
 from agent.testing import OpenAIServer, RawReply, Reply, call
+from tests.support.command_line import CommandLine
 
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
@@ -20,33 +16,7 @@ CITATION_KEYS = {
 REFUSAL = RawReply([b'{"error": {"message": "the key sk-canary is wrong"}}'], 401, "application/json")
 
 
-class Tellback:
-    """The command line on a memory file of its own; *text* is standard input."""
-
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
-
-    def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
-        data = text if isinstance(text, bytes) else text.encode()
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
-        captured = self._capsys.readouterr()
-        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-    def json(self, *arguments: object, text: str = "") -> dict:
-        done = self(*arguments, "--json", text=text)
-        assert (done.code, done.err) == (0, "")
-        (line,) = done.out.splitlines()
-        return json.loads(line)
-
-
-@pytest.fixture
-def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tellback:
-    monkeypatch.chdir(tmp_path)
-    return Tellback(tmp_path / "m.db", capsys, monkeypatch)
-
-
-def test_chat_keeps_statements_and_answers_from_them(tellback: Tellback) -> None:
+def test_chat_keeps_statements_and_answers_from_them(tellback: CommandLine) -> None:
     done = tellback("chat", text="My bicycle lock has the code 4711.\n\nWhat is the code of my bicycle lock?\n")
     lines = done.out.splitlines()
     assert (done.code, done.err) == (0, "")
@@ -55,7 +25,7 @@ def test_chat_keeps_statements_and_answers_from_them(tellback: Tellback) -> None
     assert lines[2].startswith("[1] user, ")
 
 
-def test_chat_json_is_an_object_a_turn(tellback: Tellback) -> None:
+def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
     keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
@@ -66,7 +36,7 @@ def test_chat_json_is_an_object_a_turn(tellback: Tellback) -> None:
     assert first["stored"] == [second["citations"][0]["id"]]
 
 
-def test_chat_obeys_its_commands(tellback: Tellback) -> None:
+def test_chat_obeys_its_commands(tellback: CommandLine) -> None:
     done = tellback(
         "chat", "--json", text="/session\nI am here.\n/new\nI am there.\n/frob\n/help\n/quit\nNever said.\n"
     )
@@ -78,7 +48,7 @@ def test_chat_obeys_its_commands(tellback: Tellback) -> None:
 
 
 def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(
-    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OpenAIServer(Reply("Hello."), REFUSAL, Reply("Again.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -93,14 +63,14 @@ def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(
     assert "sk-canary" not in done.out + done.err
 
 
-def test_chat_refuses_a_pipe_that_is_no_text(tellback: Tellback) -> None:
+def test_chat_refuses_a_pipe_that_is_no_text(tellback: CommandLine) -> None:
     done = tellback("chat", text=b"I am here.\n\xff\xfe\n")
     assert done.code == 2
     assert "line 2 of standard input is not UTF-8" in done.err
     assert tellback.json("memories")["total"] == 1
 
 
-def test_a_model_answers_where_one_is_set(tellback: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_answers_where_one_is_set(tellback: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("It is 2580 [1].")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -110,7 +80,9 @@ def test_a_model_answers_where_one_is_set(tellback: Tellback, monkeypatch: pytes
     assert answer["citations"][0]["quote"] == "The shed has the code 2580."
 
 
-def test_an_answer_of_a_model_cannot_command_the_terminal(tellback: Tellback, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_a_model_cannot_command_the_terminal(
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("\x1b]0;owned\x07It is."), Reply("\x1b]0;owned\x07It is.")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -120,7 +92,7 @@ def test_an_answer_of_a_model_cannot_command_the_terminal(tellback: Tellback, mo
 
 
 def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
-    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = tellback.json("remember", "The shed has the code 2580.")["id"]
     calls = (call("forget_memory", ids=[id]), call("correct_memory", id=id, text="It has none."))
@@ -136,7 +108,7 @@ def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
 
 
 def test_a_question_that_is_only_asked_gives_a_model_no_tool_that_writes(
-    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("2580.")) as server:

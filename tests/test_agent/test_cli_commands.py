@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from agent.assistant.cli.app import run_command_line
 from memory import Memory, open_memory, run_sync
+from tests.support.command_line import CommandLine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,32 +28,6 @@ CITATION_KEYS = {
 }  # fmt: skip
 
 
-class Tellback:
-    """The command line on a memory file of its own; *text* is standard input."""
-
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
-
-    def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
-        data = text if isinstance(text, bytes) else text.encode()
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
-        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
-        captured = self._capsys.readouterr()
-        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-    def json(self, *arguments: object, text: str = "") -> dict:
-        done = self(*arguments, "--json", text=text)
-        assert (done.code, done.err) == (0, "")
-        (line,) = done.out.splitlines()
-        return json.loads(line)
-
-
-@pytest.fixture
-def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Tellback:
-    monkeypatch.chdir(tmp_path)
-    return Tellback(tmp_path / "m.db", capsys, monkeypatch)
-
-
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     folder = tmp_path / "notes"
@@ -67,7 +40,7 @@ def notes(tmp_path: Path) -> Path:
 # remember, recall
 
 
-def test_what_is_remembered_is_recalled_with_its_origin(tellback: Tellback) -> None:
+def test_what_is_remembered_is_recalled_with_its_origin(tellback: CommandLine) -> None:
     report = tellback.json(
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
@@ -79,7 +52,7 @@ def test_what_is_remembered_is_recalled_with_its_origin(tellback: Tellback) -> N
     assert done.out.rstrip().endswith(report["id"])
 
 
-def test_recall_json_has_its_keys(tellback: Tellback) -> None:
+def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     found = tellback.json("recall", "What is the cat called?", "--explain")
     assert set(found) == {"hits", "confidence", "abstain", "searched", "notes"}
@@ -90,7 +63,7 @@ def test_recall_json_has_its_keys(tellback: Tellback) -> None:
     assert "parts" not in tellback.json("recall", "What is the cat called?")["hits"][0]
 
 
-def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: Tellback) -> None:
+def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
     said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
     memory = open_memory(tellback.path, offline=True)
     run_sync(
@@ -111,7 +84,7 @@ def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: Tellback) -> N
     assert (refused.code, "a number or 'exchange'" in refused.err) == (2, True)
 
 
-def test_recall_keeps_to_its_tags_and_its_count(tellback: Tellback) -> None:
+def test_recall_keeps_to_its_tags_and_its_count(tellback: CommandLine) -> None:
     for number in range(4):
         tellback.json("remember", f"Cat number {number} is grey.", "--tag", f"t{number % 2}")
     hits = tellback.json("recall", "grey cat", "-k", "3", "--tag", "t1")["hits"]
@@ -119,13 +92,13 @@ def test_recall_keeps_to_its_tags_and_its_count(tellback: Tellback) -> None:
     assert len(tellback.json("recall", "grey cat", "-k", "3")["hits"]) == 3
 
 
-def test_text_can_come_through_a_pipe(tellback: Tellback) -> None:
+def test_text_can_come_through_a_pipe(tellback: CommandLine) -> None:
     tellback.json("remember", "-", text="\ufeffThe code is 4711.\r\n")
     (hit,) = tellback.json("recall", "-", text="What is the code?\n")["hits"]
     assert hit["text"] == "The code is 4711."
 
 
-def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(tellback: Tellback) -> None:
+def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(tellback: CommandLine) -> None:
     first = tellback.json("remember", "a fact", "--key", "k")
     assert tellback.json("remember", "a fact", "--key", "k") == {
         **first,
@@ -139,7 +112,7 @@ def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_anothe
     assert "another key" in done.err
 
 
-def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: Tellback) -> None:
+def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: CommandLine) -> None:
     tellback.json("remember", "A cat.\n2. A dog.\n   user · 2026-01-01 · score 9.99 · fake\x1b[2J")
     lines = tellback("recall", "cat").out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == ["1. A cat."]
@@ -147,14 +120,14 @@ def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: Tellback)
     assert r"\x1b[2J" in lines[2]
 
 
-def test_recall_says_when_nothing_seems_to_be_about_it(tellback: Tellback) -> None:
+def test_recall_says_when_nothing_seems_to_be_about_it(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     done = tellback("recall", "Who won the election in Portugal?")
     assert done.code == 0
     assert "nothing here seems to be about that" in done.err
 
 
-def test_an_explained_score_shows_its_parts(tellback: Tellback) -> None:
+def test_an_explained_score_shows_its_parts(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     lines = tellback("recall", "What is the cat called?", "--explain").out.splitlines()
     assert len(lines) == 4
@@ -162,7 +135,7 @@ def test_an_explained_score_shows_its_parts(tellback: Tellback) -> None:
     assert lines[3] == "   words: called, cat"
 
 
-def test_why_not_names_the_stage_in_a_line_and_the_rest_below(tellback: Tellback) -> None:
+def test_why_not_names_the_stage_in_a_line_and_the_rest_below(tellback: CommandLine) -> None:
     first = tellback.json("remember", "The cat is called Miso.")["id"]
     tellback.json("remember", "The cat sleeps.", "--tag", "night")
     found = tellback("why-not", "What is the cat called?", first).out.splitlines()
@@ -173,7 +146,7 @@ def test_why_not_names_the_stage_in_a_line_and_the_rest_below(tellback: Tellback
     assert tellback("why-not", "cat?", "nobody").out == "unknown: no memory of that id is in what was asked\n"
 
 
-def test_why_not_json_has_its_keys(tellback: Tellback) -> None:
+def test_why_not_json_has_its_keys(tellback: CommandLine) -> None:
     id = tellback.json("remember", "The cat is called Miso.")["id"]
     answer = tellback.json("why-not", "What is the cat called?", id)
     assert set(answer) == {"id", "stage", "reason", "rank", "score", "needed", "parts", "by_words", "by_vector"}
@@ -183,7 +156,7 @@ def test_why_not_json_has_its_keys(tellback: Tellback) -> None:
 # ask
 
 
-def test_ask_quotes_with_citations_and_stores_nothing(tellback: Tellback, notes: Path) -> None:
+def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     answer = tellback.json("ask", "How many steps has the tower?")
     assert set(answer) == {"question", "answer", "citations", "abstain", "model", "ending", "warnings", "notes"}
@@ -195,7 +168,7 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: Tellback, notes:
     assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
 
 
-def test_ask_says_when_there_is_nothing(tellback: Tellback) -> None:
+def test_ask_says_when_there_is_nothing(tellback: CommandLine) -> None:
     towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
     said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
     for line in said:
@@ -204,7 +177,7 @@ def test_ask_says_when_there_is_nothing(tellback: Tellback) -> None:
     assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
 
 
-def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: Tellback) -> None:
+def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     answer = tellback.json("ask", "Who won the election in Portugal?")
     assert answer["answer"].splitlines() == [
@@ -217,7 +190,7 @@ def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: Tell
 # ingest, documents
 
 
-def test_ingest_says_what_became_of_each_file(tellback: Tellback, notes: Path) -> None:
+def test_ingest_says_what_became_of_each_file(tellback: CommandLine, notes: Path) -> None:
     done = tellback("ingest", notes)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("2 added; 2 chunks, ")
@@ -233,11 +206,11 @@ def test_ingest_says_what_became_of_each_file(tellback: Tellback, notes: Path) -
     }
 
 
-def test_quiet_ingest_prints_the_totals_only(tellback: Tellback, notes: Path) -> None:
+def test_quiet_ingest_prints_the_totals_only(tellback: CommandLine, notes: Path) -> None:
     assert len(tellback("ingest", "--quiet", notes).out.splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tellback: Tellback, notes: Path) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tellback: CommandLine, notes: Path) -> None:
     (notes / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
     done = tellback("ingest", notes)
     assert done.code == 5
@@ -245,7 +218,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tellback: T
     assert done.out.splitlines()[-1].startswith("2 added, 1 failed")
 
 
-def test_a_folder_without_a_readable_file_is_bad_input(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_folder_without_a_readable_file_is_bad_input(tellback: CommandLine, tmp_path: Path) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
     assert tellback("ingest", folder).err.startswith("tellback: no readable document there")
@@ -260,14 +233,14 @@ def test_a_folder_without_a_readable_file_is_bad_input(tellback: Tellback, tmp_p
     assert (done.code, json.loads(done.out)["totals"]["failed"]) == (2, 1)
 
 
-def test_a_missing_path_among_others_stops_before_anything_is_made(tellback: Tellback, notes: Path) -> None:
+def test_a_missing_path_among_others_stops_before_anything_is_made(tellback: CommandLine, notes: Path) -> None:
     done = tellback("ingest", notes, "nowhere")
     assert done.code == 2
     assert "nowhere: no such file or folder" in done.err
     assert not tellback.path.exists()
 
 
-def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(tellback: Tellback, notes: Path) -> None:
+def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     (hit, *_) = tellback.json("recall", "steps of the tower")["hits"]
     tellback.json("forget", hit["id"], "--yes")
@@ -277,7 +250,7 @@ def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(tellbac
     assert "291" in tellback("recall", "steps of the tower").out
 
 
-def test_documents_are_listed(tellback: Tellback, notes: Path) -> None:
+def test_documents_are_listed(tellback: CommandLine, notes: Path) -> None:
     assert "tellback ingest" in _no_documents(tellback)
     tellback.json("ingest", notes)
     listed = tellback.json("documents")["documents"]
@@ -286,7 +259,7 @@ def test_documents_are_listed(tellback: Tellback, notes: Path) -> None:
     assert tellback("documents").out.splitlines()[1].split()[:2] == ["bridge.md", "1"]
 
 
-def _no_documents(tellback: Tellback) -> str:
+def _no_documents(tellback: CommandLine) -> str:
     tellback.json("remember", "A fact.")
     return tellback("documents").out
 
@@ -295,7 +268,7 @@ def _no_documents(tellback: Tellback) -> str:
 
 
 def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(
-    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
     assert tellback("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
@@ -317,7 +290,7 @@ def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(
     assert set(tellback.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
-def test_forget_needs_yes_without_a_terminal(tellback: Tellback) -> None:
+def test_forget_needs_yes_without_a_terminal(tellback: CommandLine) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
     done = tellback("forget", id)
     assert (done.code, done.out) == (2, "")
@@ -328,7 +301,7 @@ def test_forget_needs_yes_without_a_terminal(tellback: Tellback) -> None:
     assert tellback("forget", id, "--yes").out == "forgotten already, or never there\n"
 
 
-def test_a_dry_run_shows_what_would_go_and_changes_nothing(tellback: Tellback) -> None:
+def test_a_dry_run_shows_what_would_go_and_changes_nothing(tellback: CommandLine) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
     again = tellback.json("remember", "Say it again: The plumber comes on Friday. Yes.")["id"]
     done = tellback("forget", id, "--dry-run")
@@ -342,7 +315,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(tellback: Tellback) -
     assert tellback.json("memories")["total"] == 2
 
 
-def test_memories_are_listed_page_by_page(tellback: Tellback) -> None:
+def test_memories_are_listed_page_by_page(tellback: CommandLine) -> None:
     ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
     tellback.json("remember", "A preference.", "--kind", "preference")
     page = tellback.json("memories", "list", "--limit", "2", "--kind", "fact")
@@ -355,13 +328,13 @@ def test_memories_are_listed_page_by_page(tellback: Tellback) -> None:
     assert f"2 of 4; go on with: tellback memories list --limit 2 --after {ids[1]}" in done.err
 
 
-def test_memories_alone_is_memories_list(tellback: Tellback) -> None:
+def test_memories_alone_is_memories_list(tellback: CommandLine) -> None:
     tellback.json("remember", "Fact.")
     assert tellback("memories").out == tellback("memories", "list").out
     assert tellback("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
 
 
-def test_show_tells_everything_about_one(tellback: Tellback) -> None:
+def test_show_tells_everything_about_one(tellback: CommandLine) -> None:
     id = tellback.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
     done = tellback("memories", "show", id)
     assert {"  scopes: project=x", "  pinned: yes"} <= set(done.out.splitlines())
@@ -371,13 +344,13 @@ def test_show_tells_everything_about_one(tellback: Tellback) -> None:
 
 
 @pytest.mark.parametrize("command", [["memories", "show", "x"], ["memories", "history", "x"], ["correct", "x", "y"]])
-def test_an_unknown_id_is_an_error(tellback: Tellback, command: list[str]) -> None:
+def test_an_unknown_id_is_an_error(tellback: CommandLine, command: list[str]) -> None:
     tellback.json("remember", "A fact.")
     done = tellback(*command)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
-def test_a_namespace_sees_nothing_of_another(tellback: Tellback) -> None:
+def test_a_namespace_sees_nothing_of_another(tellback: CommandLine) -> None:
     tellback.json("--namespace", "ana", "remember", "The safe has the code 2580.")
     for command in (["recall", "safe"], ["memories"], ["ask", "What is the code of the safe?"]):
         assert "2580" in tellback("--namespace", "ana", *command).out
@@ -420,7 +393,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
-    tellback: Tellback, monkeypatch: pytest.MonkeyPatch
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://name:password@localhost:8080/v1")
@@ -438,7 +411,7 @@ def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
     assert not tellback.path.exists()
 
 
-def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(tellback: Tellback) -> None:
+def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(tellback: CommandLine) -> None:
     assert tellback("--language", "de", "remember", "Die Katze schläft.").code == 0
     assert "language: german" in tellback("doctor").out
     refused = tellback("--language", "en", "recall", "Katze")

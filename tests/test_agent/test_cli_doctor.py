@@ -12,9 +12,8 @@ import pytest
 from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
-from vectorstore import TableComponent
+from vectorstore import Finding, TableComponent
 from vectorstore.sqlite import migrations
-from vectorstore.types import Finding
 
 CLOSED = "http://127.0.0.1:9/v1"
 

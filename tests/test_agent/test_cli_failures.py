@@ -18,6 +18,7 @@ import typer
 import agent
 import memory.http
 import vectorstore
+from agent import Ending, MemoryUnavailable, ProviderFailed, RunResult
 from agent.assistant.cli import app as way_in
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.cli.errors import (
@@ -29,8 +30,6 @@ from agent.assistant.cli.errors import (
     describe_error,
 )
 from agent.assistant.config import ConfigurationError
-from agent.errors import MemoryUnavailable, ProviderFailed
-from agent.results import Ending, RunResult
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from types import SimpleNamespace
-
 import pytest
 
-from agent.assistant.cli.app import run_command_line
 from memory import (
     DocumentBlock,
     ImageBlock,
@@ -19,38 +14,12 @@ from memory import (
     open_memory,
     run_sync,
 )
+from tests.support.command_line import CommandLine
 
 
-class Tellback:
-    """The command line on a memory file of its own."""
-
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.path, self._capsys = path, capsys
-
-    def __call__(self, *arguments: object) -> SimpleNamespace:
-        code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
-        captured = self._capsys.readouterr()
-        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
-
-    def json(self, *arguments: object) -> dict:
-        done = self(*arguments, "--json")
-        assert (done.code, done.err) == (0, "")
-        return json.loads(done.out)
-
-    def tell(self, session: str, *messages: Message, namespace: str = "") -> None:
-        memory = open_memory(self.path)
-        run_sync(memory.remember_turn(session, messages, namespace=namespace))
-        run_sync(memory.close())
-
-
-@pytest.fixture
-def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
-    return Tellback(tmp_path / "m.db", capsys)
-
-
-def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Tellback) -> None:
-    tellback.tell("first", Message.user("Where is the boat?"), Message.assistant("In the harbour."))
-    tellback.tell("second", Message.user("Who feeds\nthe cat?"))
+def test_sessions_are_listed_with_times_counts_and_first_words(tellback: CommandLine) -> None:
+    tellback.remember_turn("first", Message.user("Where is the boat?"), Message.assistant("In the harbour."))
+    tellback.remember_turn("second", Message.user("Who feeds\nthe cat?"))
     answer = tellback.json("sessions")
     assert set(answer) == {"sessions", "more"}
     assert answer["more"] is False
@@ -63,9 +32,9 @@ def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Tellbac
     assert first.endswith("Where is the boat?")
 
 
-def test_no_more_sessions_are_listed_than_asked_for(tellback: Tellback) -> None:
+def test_no_more_sessions_are_listed_than_asked_for(tellback: CommandLine) -> None:
     for number in range(3):
-        tellback.tell(f"s{number}", Message.user("hello"))
+        tellback.remember_turn(f"s{number}", Message.user("hello"))
     done = tellback("sessions", "list", "--limit", "2")
     assert len(done.out.splitlines()) == 3
     assert "--limit" in done.err
@@ -73,13 +42,13 @@ def test_no_more_sessions_are_listed_than_asked_for(tellback: Tellback) -> None:
     assert ([one["session"] for one in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
 
 
-def test_a_session_is_shown_with_all_that_was_said(tellback: Tellback) -> None:
+def test_a_session_is_shown_with_all_that_was_said(tellback: CommandLine) -> None:
     call = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
     result = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="two\nlines"),), is_error=True)
     image = ImageBlock(media_type="image/png", data=b"x", caption="a harbour")
     file = DocumentBlock(media_type="application/pdf", data=b"xy")
-    tellback.tell("s", Message.user([TextBlock(text="Add!"), image, file], name="Ana"))
-    tellback.tell("s", Message.assistant([call]), Message.tool([result]), Message.assistant("Done."))
+    tellback.remember_turn("s", Message.user([TextBlock(text="Add!"), image, file], name="Ana"))
+    tellback.remember_turn("s", Message.assistant([call]), Message.tool([result]), Message.assistant("Done."))
     lines = [line.partition("  ")[2] for line in tellback("sessions", "show", "s").out.splitlines()]
     assert lines == [
         "Ana: Add!",
@@ -108,7 +77,7 @@ def test_a_session_is_shown_with_all_that_was_said(tellback: Tellback) -> None:
     assert [one["sequence"] for one in tellback.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
 
 
-def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(tellback: Tellback) -> None:
+def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(tellback: CommandLine) -> None:
     tellback("remember", "The spare key lies under the blue pot.")
     assert tellback("ask", "Where is the spare key?").code == 0
     memory = open_memory(tellback.path)
@@ -119,8 +88,8 @@ def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(tellback: Tellb
     assert "“The spare key”" in tellback("sessions", "show", "s").out
 
 
-def test_no_namespace_sees_the_sessions_of_another(tellback: Tellback) -> None:
-    tellback.tell("s", Message.user("secret"), namespace="ana")
+def test_no_namespace_sees_the_sessions_of_another(tellback: CommandLine) -> None:
+    tellback.remember_turn("s", Message.user("secret"), namespace="ana")
     assert tellback("sessions").out == "No conversation is kept yet.\n"
     assert tellback("--namespace", "ana", "sessions").out.splitlines()[1].endswith("secret")
     done = tellback("sessions", "show", "s")
@@ -128,19 +97,19 @@ def test_no_namespace_sees_the_sessions_of_another(tellback: Tellback) -> None:
     assert "tellback sessions" in done.err
 
 
-def test_no_memory_is_made_by_looking(tellback: Tellback) -> None:
+def test_no_memory_is_made_by_looking(tellback: CommandLine) -> None:
     assert tellback("sessions").code == 3
     assert not tellback.path.exists()
 
 
 @pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "--json", "list"]])
-def test_wrong_usage_is_said(tellback: Tellback, arguments: list[str]) -> None:
-    tellback.tell("s", Message.user("hello"))
+def test_wrong_usage_is_said(tellback: CommandLine, arguments: list[str]) -> None:
+    tellback.remember_turn("s", Message.user("hello"))
     assert tellback(*arguments).code == 2
 
 
-def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: Tellback) -> None:
-    tellback.tell("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
+def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: CommandLine) -> None:
+    tellback.remember_turn("s", Message.user("\x1b[31mred\n2026-01-01 00:00  assistant: forged"))
     listed = tellback("sessions").out
     assert "\x1b" not in listed
     assert len(listed.splitlines()) == 2

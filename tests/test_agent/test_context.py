@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent import ContextItem, ToolSpec
 from agent.context.assembly import PROFILE_HEADING, RECALLED_HEADING, ContextSources, assemble_context
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
-from agent.context_items import ContextItem, citations_in
-from agent.providers.base import ToolSpec
+from agent.context_items import citations_in
 from memory import EstimatingCounter, FixedWindow, Message, message_tokens
 from memory import ToolCallBlock as Call
 from memory import ToolResultBlock as Result

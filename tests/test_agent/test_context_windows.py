@@ -7,16 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
+from agent import (
+    Agent,
+    AgentSettings,
+    ArgumentError,
+    Ending,
+    LimitReached,
+    Prices,
+    ProviderError,
+    QuotingProvider,
+    RunLimits,
+    Usage,
+    summarizer,
+)
 from agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
-from agent.configuration import AgentSettings
-from agent.context.summarizer import summarizer
-from agent.errors import ArgumentError, LimitReached, ProviderError
-from agent.providers.extractive import QuotingProvider
-from agent.results import Ending, Usage
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
-from agent.usage import Prices, RunLimits
 from memory import (
     DocumentBlock,
     FixedWindow,

@@ -10,21 +10,31 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.errors import ContextOverflow, ProviderError, RunError, StopRun
-from agent.events import RunEnded, TextDelta, ToolEnded, ToolStarted
-from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.providers.retrying import RetryingProvider
-from agent.results import Ending, StopReason, Usage
-from agent.subagent import AgentTool
+from agent import (
+    Agent,
+    AgentSettings,
+    AgentTool,
+    CircuitBreaker,
+    Ending,
+    ProviderError,
+    RetryingProvider,
+    RunEnded,
+    RunError,
+    RunLimits,
+    StopReason,
+    StopRun,
+    TextDelta,
+    ToolEnded,
+    ToolPolicy,
+    ToolStarted,
+    Usage,
+    tool,
+)
+from agent.errors import ContextOverflow
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.function import tool
-from agent.usage import RunLimits
 from memory import LongTermMemory
 from tests.support.passing_time import DEADLINE, outlasting
-from vectorstore import BusyError, open_store
+from vectorstore import BusyError
 
 pytestmark = pytest.mark.anyio
 
@@ -80,13 +90,6 @@ CASES = {
 
 def test_the_table_has_every_ending() -> None:
     assert set(CASES) == set(Ending)
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 class Unreadable:

@@ -8,17 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context_items import ContextItem
-from agent.errors import ArgumentError
-from agent.providers.accumulator import Response, collect_response
-from agent.providers.base import Provider, Request
-from agent.providers.extractive import (
-    DOUBTFUL_TEXT,
-    NOTHING_FOUND_TEXT,
-    OTHER_SPEAKER_TEXT,
-    QuotingProvider,
-    is_question,
-)
+from agent import ArgumentError, ContextItem, Provider, QuotingProvider, Request, collect_response
+from agent.providers.accumulator import Response
+from agent.providers.extractive import DOUBTFUL_TEXT, NOTHING_FOUND_TEXT, OTHER_SPEAKER_TEXT, is_question
 from memory import Message
 from vectorstore import Analyzer
 

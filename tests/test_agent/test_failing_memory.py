@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.errors import IterationCap, MemoryUnavailable
-from agent.events import MemoryRecalled, MemoryStored, RunEnded, TextDelta, WarningIssued
-from agent.results import Ending
+from agent import (
+    Agent,
+    AgentSettings,
+    Ending,
+    IterationCap,
+    MemoryRecalled,
+    MemoryStored,
+    MemoryUnavailable,
+    RunEnded,
+    TextDelta,
+    WarningIssued,
+    tool,
+)
 from agent.testing import Reply, ScriptedProvider, call, shown_items
-from agent.tools.function import tool
 from memory import InMemoryHistory, LongTermMemory, Memory, Message
 from vectorstore import BusyError, StorageFull, open_store
 

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
+from agent import Agent, AgentSettings, MemoryRecalled, QuotingProvider, WarningIssued
 from agent.context.history_reader import NO_SEQUENCE, HistoryReader
-from agent.events import MemoryRecalled, WarningIssued
-from agent.providers.extractive import QuotingProvider
 from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,
     FixedWindow,
     FullWindow,
     InMemoryHistory,
-    LongTermMemory,
     Message,
     SummaryWindow,
     TokenWindow,
     Trust,
 )
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 def said(count: int) -> list[Message]:

@@ -10,29 +10,40 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
-from agent.approval import ApprovalDecision, approval_always
-from agent.configuration import AgentSettings
-from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
-from agent.events import (
-    ApprovalDecided,
+from agent import (
+    Agent,
+    AgentClosed,
+    AgentError,
+    AgentSettings,
+    AgentTool,
     ApprovalRequested,
+    ApprovalUnavailable,
+    ArgumentError,
+    CircuitBreaker,
+    Ending,
+    Hooks,
+    ModelSettings,
     RunEnded,
+    RunLimits,
+    StopPiece,
+    StopReason,
     SubAgentEvent,
     TextDelta,
+    TextPiece,
+    ToolCallPiece,
+    ToolContext,
     ToolEnded,
+    ToolPolicy,
     ToolStarted,
+    Usage,
+    approval_always,
+    tool,
 )
-from agent.hooks import HOOK_NAMES, HookEvent, Hooks
-from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.providers.base import ModelSettings, StopPiece, TextPiece, ToolCallPiece, ToolSpec
-from agent.results import Ending, StopReason, Usage
-from agent.subagent import AgentTool
+from agent.approval import ApprovalDecision
+from agent.events import ApprovalDecided
+from agent.hooks import HOOK_NAMES, HookEvent
+from agent.providers.base import ToolSpec
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.base import ToolContext
-from agent.tools.function import tool
-from agent.usage import RunLimits
 from memory import InMemoryHistory, Memory, open_memory
 from tests.support.passing_time import DEADLINE, outlasting
 

@@ -13,11 +13,16 @@ import os
 
 import pytest
 
-from agent.errors import ContextOverflow
-from agent.providers.accumulator import collect_response, open_stream
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import ModelSettings, Request, TextPiece
-from agent.providers.openai import OpenAICompatibleProvider
+from agent import (
+    AnthropicProvider,
+    ContextOverflow,
+    ModelSettings,
+    OpenAICompatibleProvider,
+    Request,
+    TextPiece,
+    collect_response,
+)
+from agent.providers.accumulator import open_stream
 from memory import Message
 
 SERVER = os.environ.get("LIVE_SERVER", "").rstrip("/")

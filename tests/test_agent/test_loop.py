@@ -7,15 +7,28 @@ from contextlib import aclosing
 
 import pytest
 
-from agent.errors import ArgumentError, ProviderError, StopRun
-from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
+from agent import (
+    ArgumentError,
+    EmptyReplyRetried,
+    Ending,
+    ProviderError,
+    Request,
+    RoundEnded,
+    RoundStarted,
+    StopReason,
+    StopRun,
+    TextDelta,
+    ThinkingDelta,
+    ToolContext,
+    ToolEnded,
+    Toolset,
+    ToolStarted,
+    Usage,
+    tool,
+)
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
-from agent.providers.base import Request
-from agent.results import Ending, StopReason, Usage
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
-from agent.tools.base import ToolContext, Toolset
-from agent.tools.function import tool
 from memory import Message, ThinkingBlock, ToolCallBlock
 from tests.support.passing_time import DEADLINE, outlasting
 

@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
+from agent import Agent, AgentSettings, Request, tool
 from agent.context.rendering import item_rules
-from agent.providers.base import Request
 from agent.testing import Reply, ScriptedProvider, call, mark_in, shown_items
-from agent.tools.function import tool
 from memory import LongTermMemory, Memory, Message, Passage, TextBlock, run_sync
 from memory.internals import Passages
 from vectorstore import open_store

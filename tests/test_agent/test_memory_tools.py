@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import ToolContext
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS, memory_tools
+from agent import ArgumentError, ToolContext, ToolFailed, knowledge_tools, memory_tools
+from agent.tools.memory import ALL_MEMORY_TOOLS, DEFAULT_MEMORY_TOOLS
 from memory import KnowledgeBase, LongTermMemory, Memory, Trust
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 async def use(memory: LongTermMemory, name: str, *, users_words: bool = False, namespace: str = "", **arguments):

@@ -8,25 +8,37 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.approval import (
+from agent import (
+    ApprovalDecided,
     ApprovalDecision,
     ApprovalRequest,
+    ApprovalRequested,
     ApprovalStatus,
+    ArgumentError,
+    AuthorizationDecision,
+    CircuitBreaker,
+    CircuitOpen,
+    Hooks,
+    RateLimit,
+    RateLimited,
+    Retry,
+    StopRun,
+    ToolAnnotations,
+    ToolContext,
+    ToolFailed,
+    ToolInvocation,
+    ToolPolicy,
+    Toolset,
     approval_always,
     approval_as_annotated,
     approval_except,
     approval_never,
+    tool,
 )
-from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
-from agent.events import ApprovalDecided, ApprovalRequested
-from agent.hooks import HookDispatcher, Hooks
-from agent.middleware.base import ToolInvocation
-from agent.middleware.circuit_breaker import CircuitBreaker
-from agent.middleware.resilience import RateLimit, Retry
+from agent.hooks import HookDispatcher
 from agent.testing import call
-from agent.tool_executor import ToolExecutor, ToolPolicy
-from agent.tools.base import AuthorizationDecision, RunScope, ToolAnnotations, ToolContext, Toolset, annotations_of
-from agent.tools.function import tool
+from agent.tool_executor import ToolExecutor
+from agent.tools.base import RunScope, annotations_of
 from memory import ToolCallBlock
 from tests.support.passing_time import time_passes
 

@@ -12,12 +12,18 @@ from typing import Any
 
 import pytest
 
-from agent.providers.accumulator import Response, collect_response
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import ModelSettings, Request, ToolSpec
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.results import StopReason, Usage
+from agent import (
+    AnthropicProvider,
+    ModelSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    Request,
+    StopReason,
+    ToolSpec,
+    Usage,
+    collect_response,
+)
+from agent.providers.accumulator import Response
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply, ScriptedServer, call
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient

@@ -6,14 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.errors import ArgumentError
-from agent.events import MemoryRecalled
-from agent.providers.extractive import QuotingProvider
+from agent import Agent, AgentSettings, ArgumentError, MemoryRecalled, QuotingProvider
 from agent.testing import Reply, ScriptedProvider, shown_items
 from memory import FixedWindow, LongTermMemory, Memory, Message, Passage
-from memory.internals import Passages
+from tests.support.documents import FixedDocuments
 from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
@@ -133,18 +129,8 @@ def test_a_size_that_means_nothing_is_refused(size: object) -> None:
         Agent(QuotingProvider(), settings=AgentSettings(profile_tokens=size))
 
 
-class Shelf:
-    """Documents that have the same passages for any question."""
-
-    def __init__(self, *passages: Passage, abstain=None) -> None:
-        self._found = Passages(passages, abstain=abstain)
-
-    async def retrieve(self, question: str, k: int = 5) -> Passages:
-        return self._found
-
-
 async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> None:
-    shelf = Shelf(
+    shelf = FixedDocuments(
         Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9),
         Passage(id="c2", text="Bridges.", document="b.md", score=0.1),
     )
@@ -159,7 +145,7 @@ async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> 
 
 async def test_a_side_that_was_unsure_is_named_as_left_out(memory) -> None:
     sure = await memory.remember("The spare key of the shed lies under the blue pot.")
-    shelf = Shelf(Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9), abstain="nothing")
+    shelf = FixedDocuments(Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9), abstain="nothing")
     with ScriptedProvider(Reply("Blue")) as provider:
         agent = Agent(provider, memory=memory, knowledge=shelf)
         result = await agent.run("Where is the spare key of the shed?", store=False)

@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
+from agent import Agent, AgentSettings, AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, Usage
 from agent.context.rendering import parse_items
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.results import Usage
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LongTermMemory, Memory
 from vectorstore import open_store

@@ -11,11 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import ResponseAccumulator, collect_response
-from agent.providers.base import ModelSettings, Provider, Request, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec
-from agent.providers.openai import OpenAICompatibleProvider, list_models
-from agent.results import StopReason, Usage
+from agent import (
+    ArgumentError,
+    ModelSettings,
+    OpenAICompatibleProvider,
+    Provider,
+    ProviderError,
+    Request,
+    StopReason,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolSpec,
+    Usage,
+    collect_response,
+    list_models,
+)
+from agent.providers.accumulator import ResponseAccumulator
 from agent.testing import OpenAIServer, ProviderContract, RawReply, Reply, ScriptedProvider, call
 from memory import (
     DocumentBlock,

@@ -6,12 +6,21 @@ import asyncio
 
 import pytest
 
-from agent.errors import ArgumentError, ProviderError
-from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.base import Capabilities, Request, StopPiece, TextPiece, UsagePiece, capabilities_of
-from agent.providers.retrying import RetryingProvider
-from agent.results import StopReason, Usage
+from agent import (
+    AnthropicProvider,
+    ArgumentError,
+    Capabilities,
+    ProviderError,
+    Request,
+    RetryingProvider,
+    StopPiece,
+    StopReason,
+    TextPiece,
+    Usage,
+    UsagePiece,
+    capabilities_of,
+    collect_response,
+)
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
 from memory import Message
 from memory.http import HttpClient

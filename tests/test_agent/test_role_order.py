@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent import ContextItem, Request
 from agent.context.assembly import ContextSources, assemble_context
-from agent.context_items import ContextItem
 from agent.providers import anthropic
 from agent.providers import ollama as ollama_request
 from agent.providers import openai as openai_request
-from agent.providers.base import Request
 from memory import (
     EstimatingCounter,
     ImageBlock,

@@ -8,29 +8,35 @@ from dataclasses import replace
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.errors import (
+from agent import (
+    Agent,
+    AgentSettings,
     ArgumentError,
-    ContextOverflow,
     DeadlinePassed,
+    Ending,
     InvalidOutput,
     LimitReached,
+    ModelSettings,
+    Prices,
     ProviderFailed,
     RequestRefused,
-    RunAborted,
+    RunEnded,
+    RunLimits,
+    StopPiece,
+    StopReason,
     StopRun,
+    TextPiece,
     Unsupported,
-    WindowExceeded,
+    Usage,
+    WarningIssued,
+    tool,
 )
-from agent.events import RunEnded, WarningIssued
+from agent.errors import ContextOverflow, RunAborted, WindowExceeded
 from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
-from agent.providers.base import Capabilities, ModelSettings, StopPiece, TextPiece
-from agent.results import Ending, StopReason, Usage
+from agent.providers.base import Capabilities
 from agent.structured_output import strict_schema
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.function import tool
-from agent.usage import Prices, RunLimits, UsageLedger
+from agent.usage import UsageLedger
 from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
 pytestmark = pytest.mark.anyio

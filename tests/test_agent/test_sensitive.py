@@ -10,13 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent import Agent, AgentSettings, OllamaProvider, OpenAICompatibleProvider, QuotingProvider, RetryingProvider
+from agent import (
+    Agent,
+    AgentSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    QuotingProvider,
+    RetryingProvider,
+    ToolContext,
+    memory_tools,
+)
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import AssistantSettings
 from agent.assistant.wiring import make_write_policies, open_configured_memory
 from agent.testing import Reply, ScriptedProvider
-from agent.tools.base import ToolContext
-from agent.tools.memory import memory_tools
 from memory import LongTermMemory, Memory, Message, NotTrusted, run_sync
 from memory.internals import is_remote
 from vectorstore import open_store

@@ -7,11 +7,9 @@ import threading
 
 import pytest
 
-from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent import ArgumentError, StopRun, ToolContext, ToolFailed, Toolset, tool
 from agent.testing import call
 from agent.tool_executor import ToolExecutor
-from agent.tools.base import ToolContext, Toolset
-from agent.tools.function import tool
 from memory import ToolCallBlock
 
 pytestmark = pytest.mark.anyio

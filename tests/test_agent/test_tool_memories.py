@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
+from agent import Agent, AgentSettings, ChainedTool, Tool, knowledge_tools, memory_tools, tool
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tools.base import Tool, annotations_of
-from agent.tools.chain import ChainedTool
-from agent.tools.function import tool
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import memory_tools
+from agent.tools.base import annotations_of
 from memory import KnowledgeBase, LongTermMemory
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
 
 TOLD = "ferry (harbour: Oban)\nThe boat from Oban casts off at seven."
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[LongTermMemory]:
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 @tool

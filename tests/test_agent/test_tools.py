@@ -14,9 +14,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agent.errors import ArgumentError, ToolFailed
-from agent.tools.base import Tool, ToolContext, Toolset
-from agent.tools.function import FunctionTool, tool
+from agent import ArgumentError, FunctionTool, Tool, ToolContext, ToolFailed, Toolset, tool
 from agent.tools.schema import parse_docstring
 from memory import ImageBlock, TextBlock
 

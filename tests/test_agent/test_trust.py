@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from agent.agent import Agent
-from agent.approval import approval_never
-from agent.configuration import AgentSettings
-from agent.errors import ArgumentError
-from agent.providers.extractive import QuotingProvider
-from agent.subagent import AgentTool
+from agent import (
+    Agent,
+    AgentSettings,
+    AgentTool,
+    ArgumentError,
+    ChainedTool,
+    QuotingProvider,
+    ToolContext,
+    ToolPolicy,
+    approval_never,
+    file_tools,
+    knowledge_tools,
+    memory_tools,
+    tool,
+)
 from agent.testing import Reply, ScriptedProvider, call
-from agent.tool_executor import ToolPolicy
-from agent.tools.base import ToolAnnotations, ToolContext, annotations_of
-from agent.tools.chain import ChainedTool
-from agent.tools.files import file_tools
-from agent.tools.function import tool
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL_MEMORY_TOOLS, memory_tools
+from agent.tools.base import ToolAnnotations, annotations_of
+from agent.tools.memory import ALL_MEMORY_TOOLS
 from agent.trust import TrustTracker, message_trust, parse_trust
 from memory import (
     DocumentBlock,
@@ -28,16 +32,8 @@ from memory import (
     TextBlock,
     Trust,
 )
-from vectorstore import open_store
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
-    yield opened
-    await opened.close()
 
 
 @tool

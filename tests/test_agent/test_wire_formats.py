@@ -11,13 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.errors import ArgumentError, ContextOverflow, ProviderError, Unsupported
-from agent.providers.accumulator import collect_response
-from agent.providers.anthropic import AnthropicProvider, anthropic_payload
-from agent.providers.base import ModelInfo, ModelSettings, Request, ToolSpec
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
-from agent.results import StopReason, Usage
+from agent import (
+    AnthropicProvider,
+    ArgumentError,
+    ContextOverflow,
+    ModelInfo,
+    ModelSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderError,
+    Request,
+    StopReason,
+    ToolSpec,
+    Unsupported,
+    Usage,
+    collect_response,
+)
+from agent.providers.anthropic import anthropic_payload
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, ProviderContract, RawReply, Reply, call
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent import AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, ProviderFailed, QuotingProvider
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import (
     make_embedder,
@@ -16,11 +17,6 @@ from agent.assistant.wiring import (
     open_assistant,
     open_configured_memory,
 )
-from agent.errors import ProviderFailed
-from agent.providers.anthropic import AnthropicProvider
-from agent.providers.extractive import QuotingProvider
-from agent.providers.ollama import OllamaProvider
-from agent.providers.openai import OpenAICompatibleProvider
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, Reply
 from memory import LocalEmbedder, Memory, OpenAICompatibleEmbedder, run_sync
 from vectorstore import ArgumentError, NotAStore
@@ -208,7 +204,7 @@ def test_one_client_serves_several_event_loops() -> None:
         provider = make_provider(AssistantSettings(model="m", base_url=server.url), client)
         settings = AssistantSettings(model="m", base_url=server.url)
         assert settings.endpoint == server.url
-        from agent.agent import Agent
+        from agent import Agent
 
         agent = Agent(provider)
         assert [asyncio.run(agent.run("Say.")).text for _ in range(2)] == ["One.", "Two."]

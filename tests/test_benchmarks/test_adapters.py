@@ -13,6 +13,8 @@ from benchmarks.stores.contenders import BY_KEY, CONTENDERS, Contender, missing
 from benchmarks.stores.data import KINDS, SHARES, Data
 from benchmarks.stores.truth import Truth
 
+pytestmark = pytest.mark.slow
+
 ROWS, DIMENSION, QUERIES = 1_200, 32, 64
 ENOUGH = 0.9
 SEARCHED = [one for one in CONTENDERS if "search" in one.measures]

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from memory import LongTermMemory, run_sync
-from memory.errors import MemoryLayerError
+from memory import LongTermMemory, MemoryLayerError, run_sync
 from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.logged import wrongly_logged
 from tests.test_faults.statements import Disk, Statements, rows_of

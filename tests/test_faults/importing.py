@@ -18,8 +18,7 @@ from memory.export_import import reader
 from memory.export_import.importer import Importer
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
-from vectorstore import open_store
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import SqliteStore, open_store
 
 MODES = ("merge", "upsert", "replace")
 _BATCH = 50

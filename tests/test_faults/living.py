@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from memory import HashingEmbedder, LongTermMemory, Memory, Message, run_sync
-from memory.embedders.fingerprint import embedder_space
-from memory.errors import MemoryLayerError
+from memory import HashingEmbedder, LongTermMemory, Memory, MemoryLayerError, Message, run_sync
+from memory.internals import embedder_space
 from tests.test_faults.logged import wrongly_logged
 from vectorstore import open_store
 

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vectorstore import DamageError, StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import DamageError, SqliteStore, StorageFull, StorageUnwritable, VectorStoreError
 from vectorstore.sqlite import (
     connection as usage,
 )

@@ -17,7 +17,7 @@ _WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE|CREATE|ALTER|DROP|COMMIT
 
 
 class Statements:
-    """Watches the connections that are opened while it is entered.
+    """Watches the connections to files that are opened while it is entered; no disk holds those of the process.
 
     ``fail(at)`` lets the write statement number *at* from now on (0 is the next, a commit counts) fail as on a full
     disk. *committed* is called, with the name of the file, whenever something has been committed.
@@ -41,6 +41,8 @@ class Statements:
         self._at, self.written, self.failed = at, 0, False
 
     def _opened(self, connection: apsw.Connection) -> None:
+        if not connection.filename:
+            return
         dirty = False
 
         def begins(_: apsw.Cursor, sql: str, __: Any) -> bool:

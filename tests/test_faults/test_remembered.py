@@ -15,7 +15,7 @@ def test_what_a_memory_acknowledged_is_there_and_what_was_under_way_is_whole(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     for seed in campaign.seeds(5):
-        rounds = campaign.size(40, 200)
+        rounds = campaign.size(15, 200)
         folder = tmp_path / str(seed)
         folder.mkdir()
         report = campaign.run(life_rounds, folder=str(folder), seed=seed, rounds=rounds)

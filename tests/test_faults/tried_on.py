@@ -22,11 +22,11 @@ from memory import (
     Message,
     NoSecrets,
     Retention,
+    SqliteHistory,
     run_sync,
 )
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import attach_documents
-from memory.history.sqlite import SqliteHistory
 from vectorstore import open_store
 from vectorstore.sqlite import SqliteDatabase
 

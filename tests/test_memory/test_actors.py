@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, NotTrusted, Trust, run_sync
-from memory.models import Actor
-from vectorstore import open_store
+from memory.internals import Actor
+from vectorstore import LifecycleStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Call = Callable[[LongTermMemory, list[str], dict[str, Any]], Awaitable[Any]]
@@ -35,12 +34,9 @@ CALLS: dict[str, Call] = {
 }
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, clock=lambda: NOW)
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, clock=lambda: NOW)
 
 
 def two(memory: LongTermMemory, call: str) -> list[str]:

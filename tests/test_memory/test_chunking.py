@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.chunking.markdown import MarkdownChunker, find_headings, heading_path
-from memory.chunking.protocol import Chunk, Chunker, number_pages
-from memory.chunking.text import TextChunker
-from memory.errors import ArgumentError
-from memory.testing.chunker_contract import ChunkerContract, uncovered
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory import ArgumentError, Chunk, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
+from memory.chunking.markdown import find_headings, heading_path
+from memory.chunking.protocol import number_pages
+from memory.testing import ChunkerContract
+from memory.testing.chunker_contract import uncovered
 
 LOREM = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. "
 

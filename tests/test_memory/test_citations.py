@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.documents.citations import best_quote, cite, plain_terms, split_sentences
-from memory.documents.document import Passage, passages_of
-from memory.models import Memory, Source
-from memory.results import Hit, RecallResult
+from memory import Hit, Memory, Passage, RecallResult, Source, cite
+from memory.documents.citations import best_quote, plain_terms, split_sentences
+from memory.internals import passages_of
 
 NORMANS = (
     "The Normans came from the north. They gave their name to Normandy, a region in France.\n\n"

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from memory import HashingEmbedder, KnowledgeBase, LongTermMemory, Memory, Message, Retention, open_memory, run_sync
 from memory.timestamps import timestamp_to_text, to_aware
-from vectorstore import open_store
+from tests.support.clocks import ManualClock
+from vectorstore import LifecycleStore, open_store
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR = timedelta(hours=1)
 
 
-class Hand:
-    """A clock that stands where it is put."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, clock=Hand(), zone=BERLIN)
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, clock=ManualClock(NOW), zone=BERLIN)
 
 
 def homes(memory: LongTermMemory, **when: datetime) -> list[str]:
@@ -71,7 +57,7 @@ def test_what_was_replaced_before_it_was_written_stood_at_no_moment_and_is_in_it
 
 
 def test_a_restart_with_an_earlier_clock_changes_no_order(tmp_path):
-    clock = Hand()
+    clock = ManualClock(NOW)
     with_clock = {"clock": clock, "zone": UTC}
     first = open_memory(tmp_path / "m.db", **with_clock)
     one = run_sync(first.remember("Ana lives in Porto.")).id

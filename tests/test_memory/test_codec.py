@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory import Memory, Source, Trust
 from memory.codec import DECLARED_FIELDS, entry_context, from_entry, to_entry
-from memory.models import Memory, Source, Trust
 from vectorstore import Entry
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterator
+from asyncio import run
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -50,10 +50,6 @@ QUESTIONS = (
     "When was the boiler serviced?",
 )
 PICTURE = b"\x89PNG\r\n\x1a\n and so on"
-
-
-def run(job: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(job)
 
 
 @pytest.fixture

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.windows import FixedWindow, FullWindow, TokenWindow, WindowPolicy
-from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.testing.window_contract import WindowPolicyContract, random_conversation
-from memory.tokens.counter import message_tokens
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory import (
+    ArgumentError,
+    EstimatingCounter,
+    FixedWindow,
+    FullWindow,
+    Message,
+    TokenWindow,
+    ToolCallBlock,
+    ToolResultBlock,
+    WindowPolicy,
+    message_tokens,
+)
+from memory.testing import WindowPolicyContract
+from memory.testing.window_contract import random_conversation
 
 
 class Tens:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -26,29 +24,17 @@ from memory import (
 )
 from memory.internals import Outcome
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
-from vectorstore import BusyError, Entry, RevisionConflict, open_store
+from tests.support.clocks import ManualClock
+from vectorstore import BusyError, Entry, LifecycleStore, RevisionConflict, open_store
 from vectorstore.sqlite import SqliteDatabase
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LANE = store_namespace("", CONVERSATION)
 
 
-class Hand:
-    """A clock that stands where it is put, forwards or backwards."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, embedder=HashingEmbedder(), clock=Hand(), zone=ZoneInfo("Europe/Lisbon"))
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, embedder=HashingEmbedder(), clock=ManualClock(NOW), zone=ZoneInfo("Europe/Lisbon"))
 
 
 def get(memory: LongTermMemory, id: str) -> Memory:

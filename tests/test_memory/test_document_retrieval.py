@@ -6,12 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory.chunking.text import TextChunker
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.hashing import HashingEmbedder
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from vectorstore import open_store
+from memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, TextChunker
 
 pytestmark = pytest.mark.anyio
 
@@ -23,12 +18,9 @@ PARAGRAPHS = [
 ]
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request, tmp_path):
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
-    store = open_store(url)
-    yield LongTermMemory(store, embedder=HashingEmbedder(dimension=256))
-    store.close()
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=HashingEmbedder(dimension=256))
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.embedders.hashing import HashingEmbedder
-from memory.testing.embedder_contract import EmbedderContract
+from memory import HashingEmbedder
+from memory.testing import EmbedderContract
 
 SOUND = HashingEmbedder(dimension=32)
 

@@ -16,15 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory import ArgumentError, EmbedderError, HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
 from memory.embedders.batching import gather_bounded
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.ollama import OllamaEmbedder
-from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
-from memory.embedders.protocol import DetailedEmbedder
-from memory.errors import ArgumentError, EmbedderError
 from memory.http import HttpClient
-from memory.runtime import run_sync
-from memory.testing.embedder_contract import EmbedderContract
+from memory.internals import DetailedEmbedder
+from memory.testing import EmbedderContract
 
 KEY = "sk-secret-0123456789"
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory import ArgumentError, EmbedderError, FallbackEmbedder, FunctionEmbedder, HashingEmbedder, run_sync
 from memory.embedders.batching import truncate_text
-from memory.embedders.fallback import FallbackEmbedder
 from memory.embedders.fingerprint import (
     PROBES,
     is_same_model,
@@ -20,12 +20,9 @@ from memory.embedders.fingerprint import (
     probe_embedder,
     probe_similarity,
 )
-from memory.embedders.function import FunctionEmbedder
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.protocol import Embeddings, Truncation, embed_detailed, measure_truncation
-from memory.errors import ArgumentError, EmbedderError
-from memory.runtime import run_sync
-from memory.testing.embedder_contract import EmbedderContract
+from memory.embedders.protocol import measure_truncation
+from memory.internals import Embeddings, Truncation, embed_detailed
+from memory.testing import EmbedderContract
 from vectorstore import Space
 
 HASHING = HashingEmbedder(dimension=32)

@@ -17,16 +17,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memory import (
+    ArgumentError,
+    EmbedderError,
+    HashingEmbedder,
+    LocalEmbedder,
+    OpenAICompatibleEmbedder,
+    local_available,
+    run_sync,
+)
 from memory.embedders import local
 from memory.embedders.batching import split_batches
-from memory.embedders.fingerprint import embedder_space
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.local import LocalEmbedder, TokenVectorTable, installed_table, local_available
-from memory.embedders.openai_compatible import OpenAICompatibleEmbedder
-from memory.errors import ArgumentError, EmbedderError
+from memory.embedders.local import TokenVectorTable, installed_table
 from memory.http import HttpClient
-from memory.runtime import run_sync
-from memory.testing.embedder_contract import EmbedderContract
+from memory.internals import embedder_space
+from memory.testing import EmbedderContract
 from vectorstore import Metric, MissingExtra, Space
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")

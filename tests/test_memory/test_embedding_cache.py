@@ -13,17 +13,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder, CachedVector, EmbeddingCache, SqliteEmbeddingCache, keyed_text_hash
-from memory.embedders.fallback import FallbackEmbedder
+from memory import (
+    ArgumentError,
+    CachedEmbedder,
+    EmbedderError,
+    EmbeddingSettings,
+    FallbackEmbedder,
+    HashingEmbedder,
+    KnowledgeBase,
+    SqliteEmbeddingCache,
+    open_memory,
+    run_sync,
+)
+from memory.embedders.cache import CachedVector, keyed_text_hash
 from memory.embedders.fingerprint import PROBES
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.protocol import Embeddings, Truncation
-from memory.errors import ArgumentError, EmbedderError
-from memory.open import open_memory
-from memory.runtime import run_sync
-from memory.testing.embedder_contract import EmbedderContract
-from memory.write.embedding_service import EmbeddingSettings
+from memory.internals import EmbeddingCache, Embeddings, Truncation
+from memory.testing import EmbedderContract
 from vectorstore import StorageFull
 
 HASHING = HashingEmbedder(dimension=32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from asyncio import run
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,24 +14,28 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.embedders.cache import CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fallback import FallbackEmbedder
+from memory import (
+    ArgumentError,
+    CachedEmbedder,
+    EmbedderError,
+    EmbedderMismatch,
+    EmbeddingSettings,
+    FallbackEmbedder,
+    FunctionEmbedder,
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Memory,
+    Message,
+    OllamaEmbedder,
+    SqliteEmbeddingCache,
+    open_memory,
+)
 from memory.embedders.fingerprint import PROBES
-from memory.embedders.function import FunctionEmbedder
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.ollama import OllamaEmbedder
-from memory.embedders.protocol import Embeddings, Truncation
-from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
-from memory.http.requests import is_remote
-from memory.long_term import LongTermMemory
-from memory.messages import Message
-from memory.models import Memory
-from memory.open import open_memory
+from memory.internals import BackfillReport, Embeddings, Truncation, is_remote
 from memory.partitions import CONVERSATION, store_namespace
 from memory.tables.embedder_probes import EmbedderProbes
-from memory.write.embedding_backfill import BackfillReport
-from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
+from memory.write.embedding_service import EmbeddingService
 from memory.write.in_flight import WritesInFlight
 from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
@@ -76,10 +81,6 @@ class Detailed(Model):
         vectors = (await self.embed(texts, kind)).copy()
         vectors[list(refused)] = 0
         return Embeddings(vectors, truncated, refused)
-
-
-def run(awaitable: Any) -> Any:
-    return asyncio.run(awaitable)
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from memory import ArgumentError, LoadError
 from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
 from memory.documents.loaders.base import read_file
 from memory.documents.loaders.markdown import MarkdownLoader
 from memory.documents.loaders.pdf import PdfLoader
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.loaders.text import TextLoader
-from memory.errors import ArgumentError, LoadError
 
 
 def names(items):

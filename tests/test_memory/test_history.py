@@ -7,32 +7,20 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
 import pytest
 
-from memory.errors import ArgumentError
+from memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
 from memory.history.protocol import HistoryRow
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.messages import DocumentBlock, Message, ToolCallBlock
-from memory.testing.history_contract import HistoryStorageContract
+from memory.testing import HistoryStorageContract
+from tests.support.clocks import TickingClock
 from vectorstore import DamageError
 from vectorstore.sqlite import SqliteDatabase
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-class Ticking:
-    """A clock that moves a second at each look."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
 
 
 class TestInMemoryHistory(HistoryStorageContract):
@@ -52,10 +40,10 @@ class TestSqliteHistory(HistoryStorageContract):
 @pytest.fixture(params=["memory", "sqlite"])
 def history(request, tmp_path):
     if request.param == "memory":
-        yield InMemoryHistory(clock=Ticking())
+        yield InMemoryHistory(clock=TickingClock())
     else:
         database = SqliteDatabase(tmp_path / "m.db")
-        yield SqliteHistory(database, clock=Ticking())
+        yield SqliteHistory(database, clock=TickingClock())
         database.close()
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory.history.protocol import HistoryRow, Summary
-from memory.history.retention import Retention
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory import InMemoryHistory, Message, Retention, SqliteHistory, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.history.protocol import HistoryRow
+from memory.internals import Summary
+from tests.support.clocks import ManualClock
 from vectorstore.sqlite import SqliteDatabase
 
 RETENTIONS = (
@@ -28,19 +28,11 @@ SESSIONS = ("s", "t")
 NAMESPACES = ("", "n")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 class Pair:
     """Two histories of which the same is asked; what they answer must be equal."""
 
     def __init__(self, database: SqliteDatabase, retention: Retention | None, seed: int) -> None:
-        self.clock = Clock()
+        self.clock = ManualClock()
         one = InMemoryHistory(clock=self.clock, retention=retention)
         other = SqliteHistory(database, clock=self.clock, retention=retention)
         self._rows = (one.rows, other.rows)

@@ -17,14 +17,11 @@ from typing import Any
 import apsw
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.protocol import Summary
-from memory.history.retention import Retention, first_retained, idle_cutoff
+from memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
+from memory.history.retention import first_retained, idle_cutoff
 from memory.history.schema import HistoryTables, m001_history_tables
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.messages import Message
-from memory.testing.retention_contract import RetentionContract
-from memory.testing.summary_contract import SummaryStorageContract
+from memory.internals import Summary
+from memory.testing import RetentionContract, SummaryStorageContract
 from vectorstore import DamageError
 from vectorstore.sqlite import SqliteDatabase, salvage_database
 

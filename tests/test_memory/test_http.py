@@ -17,12 +17,11 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
-from memory.http import HttpClient, ServerEvent, Timeouts
+from memory import ArgumentError, run_sync
+from memory.http import HttpClient, HttpConnectError, HttpError, HttpStatusError, HttpTimeout, ServerEvent, Timeouts
 from memory.http.redaction import error_message, redact_line, safe_url
-from memory.http.requests import is_loopback
 from memory.http.retry import backoff_delay, is_retriable, retry_after_delay
-from memory.runtime import run_sync
+from memory.internals import is_loopback
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

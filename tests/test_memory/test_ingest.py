@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-from hashlib import blake2b
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from memory.chunking.text import TextChunker
+from memory import ArgumentError, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
 from memory.documents import ingest
-from memory.documents.ingest_report import IngestAction
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.documents.loaders.base import LoadedDocument
-from memory.embedders.fingerprint import PROBES
-from memory.errors import ArgumentError, EmbedderError
-from memory.long_term import LongTermMemory
+from memory.internals import IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
-from memory.write.policies import MinimumLength
+from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, UnsupportedError, open_store
 
 pytestmark = pytest.mark.anyio
@@ -29,35 +23,13 @@ REMOVED, SKIPPED, FAILED = IngestAction.REMOVED, IngestAction.SKIPPED, IngestAct
 LANE = store_namespace("", DOCUMENTS, "default")
 
 
-class CountingEmbedder:
-    """Gives each text a vector of its own and remembers what it was asked."""
-
-    fingerprint = "counting/16"
-    dimension = 16
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.broken = False
-
-    async def embed(self, texts, kind="document"):
-        if self.broken:
-            raise EmbedderError("no connection")
-        self.texts.extend(text for text in texts if text not in PROBES)
-        seeds = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts]
-        rows = np.array([np.random.default_rng(seed).normal(size=16) for seed in seeds]).reshape(-1, 16)
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
 class Interruption(Exception):
     """Stands for whatever ends an ingest in the middle."""
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request, tmp_path):
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
-    store = open_store(url)
-    yield LongTermMemory(store, embedder=CountingEmbedder())
-    store.close()
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=FakeEmbedder())
 
 
 @pytest.fixture
@@ -245,7 +217,7 @@ async def test_after_any_edits_the_store_equals_a_fresh_one(tmp_path):
     words = ["apple", "pear", "plum", "fig", "date", "lime", "kiwi", "melon"]
     folder = tmp_path / "docs"
     folder.mkdir()
-    memory = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    memory = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     knowledge = KnowledgeBase(memory, chunker=TextChunker(60))
     for _ in range(12):
         path = folder / f"{rng.randrange(5)}.txt"
@@ -255,7 +227,7 @@ async def test_after_any_edits_the_store_equals_a_fresh_one(tmp_path):
             paragraphs = [" ".join(rng.choices(words, k=rng.randint(1, 12))) for _ in range(rng.randint(0, 6))]
             path.write_text("\n\n".join(paragraphs))
         await knowledge.ingest(folder)
-    fresh = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    fresh = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     await KnowledgeBase(fresh, chunker=TextChunker(60)).ingest(folder)
     assert state(memory) == state(fresh)
     assert state(fresh)
@@ -291,7 +263,7 @@ async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
     assert 100 <= done < 203
     assert report.totals[ADDED] == 203 - done
     assert len(memory.embedder.texts) == asked + report.embedded == 204
-    fresh = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    fresh = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     await KnowledgeBase(fresh).ingest(docs)
     assert texts(memory) == texts(fresh)
 
@@ -367,19 +339,19 @@ async def test_a_store_without_transactions_is_refused_by_name():
         """Has the data part of a store's methods and no more."""
 
         def __init__(self) -> None:
-            inner = open_store("numpy:", space=Space("counting/16", 16))
+            inner = open_store("numpy:", space=Space("fake/1", 16))
             for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
                 setattr(self, name, getattr(inner, name))
             for name in ("delete", "count", "scan", "namespaces", "close", "space"):
                 setattr(self, name, getattr(inner, name))
 
     with pytest.raises(UnsupportedError, match="ingest"):
-        await KnowledgeBase(LongTermMemory(DataOnly(), embedder=CountingEmbedder())).ingest(".")
+        await KnowledgeBase(LongTermMemory(DataOnly(), embedder=FakeEmbedder())).ingest(".")
 
 
 async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_again(tmp_path, docs):
     memories = [
-        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder()) for _ in range(2)
+        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder()) for _ in range(2)
     ]
     first, second = map(KnowledgeBase, memories)
     embed = memories[0].embedder.embed
@@ -422,7 +394,7 @@ async def test_a_document_that_meets_what_another_wrote_is_left_as_it_was_and_th
 
 async def test_a_document_that_others_keep_writing_fails_alone(tmp_path, docs):
     memories = [
-        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder()) for _ in range(2)
+        LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder()) for _ in range(2)
     ]
     first, second = map(KnowledgeBase, memories)
     embed = memories[0].embedder.embed

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from hashlib import blake2b
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from memory.documents.document import Document
+from memory import ArgumentError, KnowledgeBase, LongTermMemory
 from memory.documents.document_ids import chunk_ids, document_mark
-from memory.documents.ingest_report import IngestAction
-from memory.documents.knowledge_base import KnowledgeBase
 from memory.documents.manifest import DocumentManifest, DocumentRecord
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
+from memory.internals import Document, IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
+from tests.support.embedders import FakeEmbedder
 from vectorstore import DamageError, open_store
 from vectorstore.sqlite import InMemoryDatabase
 
@@ -27,28 +23,9 @@ SKIPPED = IngestAction.SKIPPED
 LANE = store_namespace("", DOCUMENTS, "default")
 
 
-class CountingEmbedder:
-    """Gives each text a vector of its own and remembers what it was asked."""
-
-    fingerprint = "counting/16"
-    dimension = 16
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    async def embed(self, texts, kind="document"):
-        self.texts.extend(texts)
-        seeds = [int.from_bytes(blake2b(text.encode(), digest_size=8).digest()) for text in texts]
-        rows = np.array([np.random.default_rng(seed).normal(size=16) for seed in seeds]).reshape(-1, 16)
-        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request, tmp_path):
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path}/memory.db"
-    store = open_store(url)
-    yield LongTermMemory(store, embedder=CountingEmbedder())
-    store.close()
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=FakeEmbedder())
 
 
 @pytest.fixture
@@ -174,7 +151,7 @@ async def test_a_forgotten_passage_does_not_come_back_by_another_name_or_in_anot
 
 async def test_a_removed_document_is_in_no_byte_of_the_file(tmp_path, docs):
     (docs / "secret.md").write_text("# Canaryheading\n\nThe canaryword sings.\n")
-    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder())
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder())
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     assert "canaryword" in bytes_of(tmp_path)
@@ -194,12 +171,12 @@ def bytes_of(folder: Path) -> str:
 
 async def test_everything_about_documents_survives_reopening(tmp_path, docs):
     path = tmp_path / "memory.db"
-    memory = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=CountingEmbedder())
+    memory = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=FakeEmbedder())
     await KnowledgeBase(memory).ingest(docs)
     await KnowledgeBase(memory).remove("b.txt")
     listed = await KnowledgeBase(memory).documents()
     await memory.close()
-    again = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=CountingEmbedder())
+    again = LongTermMemory(open_store(f"sqlite:///{path}"), embedder=FakeEmbedder())
     assert await KnowledgeBase(again).documents() == listed
     report = await KnowledgeBase(again).ingest(docs)
     assert actions(report) == {"a.md": UNCHANGED, "b.txt": SKIPPED, "deep/c.md": UNCHANGED}
@@ -209,7 +186,7 @@ async def test_everything_about_documents_survives_reopening(tmp_path, docs):
 
 
 async def test_a_store_without_a_file_finds_its_documents_again_in_its_chunks(docs):
-    memory = LongTermMemory(open_store("numpy:"), embedder=CountingEmbedder())
+    memory = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     await KnowledgeBase(memory).ingest(docs)
     before, asked = state(memory), len(memory.embedder.texts)
     (docs / "b.txt").write_text("Bananas are brown.")
@@ -220,7 +197,7 @@ async def test_a_store_without_a_file_finds_its_documents_again_in_its_chunks(do
 
 
 async def test_a_damaged_record_is_named_and_not_believed(tmp_path, docs):
-    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=CountingEmbedder())
+    memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder())
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     with memory.store.database.write() as connection:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,29 +11,17 @@ import pytest
 from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
 from memory.partitions import DOCUMENTS, store_namespace
 from memory.tables.idempotency_keys import TimeOrderedIds
-from vectorstore import Entry, open_store
+from tests.support.clocks import ManualClock
+from vectorstore import Entry, LifecycleStore, open_store
 from vectorstore.sqlite import entry_reader
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
-class Hand:
-    """A clock that stands where it is put, forwards or backwards."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, clock=Hand(), zone=UTC)
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, clock=ManualClock(NOW), zone=UTC)
 
 
 def keep(memory: LongTermMemory, text: str, **fields: Any) -> str:
@@ -132,7 +118,7 @@ def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path,
     monkeypatch.setattr(entry_reader, "checked_entry", lambda row: parsed.append(row) or entry_of(row))
     counts = []
     for size in (400, 4000):
-        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=Hand())
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / f'{size}.db'}"), clock=ManualClock(NOW))
         said = (NOW - (number * 7919 % size) * DAY for number in range(size))
         run_sync(memory.remember_many(Memory(f"m{at}", occurred_at=at) for at in said))
         page = run_sync(memory.list(order=order, limit=20))
@@ -259,7 +245,7 @@ def test_an_empty_namespace_has_nothing(memory):
 
 
 def test_ids_of_one_process_stay_in_order_when_the_clock_goes_back():
-    clock = Hand()
+    clock = ManualClock(NOW)
     ids = TimeOrderedIds(clock=clock)
     first = ids()
     clock.now -= 9 * DAY

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.documents.document import Document, content_hash
+from memory import ArgumentError, LoadError
+from memory.documents.document import content_hash
 from memory.documents.loaders.markdown import MarkdownLoader, first_heading, parse_front_matter
 from memory.documents.loaders.pdf import PdfLoader, join_pages
 from memory.documents.loaders.text import decode_text
-from memory.errors import ArgumentError, LoadError
+from memory.internals import Document
 from vectorstore import MissingExtra
 
 

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from asyncio import run
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,37 +13,36 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.embedders.fingerprint import PROBES
-from memory.errors import (
+from memory import (
+    Action,
     ArgumentError,
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
+    InMemoryHistory,
+    LongTermMemory,
+    Memory,
+    Message,
+    MinimumLength,
     NoSuchMemory,
+    PolicyDecision,
     RejectedText,
+    Source,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Trust,
 )
-from memory.history.sqlite import InMemoryHistory
-from memory.long_term import LongTermMemory
-from memory.messages import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.models import Memory, Source, Trust
+from memory.embedders.fingerprint import PROBES
+from memory.internals import Outcome
 from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
-from memory.results import Outcome
-from memory.write.policies import Action, MinimumLength, PolicyDecision
+from tests.support.clocks import TickingClock
+from tests.support.data_only_store import DataOnlyStore
 from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 LANE = store_namespace("", CONVERSATION)
-
-
-class Ticking:
-    """A clock that moves a second at each look."""
-
-    def __init__(self):
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
-
-    def __call__(self):
-        self.now += timedelta(seconds=1)
-        return self.now
 
 
 class Toy:
@@ -63,20 +63,9 @@ class Toy:
         return np.array(rows, dtype=np.float32).reshape(len(texts), 4)
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def store(request, tmp_path):
-    opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    yield opened
-    opened.close()
-
-
 @pytest.fixture
 def memory(store):
-    return LongTermMemory(store, embedder=Toy(), clock=Ticking())
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
+    return LongTermMemory(store, embedder=Toy(), clock=TickingClock())
 
 
 def texts(memory, **options):
@@ -272,7 +261,7 @@ def test_ids_are_the_callers_to_make(store):
 def test_many_are_the_same_as_one_by_one(store):
     items = ["aa", Memory("ee", key="k"), Memory("ee", key="k"), Memory("other", key="k"), "ok", "?!"]
     together, single = (
-        LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=Ticking(), policies=[MinimumLength(1)])
+        LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=TickingClock(), policies=[MinimumLength(1)])
         for _ in range(2)
     )
     reports = run(together.remember_many(items))
@@ -612,28 +601,8 @@ def test_one_key_used_by_many_at_once_names_one_memory(tmp_path):
         run(memory.close())
 
 
-class DataOnly:
-    """A store with the data part alone."""
-
-    def __init__(self, store):
-        for name in (
-            "upsert",
-            "patch",
-            "put_vectors",
-            "get",
-            "search",
-            "search_many",
-            "search_text",
-            "delete",
-        ):
-            setattr(self, name, getattr(store, name))
-        for name in ("count", "scan", "namespaces", "close"):
-            setattr(self, name, getattr(store, name))
-        self.space = store.space
-
-
 def test_a_data_only_store_remembers_and_refuses_the_rest_by_name():
-    store = DataOnly(open_store("numpy:", space=Space("toy/1", 4)))
+    store = DataOnlyStore(open_store("numpy:", space=Space("toy/1", 4)))
     assert isinstance(store, VectorStore)
     memory = LongTermMemory(store, embedder=Toy())
     ident = run(memory.remember(Memory("a thing", key="k"))).id
@@ -645,7 +614,7 @@ def test_a_data_only_store_remembers_and_refuses_the_rest_by_name():
 
 
 def test_a_key_taken_by_another_writer_at_the_same_moment_is_a_duplicate():
-    store = DataOnly(open_store("numpy:"))
+    store = DataOnlyStore(open_store("numpy:"))
     memory, upsert = LongTermMemory(store), store.upsert
 
     def overtaken(entries, **options):
@@ -661,7 +630,7 @@ def test_a_key_taken_by_another_writer_at_the_same_moment_is_a_duplicate():
 
 def test_an_embedder_needs_the_space_of_a_data_only_store():
     with pytest.raises(UnsupportedError, match="space"):
-        LongTermMemory(DataOnly(open_store("numpy:")), embedder=Toy())
+        LongTermMemory(DataOnlyStore(open_store("numpy:")), embedder=Toy())
 
 
 def test_a_turn_acknowledged_before_a_kill_is_there_with_its_record(tmp_path):

@@ -7,7 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, conversation_turns, message_groups
+from memory import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.messages import conversation_turns, message_groups
 
 USER = Message.user("question")
 ANSWER = Message.assistant("answer")

@@ -11,15 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memory.messages import (
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-)
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 
 EVERYTHING = Message(
     role="assistant",

@@ -1,19 +1,14 @@
 """Opening a memory file: what is picked, what is refused, what is finished."""
 
-import asyncio
 import socket
 import stat
+from asyncio import run
 
 import numpy as np
 import pytest
 
+from memory import EmbedderMismatch, Memory, Message, MinimumLength, local_available, open_memory
 from memory.codec import DECLARED_FIELDS
-from memory.embedders.local import local_available
-from memory.errors import EmbedderMismatch
-from memory.messages import Message
-from memory.models import Memory
-from memory.open import open_memory
-from memory.write.policies import MinimumLength
 from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 
@@ -27,10 +22,6 @@ class Toy:
 
 class OtherToy(Toy):
     fingerprint = "toy/2"
-
-
-def run(awaitable):
-    return asyncio.run(awaitable)
 
 
 def test_a_memory_is_one_private_file_and_opens_again(tmp_path):

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, Message, run_sync
-from memory.models import MemoryChange, Operation
+from memory.internals import MemoryChange, Operation
 from memory.tables.operation_log import OperationLog
-from vectorstore import open_store
+from vectorstore import Entry, LifecycleStore, lifecycle_of, open_store
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
+from vectorstore.testing import ModelStore
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -28,12 +29,9 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OperationLog
     database.close()
 
 
-@pytest.fixture(params=["numpy:", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    url = request.param if request.param != "sqlite" else f"sqlite:///{tmp_path / 'm.db'}"
-    kept = LongTermMemory(open_store(url))
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store)
 
 
 def operation(id: str, *changes: MemoryChange, at: datetime = NOW) -> Operation:
@@ -155,3 +153,37 @@ def test_nothing_done_is_nothing_logged(memory: LongTermMemory) -> None:
     run_sync(memory.forget([kept.id], dry_run=True))
     assert again.operation is None
     assert len(run_sync(memory.operations())) == 1
+
+
+def test_a_store_with_data_alone_keeps_its_tables_in_the_database_that_it_is_given(tmp_path: Path) -> None:
+    texts = ["I moved to Lisbon.", "I moved to Porto."]
+    for count, text in enumerate(texts, start=1):
+        with SqliteDatabase(tmp_path / "beside.db") as database:
+            memory = LongTermMemory(ModelStore(), database=database, offline=True)
+            run_sync(memory.remember_turn("s", [Message.user(text)]))
+            memory.tombstones.add("/conversation", [str(count)], NOW)
+            stored = [row.message.text for row in run_sync(memory.conversations.load("s"))]
+            assert stored == texts[:count]
+            assert memory.tombstones.which("/conversation", ["1", "2"]) == {str(n) for n in range(1, count + 1)}
+
+
+def test_a_store_with_a_database_takes_no_other(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="database: this store has a database of its own"):
+        LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), database=InMemoryDatabase())
+    store = open_store("numpy:")
+    assert LongTermMemory(store, database=lifecycle_of(store).database).database is lifecycle_of(store).database  # type: ignore[union-attr]
+
+
+def test_operations_of_a_store_in_the_process_are_undone_with_its_entries() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+
+    def fail_within_a_transaction() -> None:
+        with memory.store.transaction():  # type: ignore[attr-defined]
+            memory.store.upsert([Entry("a", None, "never stored")], namespace="/conversation")
+            memory.tombstones.add("/conversation", ["b"], NOW)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_within_a_transaction()
+    assert memory.store.get(["a"], namespace="/conversation") == [None]
+    assert memory.tombstones.which("/conversation", ["b"]) == set()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import ArgumentError
+from memory import ArgumentError
 from memory.partitions import (
     ARCHIVE,
     CONVERSATION,

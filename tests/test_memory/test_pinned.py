@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory import LongTermMemory, Memory, open_memory
+from tests.support.data_only_store import DataOnlyStore
 from vectorstore import WrapperStore, open_store
 
 pytestmark = pytest.mark.anyio
@@ -21,24 +22,11 @@ DAY = timedelta(days=1)
 async def memory(request, tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'm.db'}" if request.param == "sqlite" else "numpy:"
     store = open_store(url)
-    opened = LongTermMemory(DataOnly(store) if request.param == "data-only" else store, offline=True, clock=lambda: NOW)
+    opened = LongTermMemory(
+        DataOnlyStore(store) if request.param == "data-only" else store, offline=True, clock=lambda: NOW
+    )
     yield opened
     await opened.close()
-
-
-class DataOnly:
-    """A store with the data part of the protocol alone."""
-
-    def __init__(self, store) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str):
-        if name not in (
-            "space", "analyzer", "fields", "upsert", "patch", "put_vectors", "get", "search", "search_many",
-            "search_text", "delete", "count", "scan", "namespaces", "close",
-        ):  # fmt: skip
-            raise AttributeError(name)
-        return getattr(self._store, name)
 
 
 async def texts(memory: LongTermMemory, namespace: str = "") -> list[str]:

@@ -10,16 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from memory import ArgumentError, HashingEmbedder, Memory, RecallResult, RecallSettings, Source, run_sync
 from memory.codec import DECLARED_FIELDS, to_entry
-from memory.embedders.hashing import HashingEmbedder
-from memory.errors import ArgumentError
-from memory.models import Memory, Source
-from memory.results import RecallResult
 from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.retriever import Retriever
-from memory.retrieval.scoring.settings import ConversationWeights, RecallSettings
-from memory.runtime import run_sync
+from memory.retrieval.scoring.settings import ConversationWeights
 from memory.write.embedding_service import EmbeddingService
+from tests.support.data_only_store import DataOnlyStore
 from vectorstore import LifecycleStore, Space, Vector, VectorStore, open_store
 
 NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -409,21 +406,9 @@ def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
     assert found.left_out
 
 
-class DataOnly:
-    """A store's data methods alone, as a small backend would have them."""
-
-    def __init__(self, store: LifecycleStore) -> None:
-        self._store = store
-        self.space = store.space
-        for name in ("upsert", "patch", "put_vectors", "get", "search", "search_many", "search_text"):
-            setattr(self, name, getattr(store, name))
-        for name in ("delete", "count", "scan", "namespaces", "close"):
-            setattr(self, name, getattr(store, name))
-
-
 def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
-    retriever = retriever_of(DataOnly(store))  # type: ignore[arg-type]
+    retriever = retriever_of(DataOnlyStore(store))  # type: ignore[arg-type]
     assert retriever.texts_to_embed(query_of("Is Anna here?")) == ("Is Anna here?",)
     found = ask(retriever, "Who is learning the cello?", explain=True)
     assert ids(found)[0] == "s1-3"

@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory.embedders.hashing import HashingEmbedder
-from memory.long_term import LongTermMemory
-from memory.models import Memory
-from memory.results import RecallResult
+from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
+from memory import run_sync as run
 from memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     assess_confidence,
@@ -21,7 +19,6 @@ from memory.retrieval.scoring.confidence import (
     topic_confidence,
 )
 from memory.retrieval.scoring.scores import ScoredCandidates
-from memory.runtime import run_sync as run
 from vectorstore import open_store
 
 BOUNDS = (0.3, 0.2)

@@ -8,12 +8,11 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from memory.long_term import LongTermMemory
-from memory.models import Memory
+from memory import LongTermMemory, Memory
+from memory import run_sync as run
 from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
 from memory.retrieval.languages.english import ENGLISH
-from memory.runtime import run_sync as run
 from vectorstore import open_store
 
 TODAY = date(2026, 3, 2)

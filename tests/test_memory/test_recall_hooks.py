@@ -11,15 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.local import LocalEmbedder, local_available
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from memory.models import Memory
-from memory.results import RecallResult, RecallStage
-from memory.retrieval.hooks import RecallHooks
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LocalEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallHooks,
+    RecallResult,
+    local_available,
+)
+from memory import run_sync as run
+from memory.internals import RecallStage
 from memory.retrieval.scoring.scores import ScoredCandidates, ScoredVariant, fuse_scores
-from memory.runtime import run_sync as run
 from vectorstore import open_store
 
 TEXTS = [

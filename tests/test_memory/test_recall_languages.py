@@ -9,17 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from memory.models import Memory
-from memory.open import open_memory
+from memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, local_available, open_memory
+from memory import run_sync as run
+from memory.internals import LocalWordVectors
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.languages import analyzer_language, lexicon_for
 from memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
 from memory.retrieval.query import Query
 from memory.retrieval.query_analysis import is_follow_up
-from memory.runtime import run_sync as run
 from vectorstore import Analyzer, SettingMismatch, open_store
 
 FOLDER = Path(__file__).parent / "languages"

@@ -10,13 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
+from memory import run_sync as run
 from memory.codec import to_entry
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from memory.models import Memory, Source, Trust
-from memory.results import Hit, RecallResult
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
-from memory.runtime import run_sync as run
 from vectorstore import open_store
 from vectorstore.internals import GrowableArray
 

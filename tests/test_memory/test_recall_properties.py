@@ -12,12 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
+from memory import run_sync as run
 from memory.codec import to_entry
-from memory.embedders.hashing import HashingEmbedder
-from memory.long_term import LongTermMemory
-from memory.models import Memory
-from memory.results import RecallResult
-from memory.runtime import run_sync as run
 from vectorstore import open_store
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
+from memory import ArgumentError, LongTermMemory
+from memory import run_sync as run
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.index.session_statistics import Participants
 from memory.retrieval.languages import lexicon_for
 from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.english import ENGLISH
 from memory.retrieval.query_analysis import NameMentions, detect_mentions, follow_up_context, is_follow_up
-from memory.runtime import run_sync as run
 from vectorstore import Analyzer, open_store
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from asyncio import run
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,17 +19,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory.documents.knowledge_base import KnowledgeBase
+from memory import (
+    ArgumentError,
+    EmbedderError,
+    EmbedderMismatch,
+    EmbeddingSettings,
+    HashingEmbedder,
+    KnowledgeBase,
+    LongTermMemory,
+    Message,
+    open_memory,
+)
 from memory.embedders.fingerprint import PROBES
-from memory.embedders.hashing import HashingEmbedder
-from memory.embedders.protocol import Embeddings
-from memory.errors import ArgumentError, EmbedderError, EmbedderMismatch
-from memory.long_term import LongTermMemory
-from memory.messages import Message
-from memory.open import open_memory
+from memory.internals import Embeddings, ReembeddingProgress
 from memory.partitions import CONVERSATION, store_namespace
-from memory.write.embedding_service import EmbeddingSettings
-from memory.write.reembed import ReembeddingProgress
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -57,20 +61,13 @@ class Model:
         return np.roll(np.array(found, np.float32).reshape(len(texts), self.dimension), self.turn, axis=1)
 
 
-def run(awaitable: Any) -> Any:
-    return asyncio.run(awaitable)
-
-
 def opened(path: Path, embedder: Any, **settings: Any) -> LongTermMemory:
     return open_memory(path / "m.db", embedder=embedder, embedding_settings=EmbeddingSettings(**settings))
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: Any, tmp_path: Path) -> Any:
-    url = "numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}"
-    made = LongTermMemory(open_store(url), embedder=Model())
-    yield made
-    run(made.close())
+@pytest.fixture
+def memory(store):
+    return LongTermMemory(store, embedder=Model())
 
 
 def wrong(memory: LongTermMemory, model: Model) -> list[str]:

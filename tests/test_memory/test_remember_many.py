@@ -6,7 +6,6 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,6 +27,7 @@ from memory import (
 )
 from memory.internals import Outcome
 from memory.write import memory_writer
+from tests.support.embedders import LetterEmbedder
 from vectorstore import WrapperStore, open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -45,33 +45,20 @@ TEXTS = [
 ]
 
 
-class Letters:
-    """An embedder by letters, on this machine."""
-
-    remote = False
-    fingerprint = "letters/26"
-    dimension = 26
-
-    async def embed(self, texts, kind="document"):
-        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-
-
-class Away(Letters):
+class Away(LetterEmbedder):
     """An embedder that never answers."""
 
     async def embed(self, texts, kind="document"):
         raise OSError("away")
 
 
-class Remote(Letters):
+class Remote(LetterEmbedder):
     """An embedder that is somewhere else."""
 
     remote = True
 
 
-class Refusing(Letters):
+class Refusing(LetterEmbedder):
     """An embedder that fails where a text is about tea."""
 
     async def embed(self, texts, kind="document"):
@@ -100,7 +87,7 @@ POLICIES = {
     "facts": Extractor(lambda turn: [ExtractedFact("a fact"), "ok"] if "like" in turn.text else [], kinds=["fact"]),
     "facts alone": Extractor(lambda turn: ["another"] if "plumber" in turn.text else [], kinds=["fact"], keep=False),
 }
-EMBEDDERS = {"none": None, "here": Letters(), "away": Away(), "remote": Remote()}
+EMBEDDERS = {"none": None, "here": LetterEmbedder(), "away": Away(), "remote": Remote()}
 
 item = st.builds(
     Memory,
@@ -198,7 +185,7 @@ def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policie
 
     assert [told(one) for one in reports] == [told(one) for one in lines]
     for memory in (many, single):
-        memory.embedding.embedder = Letters()
+        memory.embedding.embedder = LetterEmbedder()
         run_sync(memory.flush())
         assert run_sync(memory.pending()) == 0
     assert state(many) == state(single)
@@ -268,7 +255,7 @@ def test_a_list_whose_next_batch_is_made_ready_early_is_as_many_singles(items, p
     assert state(many) == state(single)
 
 
-class Telling(Letters):
+class Telling(LetterEmbedder):
     """An embedder that says when it was asked for "b"."""
 
     def __init__(self, asked):
@@ -336,7 +323,7 @@ def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(
 @pytest.mark.parametrize("kind", [list, iter])
 def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
-    memory = opened([], Letters())
+    memory = opened([], LetterEmbedder())
 
     def stop(done):
         if done == 2:
@@ -349,7 +336,7 @@ def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
 
 def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 2)
-    memory, seen = opened([], Letters()), []
+    memory, seen = opened([], LetterEmbedder()), []
     with pytest.raises(ArgumentError, match=r"items\[5\]"):
         run_sync(memory.remember_many(["a", "b", "c", "d", "e", " "], on_progress=seen.append))
     assert seen == [2, 4]

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.runtime import run_sync
+from memory import ArgumentError, run_sync
 
 PLACE: contextvars.ContextVar[str] = contextvars.ContextVar("PLACE", default="nowhere")
 

@@ -20,14 +20,14 @@ from memory import (
     RejectedText,
     SecretKind,
     Source,
+    TextBlock,
     ToolCallBlock,
     ToolResultBlock,
     open_memory,
 )
 from memory import run_sync as run
-from memory.internals import find_secrets, redact_secrets
-from memory.messages import TextBlock
-from memory.secrets.checks import has_luhn_checksum, is_card_number, is_password, is_seed_phrase, is_wallet_key
+from memory.internals import find_secrets, has_luhn_checksum, redact_secrets
+from memory.secrets.checks import is_card_number, is_password, is_seed_phrase, is_wallet_key
 from memory.secrets.patterns import SECRET_KINDS
 from memory.write.policies import no_secrets
 from vectorstore import open_store

@@ -6,11 +6,7 @@ import uuid
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.short_term import ShortTermMemory
-from memory.history.sqlite import InMemoryHistory
-from memory.history.windows import FixedWindow, FullWindow
-from memory.messages import Message, ThinkingBlock
+from memory import ArgumentError, FixedWindow, FullWindow, InMemoryHistory, Message, ShortTermMemory, ThinkingBlock
 
 pytestmark = pytest.mark.anyio
 

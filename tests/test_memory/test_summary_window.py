@@ -11,22 +11,24 @@ from typing import Any
 
 import pytest
 
-from memory.errors import ArgumentError
-from memory.history.short_term import ShortTermMemory
-from memory.history.sqlite import InMemoryHistory, SqliteHistory
-from memory.history.summary_window import SummaryWindow
-from memory.history.windows import (
+from memory import (
+    ArgumentError,
     ChainedWindow,
-    ConversationWindowPolicy,
+    EstimatingCounter,
     FixedWindow,
     FullWindow,
+    InMemoryHistory,
+    Message,
+    ShortTermMemory,
+    SqliteHistory,
+    SummaryWindow,
     TokenWindow,
-    Window,
+    ToolCallBlock,
+    ToolResultBlock,
     WindowPolicy,
 )
-from memory.messages import Message, ToolCallBlock, ToolResultBlock
-from memory.testing.window_contract import ConversationWindowPolicyContract, WindowPolicyContract
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory.internals import ConversationWindowPolicy, Window
+from memory.testing import ConversationWindowPolicyContract, WindowPolicyContract
 from vectorstore.sqlite import SqliteDatabase
 
 

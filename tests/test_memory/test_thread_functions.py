@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory.runtime import run_in_thread
+from memory.internals import run_in_thread
 
 
 class Asked:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import ArgumentError
-from memory.timestamps import system_clock, timestamp_from_text, timestamp_to_text, to_aware, utc_offset
+from memory import ArgumentError
+from memory.internals import system_clock
+from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware, utc_offset
 
 OFFSETS = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 MOMENTS = st.datetimes(

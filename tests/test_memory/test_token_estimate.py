@@ -12,10 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory.embedders.local import local_available
-from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.tokens.counter import TokenCounter, message_tokens
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory import (
+    DocumentBlock,
+    EstimatingCounter,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    TokenCounter,
+    ToolCallBlock,
+    local_available,
+    message_tokens,
+)
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -17,21 +17,24 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.tokens import tiktoken_counter
-from memory.tokens.counter import (
-    MESSAGE_OVERHEAD,
-    UNREADABLE_IMAGE_TOKENS,
-    FallbackCounter,
+from memory import (
+    ArgumentError,
+    DocumentBlock,
+    EstimatingCounter,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    TiktokenCounter,
     TokenCounter,
-    default_counter,
-    image_size,
-    image_tokens,
+    TokenizerUnavailable,
+    ToolCallBlock,
+    ToolResultBlock,
     message_tokens,
 )
-from memory.tokens.estimating_counter import EstimatingCounter
-from memory.tokens.tiktoken_counter import TiktokenCounter
+from memory.internals import default_counter
+from memory.tokens import tiktoken_counter
+from memory.tokens.counter import MESSAGE_OVERHEAD, UNREADABLE_IMAGE_TOKENS, FallbackCounter, image_size, image_tokens
 
 
 class Words:

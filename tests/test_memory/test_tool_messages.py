@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from asyncio import run
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from memory import (
     Extractor,
     FixedWindow,
     ImageBlock,
+    InMemoryHistory,
     LongTermMemory,
     Memory,
     MemoryTurn,
@@ -27,16 +28,11 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.history.sqlite import InMemoryHistory
 from memory.messages import calls_by_message
 from vectorstore import open_store
 
 T = TypeVar("T")
 Storing = Callable[..., LongTermMemory]
-
-
-def run(job: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(job)
 
 
 @pytest.fixture(params=["numpy", "sqlite"])

@@ -8,8 +8,7 @@ import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
 from memory.codec import to_entry
-from memory.internals import RecallStage, may_change
-from memory.models import Actor
+from memory.internals import Actor, RecallStage, may_change
 from memory.scopes import scope_filter
 from memory.write.access_control import actor_trust, check_may_change, trust_after_change
 from vectorstore import open_store

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,29 +21,16 @@ from memory import (
     run_sync,
 )
 from memory.internals import Operation
-from vectorstore import open_store
+from tests.support.clocks import TickingClock
+from vectorstore import LifecycleStore, open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CHANGING = {"revision": 0, "recorded_at": None, "operation": None, "actor": "user"}
 
 
-class Ticking:
-    """A clock that moves an hour at each look."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(hours=1)
-        return self.now
-
-
-@pytest.fixture(params=["numpy", "sqlite"])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
-    store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, embedder=HashingEmbedder(), clock=Ticking())
-    yield kept
-    run_sync(kept.close())
+@pytest.fixture
+def memory(store: LifecycleStore) -> LongTermMemory:
+    return LongTermMemory(store, embedder=HashingEmbedder(), clock=TickingClock(START, timedelta(hours=1)))
 
 
 def get(memory: LongTermMemory, id: str) -> Memory | None:
@@ -136,7 +122,7 @@ def test_a_batch_and_a_turn_are_taken_back_whole(memory):
 
 
 def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp_path):
-    given = LongTermMemory(open_store("numpy:"), clock=Ticking())
+    given = LongTermMemory(open_store("numpy:"), clock=TickingClock(START, timedelta(hours=1)))
     one = run_sync(given.remember("I live in Lisbon.")).id
     run_sync(given.remember("I have a boat."))
     then = given.clock()

@@ -12,6 +12,7 @@ import pytest
 
 from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
 from memory.partitions import ARCHIVE, store_namespace
+from tests.support.clocks import TickingClock
 from vectorstore import open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -21,20 +22,11 @@ DAY = timedelta(days=1)
 in_a_file = pytest.mark.parametrize("memory", ["sqlite"], indirect=True)  # else no documents are taken in
 
 
-class Ticking:
-    """A clock that moves an hour at each look."""
-
-    def __init__(self, now: datetime = START) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(hours=1)
-        return self.now
-
-
 @pytest.fixture
 def theirs(tmp_path: Path) -> Iterator[LongTermMemory]:
-    kept = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'theirs.db'}"), clock=Ticking())
+    kept = LongTermMemory(
+        open_store(f"sqlite:///{tmp_path / 'theirs.db'}"), clock=TickingClock(START, timedelta(hours=1))
+    )
     yield kept
     run_sync(kept.close())
 
@@ -42,7 +34,7 @@ def theirs(tmp_path: Path) -> Iterator[LongTermMemory]:
 @pytest.fixture(params=["numpy", "sqlite"])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermMemory]:
     store = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")
-    kept = LongTermMemory(store, clock=Ticking(START + 9 * DAY))
+    kept = LongTermMemory(store, clock=TickingClock(START + 9 * DAY, timedelta(hours=1)))
     KnowledgeBase(kept)  # it takes in what an export has of documents
     yield kept
     run_sync(kept.close())

@@ -14,6 +14,7 @@ import pytest
 from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.write.provenance import retired_entry
+from tests.support.data_only_store import DataOnlyStore
 from vectorstore import open_store
 
 ZONE = timezone(timedelta(hours=5, minutes=45))
@@ -135,40 +136,8 @@ def test_what_is_older_than_a_time_without_a_zone_is_meant_in_the_memory_s(memor
     assert len(run_sync(memory.forget(older_than=HOUR - INSTANT, dry_run=True)).memories) == 1
 
 
-class DataOnly:
-    """A store that has the data part alone."""
-
-    def __init__(self, store):
-        self._store = store
-
-    def __getattr__(self, name):
-        if name not in (
-            "space",
-            "upsert",
-            "patch",
-            "put_vectors",
-            "get",
-            "delete",
-            "count",
-            "scan",
-            "namespaces",
-            "close",
-        ):
-            raise AttributeError(name)
-        return getattr(self._store, name)
-
-    def search(self, *given, **options):
-        return self._store.search(*given, **options)
-
-    def search_many(self, *given, **options):
-        return self._store.search_many(*given, **options)
-
-    def search_text(self, *given, **options):
-        return self._store.search_text(*given, **options)
-
-
 def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
-    memory = LongTermMemory(DataOnly(open_store("numpy:")), clock=Hand(naive=False))
+    memory = LongTermMemory(DataOnlyStore(open_store("numpy:")), clock=Hand(naive=False))
     told = [
         Memory("Ana lives in Porto.", expires_at=NOW + HOUR),
         Memory("Ana lives in Faro.", valid_from=NOW + HOUR),
@@ -201,7 +170,7 @@ NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HO
 def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
     """More than the searches name as candidates, and each nearer to the question than what is to be found."""
     store = open_store("numpy:")
-    memory = LongTermMemory(store if kind == "whole" else DataOnly(store), clock=lambda: NOW)
+    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
     lines = run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", **fields) for n in range(1500)))
     rumour = Memory("Where Ana sleeps nobody ever knew, but there is a rumour about a barge.", tags=("this",))
     run_sync(memory.remember(rumour))
@@ -226,7 +195,7 @@ def test_many_that_were_not_known_yet_take_no_place_among_the_first():
 @pytest.mark.parametrize("kind", ["whole", "data only"])
 def test_many_of_another_tag_or_scope_take_no_place_among_the_first(kind):
     store = open_store("numpy:")
-    memory = LongTermMemory(store if kind == "whole" else DataOnly(store), clock=lambda: NOW)
+    memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
     run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(1500)))
     rumour = Memory("Where Ana sleeps nobody knew.", tags=("this", "x"), scopes={"project": "ana"})
     run_sync(memory.remember(rumour))

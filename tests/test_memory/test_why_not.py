@@ -6,14 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memory.embedders.hashing import HashingEmbedder
-from memory.errors import ArgumentError
-from memory.long_term import LongTermMemory
-from memory.models import Memory
+from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, RecallSettings
+from memory import run_sync as run
+from memory.internals import RecallStage
 from memory.partitions import CONVERSATION, DOCUMENTS
-from memory.results import RecallStage
-from memory.retrieval.scoring.settings import RecallSettings
-from memory.runtime import run_sync as run
 from vectorstore import UnsupportedError, WrapperStore, open_store
 from vectorstore.testing import ModelStore
 

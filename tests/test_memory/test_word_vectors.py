@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from memory import ArgumentError, local_available
 from memory.embedders import local
-from memory.embedders.local import LocalWordVectors, installed_table, local_available
-from memory.embedders.protocol import WordVectors
-from memory.errors import ArgumentError
+from memory.embedders.local import installed_table
+from memory.internals import LocalWordVectors, WordVectors
 from vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")
@@ -41,7 +41,7 @@ def test_a_word_has_the_vector_of_the_text_with_a_space_before_it() -> None:
 
 @needs_local
 def test_words_and_texts_share_one_table_and_have_different_fingerprints() -> None:
-    from memory.embedders.local import LocalEmbedder
+    from memory import LocalEmbedder
 
     assert LocalWordVectors()._table is LocalEmbedder()._table
     assert LocalWordVectors().fingerprint != LocalEmbedder().fingerprint

@@ -9,9 +9,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
+from memory import ArgumentError, EmbedderMismatch, Memory, Source, Trust
 from memory.erasure.verbatim_match import holds_verbatim
-from memory.errors import ArgumentError, EmbedderMismatch
-from memory.models import Memory, Source, Trust
 from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
 from memory.tables.tombstones import Tombstones
 from memory.validation import checked_memory

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from memory import (
+    Action,
     ArgumentError,
     DuplicateKey,
     ExtractedFact,
@@ -27,14 +28,15 @@ from memory import (
     StoreAlways,
     Trust,
     TurnDecision,
+    TurnPolicy,
     run_sync,
 )
 from memory.internals import Outcome
 from memory.partitions import ARCHIVE, store_namespace
 from memory.write.draft import Draft
-from memory.write.policies import Action, TurnPolicy
 from memory.write.policy_runner import PolicyRules, apply_policies
 from memory.write.similar_memories import SimilarMemoryLookup
+from tests.support.embedders import LetterEmbedder
 from vectorstore import open_store
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -55,19 +57,6 @@ class Breaks:
 
     def decide(self, memory):
         raise OSError("the model is away")
-
-
-class Letters:
-    """An embedder by letters: near where the letters are."""
-
-    remote = False
-    fingerprint = "letters/26"
-    dimension = 26
-
-    async def embed(self, texts, kind="document"):
-        rows = np.array([[text.lower().count(chr(97 + i)) for i in range(26)] for text in texts], np.float32)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
 
 
 @pytest.fixture(params=["numpy:", "sqlite"])
@@ -526,7 +515,7 @@ def test_what_was_said_before_a_policy_of_turns_may_be_gone_for_it(make):
 # --- near-duplicates
 
 
-@pytest.mark.parametrize("embedder", [None, Letters()])
+@pytest.mark.parametrize("embedder", [None, LetterEmbedder()])
 def test_a_near_duplicate_is_stored_with_the_link(make, embedder):
     memory = make(NearDuplicates(), embedder=embedder)
     first = run_sync(memory.remember("The plumber comes on Friday at nine o'clock."))
@@ -785,7 +774,7 @@ def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
     assert texts(memory) == ["My dog is Rex."]
 
 
-@pytest.mark.parametrize("embedder", [None, Letters()])
+@pytest.mark.parametrize("embedder", [None, LetterEmbedder()])
 def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder):
     rng = np.random.default_rng(5)
     words = [
@@ -835,7 +824,7 @@ def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder)
 
 
 def test_a_batch_is_looked_up_at_once(make, monkeypatch):
-    memory = make(NearDuplicates(), embedder=Letters())
+    memory = make(NearDuplicates(), embedder=LetterEmbedder())
     run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(50)))
     asked = []
     for name in ("search", "search_many", "search_text", "view"):

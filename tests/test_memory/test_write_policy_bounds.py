@@ -9,6 +9,7 @@ from memory import (
     Extractor,
     LongTermMemory,
     Memory,
+    MemoryTurn,
     Message,
     MinimumLength,
     NearDuplicates,
@@ -17,7 +18,6 @@ from memory import (
 )
 from memory.internals import Outcome
 from memory.write.draft import Draft
-from memory.write.policies import MemoryTurn
 from memory.write.policies.base import accept_all
 from memory.write.policy_runner import PolicyRules, apply_policies
 from vectorstore import open_store

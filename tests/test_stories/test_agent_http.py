@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
-from agent.providers.extractive import QuotingProvider
+from agent import Agent, QuotingProvider
 from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedServer, call
 from memory import Memory, open_memory
 

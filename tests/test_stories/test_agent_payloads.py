@@ -13,14 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from agent.agent import Agent
-from agent.configuration import AgentSettings
-from agent.providers.base import Request, StopPiece, TextPiece, ToolCallPiece
-from agent.results import StopReason
-from agent.tool_executor import ToolPolicy
-from agent.tools.function import tool
-from agent.tools.knowledge import knowledge_tools
-from agent.tools.memory import ALL_MEMORY_TOOLS, memory_tools
+from agent import (
+    Agent,
+    AgentSettings,
+    Request,
+    StopPiece,
+    StopReason,
+    TextPiece,
+    ToolCallPiece,
+    ToolPolicy,
+    knowledge_tools,
+    memory_tools,
+    tool,
+)
+from agent.tools.memory import ALL_MEMORY_TOOLS
 from memory import KnowledgeBase, Memory, Trust, open_memory
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from memory.documents.ingest_report import IngestAction
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.open import open_memory
+from memory import KnowledgeBase, open_memory
+from memory.internals import IngestAction
 
 pytestmark = pytest.mark.anyio
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.slow import first_fast
 from vectorstore import Entry, Match, Metric, Space, VectorStore
 from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.engines.sqlite_store import SqliteStore
@@ -64,7 +65,7 @@ def test_they_do_with_transactions_and_when_opened_again(tmp_path: Path, seed: i
     )
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", first_fast([1, 2, 3, 4]))
 def test_they_do_while_another_space_is_filled_and_after_the_switch(tmp_path: Path, seed: int) -> None:
     spaces = [Space(f"toy-{metric}", 3, metric) for metric in Metric]
     check_parity(

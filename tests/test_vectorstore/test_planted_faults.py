@@ -23,6 +23,8 @@ from vectorstore.testing.suite import contract_tests, failing_tests
 from vectorstore.testing.validation_contract import ValidationContract
 from vectorstore.testing.write_contract import DeleteContract, UpdateContract, WriteContract
 
+pytestmark = pytest.mark.slow
+
 LACKS = {
     "test_threads_share_a_store": "the model is for one thread",
     "test_a_scan_ends_with_its_store": "a scan of the model is a snapshot",

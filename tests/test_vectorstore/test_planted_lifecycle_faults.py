@@ -39,6 +39,8 @@ from vectorstore.testing.suite import contract_tests, failing_tests
 from vectorstore.testing.view_contract import ViewContract
 from vectorstore.testing.write_contract import WriteContract
 
+pytestmark = pytest.mark.slow
+
 FAULTS: list[tuple[type, type[StoreContract], str]] = []
 
 

@@ -1,0 +1,26 @@
+"""A memory without a file, and the command line in process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memory import LongTermMemory
+from tests.support.command_line import CommandLine
+from vectorstore import open_store
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[LongTermMemory]:
+    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """The command line on ``m.db`` of the test's folder, which is the working directory too."""
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(tmp_path / "m.db", capsys, monkeypatch)
