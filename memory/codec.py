@@ -60,19 +60,14 @@ _get_plain_fields, _get_times = attrgetter(*_PLAIN_FIELDS), attrgetter(*_TIME_FI
 _SOURCE_FIELDS = ("document", "title", "page", "start", "end")
 
 
-def to_entry(
-    memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None, operation: str | None = None
-) -> Entry:
-    """Return *memory* as an entry, written by *operation* where that is given; its times must be aware."""
-    metadata = to_metadata(memory)
-    if operation is not None:
-        metadata["operation"] = operation
+def to_entry(memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None) -> Entry:
+    """Return *memory* as an entry; its times must be aware."""
     return Entry(
         id=memory.id,
         vector=vector,
         text=entry_text(memory),
         context=entry_context(memory),
-        metadata=metadata,
+        metadata=to_metadata(memory),
         no_vector=no_vector,
     )
 
@@ -106,12 +101,12 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
 def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
-    given: dict[str, Any] = {
+    plain: dict[str, Any] = {
         name: fields[name] for name in (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS) if name in fields
     }
     for name in _TIME_FIELDS:
         if name in fields:
-            given[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
+            plain[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
     return Memory(
         text=text_without_caption(entry),
         id=entry.id,
@@ -122,7 +117,7 @@ def from_entry(entry: Entry) -> Memory:
         scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
         metadata={name[5:]: value for name, value in fields.items() if name.startswith("meta.")},
         trust=Trust(fields.get("trust", Trust.USER)),
-        **given,
+        **plain,
     )
 
 
@@ -166,11 +161,11 @@ def _source_to_fields(source: Source) -> dict[str, Any]:
 
 
 def _source_from_fields(fields: Any) -> Source | None:
-    given = {name: fields[name] for name in _SOURCE_FIELDS if name in fields}
+    known = {name: fields[name] for name in _SOURCE_FIELDS if name in fields}
     if "heading" in fields:
-        given["heading"] = tuple(fields["heading"])
+        known["heading"] = tuple(fields["heading"])
     if "source.session" in fields:
-        given["session"] = fields["source.session"]
+        known["session"] = fields["source.session"]
     if "source.sequence" in fields:
-        given["sequence"] = fields["source.sequence"]
-    return Source(**given) if given else None
+        known["sequence"] = fields["source.sequence"]
+    return Source(**known) if known else None

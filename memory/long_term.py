@@ -1,8 +1,9 @@
 """Long-term memory: what was said or noted is kept, found again, corrected and forgotten.
 
-The facade over the write path (``memory.write``), erasure (``memory.erasure``), conversation history
-(``memory.history``), retrieval (``memory.retrieval``) and export and import (``memory.export_import``). Not
-conversation windows (``memory.history.windows``) and not the reading of documents (``memory.documents``).
+``LongTermMemory`` is composed of services, each constructed with what it uses: the write path (``memory.write``),
+erasure (``memory.erasure``), retrieval (``memory.retrieval``), export and import (``memory.export_import``) and
+conversation history (``memory.history``). Context windows are in ``memory.history.windows``, documents in
+``memory.documents``. The file is long because the public class stands whole in it, with the documentation of each call.
 
     >>> memory = LongTermMemory(open_store("numpy:"))
     >>> run_sync(memory.remember("I moved to Lisbon in May.")).outcome
@@ -321,7 +322,7 @@ class LongTermMemory:
 
         It costs what was written since the last call, not what there is; the first call looks through the namespace.
         """
-        return await asyncio.to_thread(self._pinned.standing, namespace, self._now())
+        return await asyncio.to_thread(self._pinned.current, namespace, self._now())
 
     async def count(self, *, namespace: str = "", **filters: Unpack[ListFilters]) -> int:
         """Return how many memories there are (that *filters* select)."""

@@ -14,12 +14,12 @@ from threading import Lock
 from memory.codec import from_entry
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
-from vectorstore import Cursor, Entry, LifecycleStore, VectorStore, lifecycle_of
+from vectorstore import Cursor, LifecycleStore, VectorStore, lifecycle_of
 
 _DEFAULT_IMPORTANCE = 0.5
 """The importance of a memory that has none."""
 _MAX_CHANGES = 1000
-"""So many changes are not looked at one by one."""
+"""Above so many changes the partition is scanned instead."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
@@ -28,49 +28,57 @@ class PinnedMemories:
 
     def __init__(self, store: VectorStore) -> None:
         self._store = store
-        self._lasting = lifecycle_of(store)
+        self._lifecycle = lifecycle_of(store)
         self._lock = Lock()
         self._held: dict[str, _PinnedState] = {}
 
-    def standing(self, namespace: str, now: datetime) -> list[Memory]:
+    def current(self, namespace: str, now: datetime) -> list[Memory]:
         """Return those that hold at *now*, are enabled and not expired: most important first, then newest."""
-        lane = store_namespace(namespace, CONVERSATION)
+        partition = store_namespace(namespace, CONVERSATION)
         with self._lock:
-            memories = self._scanned(lane) if self._lasting is None else self._followed(self._lasting, lane)
-            there = [one for one in memories.values() if _is_current(one, now)]
-        newest = sorted(there, key=lambda one: (one.recorded_at or _EARLIEST, one.id), reverse=True)
-        return sorted(newest, key=lambda one: -(_DEFAULT_IMPORTANCE if one.importance is None else one.importance))
+            memories = (
+                self._scanned(partition) if self._lifecycle is None else self._followed(self._lifecycle, partition)
+            )
+            current = [memory for memory in memories.values() if _is_current(memory, now)]
+        newest = sorted(current, key=lambda memory: (memory.recorded_at or _EARLIEST, memory.id), reverse=True)
+        return sorted(newest, key=lambda memory: -_importance(memory))
 
-    def _scanned(self, lane: str) -> dict[str, Memory]:
-        return {one.id: from_entry(one) for one in self._store.scan(where={"pinned": True}, namespace=lane)}
+    def _scanned(self, partition: str) -> dict[str, Memory]:
+        entries = self._store.scan(where={"pinned": True}, namespace=partition)
+        return {entry.id: from_entry(entry) for entry in entries}
 
-    def _followed(self, store: LifecycleStore, lane: str) -> dict[str, Memory]:
-        held = self._held.setdefault(lane, _PinnedState())
-        changes = store.changes(held.cursor, namespace=lane)
+    def _followed(self, store: LifecycleStore, partition: str) -> dict[str, Memory]:
+        held = self._held.setdefault(partition, _PinnedState())
+        changes = store.changes(held.cursor, namespace=partition)
         if not changes.complete or len(changes.written) + len(changes.removed) > _MAX_CHANGES:
-            held.memories = self._scanned(lane)  # what is written meanwhile stands in the log behind the cursor
+            held.memories = self._scanned(partition)  # what is written meanwhile is in the log behind the cursor
         else:
             for id in changes.removed:
                 held.memories.pop(id, None)
-            self._read(held, changes.written, lane)
+            self._read(held, changes.written, partition)
         held.cursor = changes.cursor
         return held.memories
 
-    def _read(self, held: _PinnedState, ids: Sequence[str], lane: str) -> None:
-        entries: list[Entry | None] = self._store.get(ids, namespace=lane) if ids else []
-        for id, entry in zip(ids, entries, strict=True):
-            if entry is not None and entry.metadata.get("pinned") is True:
-                held.memories[id] = from_entry(entry)
+    def _read(self, held: _PinnedState, ids: Sequence[str], partition: str) -> None:
+        entries = self._store.get(ids, namespace=partition) if ids else []
+        written = {entry.id: entry for entry in entries if entry is not None}
+        for id in ids:
+            if id in written and written[id].metadata.get("pinned") is True:
+                held.memories[id] = from_entry(written[id])
             else:
                 held.memories.pop(id, None)
 
 
 @dataclass(slots=True)
 class _PinnedState:
-    """One lane's pinned memories, and up to where the log was read."""
+    """Pinned memories of one partition, and the position of the change log up to which they are current."""
 
     cursor: Cursor | None = None
     memories: dict[str, Memory] = field(default_factory=dict)
+
+
+def _importance(memory: Memory) -> float:
+    return _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
 
 
 def _is_current(memory: Memory, now: datetime) -> bool:

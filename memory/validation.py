@@ -101,9 +101,9 @@ def checked_text_list(values: object, argument: str) -> tuple[str, ...]:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ArgumentError(argument, values, "a list of texts is needed")
     found = tuple(values)
-    for at, value in enumerate(found):
+    for index, value in enumerate(found):
         if not isinstance(value, str):
-            raise ArgumentError(f"{argument}[{at}]", value, "a text is needed")
+            raise ArgumentError(f"{argument}[{index}]", value, "a text is needed")
     return found
 
 
@@ -121,9 +121,9 @@ def checked_bool(value: object, argument: str) -> bool:
     return value
 
 
-def check_known_fields(given: Mapping[str, Any], known: Collection[str]) -> None:
+def check_known_fields(fields: Mapping[str, Any], known: Collection[str]) -> None:
     """Refuse an item of a file that has a field beside those *known*, which would be lost."""
-    if strange := sorted(set(given) - set(known)):
+    if strange := sorted(set(fields) - set(known)):
         raise ArgumentError("item", strange[0], f"only {', '.join(sorted(known))} are fields of it")
 
 

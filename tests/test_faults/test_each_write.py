@@ -83,7 +83,7 @@ def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_re
     disk.close()
     with SqliteDatabase(states[0] / HISTORY) as left:
         assert remembered(left) == ["I see", "My dog is called Okapi"]
-    with SqliteDatabase(states[1] / HISTORY) as left:
+    with SqliteDatabase(states[-1] / HISTORY) as left:  # commits of the store in memory are among them
         assert remembered(left) == []  # it was remembered, by a store that is gone
 
 

@@ -26,7 +26,7 @@ from memory.write.policies.base import (
 
 @dataclass(frozen=True, slots=True)
 class StoreAlways:
-    """Everything is kept."""
+    """Policy that keeps everything."""
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Accept."""
@@ -96,22 +96,22 @@ class NearDuplicates:
 
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
-        for near in await stored.nearest(memory):
-            if self._is_near(near) and _is_comparable(near.memory, memory):
-                other = near.memory.id
-                if self.fold and _sorted_words(memory.text) == _sorted_words(near.memory.text):
+        for similar in await stored.nearest(memory):
+            if self._is_near(similar) and _is_comparable(similar.memory, memory):
+                other = similar.memory.id
+                if self.fold and _sorted_words(memory.text) == _sorted_words(similar.memory.text):
                     return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
                 linked = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: other})
                 return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other)
         return PolicyDecision(Action.ACCEPT)
 
-    def _is_near(self, near: SimilarMemory) -> bool:
-        return near.similarity >= (self.meaning if near.by == "meaning" else self.words)
+    def _is_near(self, similar: SimilarMemory) -> bool:
+        return similar.similarity >= (self.meaning if similar.by == "meaning" else self.words)
 
 
-def _is_comparable(one: Memory, other: Memory) -> bool:
+def _is_comparable(memory: Memory, other: Memory) -> bool:
     """Whether both are of one kind, one speaker and one set of scopes, so that either could stand for the other."""
-    return (one.kind, one.role, one.speaker, dict(one.scopes)) == (
+    return (memory.kind, memory.role, memory.speaker, dict(memory.scopes)) == (
         other.kind,
         other.role,
         other.speaker,

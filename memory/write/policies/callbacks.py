@@ -113,7 +113,9 @@ class Judge:
             return self._instead(turn, verdict)
         if verdict is None or isinstance(verdict, bool):
             return TurnDecision(accept_all(turn) if verdict else (self._no(),) * len(turn.memories))
-        return TurnDecision(tuple(self._read(one, said) for one, said in zip(turn.memories, verdict, strict=True)))
+        return TurnDecision(
+            tuple(self._read(memory, answer) for memory, answer in zip(turn.memories, verdict, strict=True))
+        )
 
     def _read(self, memory: Memory, verdict: object) -> PolicyDecision:
         if isinstance(verdict, PolicyDecision):
@@ -131,9 +133,9 @@ class Judge:
             return TurnDecision(
                 (PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, replace(turn.memories[0], text=text)),)
             )
-        every = tuple(range(len(turn.memories)))
-        made = Memory(text=text, kind="summary")
-        return TurnDecision((PolicyDecision(Action.REJECT, _DISTILLED_KIND),) * len(every), ((made, every),))
+        places = tuple(range(len(turn.memories)))
+        summary = Memory(text=text, kind="summary")
+        return TurnDecision((PolicyDecision(Action.REJECT, _DISTILLED_KIND),) * len(places), ((summary, places),))
 
     def _no(self) -> PolicyDecision:
         return PolicyDecision(Action.REJECT, self._reason)
