@@ -85,11 +85,6 @@ def approval_as_annotated(call: ToolCallBlock, flagged: bool) -> bool:
     return flagged
 
 
-def approval_always(call: ToolCallBlock, flagged: bool) -> bool:
-    """Ask for approval of every call."""
-    return True
-
-
 def approval_never(call: ToolCallBlock, flagged: bool) -> bool:
     """Ask for approval of no call, not even where a tool wants it."""
     return False
@@ -104,7 +99,10 @@ class _ApprovalExcept:
 
 
 def approval_except(*names: str) -> ApprovalPolicy:
-    """Ask for every call but those of the tools *names*: an allowlist. Names are compared exactly."""
+    """Ask for every call but those of the tools *names*: an allowlist; without names, for every call.
+
+    Names are compared exactly.
+    """
     for name in names:
         if not isinstance(name, str) or not name or name != name.strip():
             raise ArgumentError("names", name, "the name of a tool is needed")

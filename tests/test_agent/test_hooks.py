@@ -36,7 +36,7 @@ from agent import (
     ToolPolicy,
     ToolStarted,
     Usage,
-    approval_always,
+    approval_except,
     tool,
 )
 from agent.approval import ApprovalDecision
@@ -176,7 +176,7 @@ def test_a_fingerprint_tells_configurations_apart_and_is_stable_under_the_order_
         {"model_settings": ModelSettings(temperature=0)},
         {"max_rounds": 3},
         {"limits": RunLimits(calls=3)},
-        {"policy": ToolPolicy(approval=approval_always)},
+        {"policy": ToolPolicy(approval=approval_except())},
         {"token_budget": 100},
     ]
     assert len({mark, *(made(**options) for options in changed)}) == len(changed) + 1

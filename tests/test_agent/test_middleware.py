@@ -21,7 +21,6 @@ from agent import (
     ToolFailed,
     ToolInvocation,
     ToolPolicy,
-    approval_always,
     approval_except,
     approval_never,
     tool,
@@ -131,7 +130,7 @@ async def test_the_links_stand_in_their_order() -> None:
     try:
         policy = ToolPolicy(
             authorise=authorise,
-            approval=approval_always,
+            approval=approval_except(),
             approver=approver,
             breaker=NotedBreaker(),
             rate_limit=NotedLimit(1000),
@@ -159,7 +158,7 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
     breaker = CircuitBreaker(1)
     work = Scripted()
     broken = ToolCallBlock(id="b", name="work", invalid="{")
-    said = await texts(ToolPolicy(breaker=breaker, approval=approval_always), work, calls=[call("nothing"), broken])
+    said = await texts(ToolPolicy(breaker=breaker, approval=approval_except()), work, calls=[call("nothing"), broken])
     assert "there is no tool 'nothing'" in said[0]
     assert "not a JSON object" in said[1]
     assert not breaker.is_open("work")
@@ -196,7 +195,7 @@ async def test_a_call_that_is_not_allowed_is_told_why_and_nobody_is_asked() -> N
         asked.append(request)
         return True
 
-    (said,) = await texts(ToolPolicy(approval=approval_always, approver=approver), work)
+    (said,) = await texts(ToolPolicy(approval=approval_except(), approver=approver), work)
     assert "only on weekdays" in said
     assert (asked, work.entered) == ([], 0)
 
@@ -264,7 +263,7 @@ async def test_waiting_for_a_yes_does_not_count_towards_the_tools_time() -> None
         await asyncio.sleep(0.2)
         return True
 
-    assert await texts(ToolPolicy(approval=approval_always, approver=approver), Scripted(), timeout=0.1) == ["done"]
+    assert await texts(ToolPolicy(approval=approval_except(), approver=approver), Scripted(), timeout=0.1) == ["done"]
 
 
 async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
@@ -289,7 +288,7 @@ async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
     ("policy", "asked"),
     [
         (approval_as_annotated, ["danger"]),
-        (approval_always, ["plain", "danger"]),
+        (approval_except(), ["plain", "danger"]),
         (approval_never, []),
         (approval_except("danger"), ["plain"]),
         (lambda call, flagged: call.name.startswith("p"), ["plain"]),
