@@ -191,7 +191,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 PLANTS: Mapping[str, tuple[str, Any, str, Any]] = {
     "records a copy with the migration, and not before": ("stopped", migrations.Migrator, "_migrated", _at_once),
     "leaves what a crash has left": ("opened again", migrations.Migrator, "clear", _nothing),
-    "keeps the copy of what is right": ("opened again", migrations.Migrator, "let_go", _nothing),
+    "keeps the copy of what is right": ("opened again", migrations.Migrator, "remove_copies", _nothing),
     "forgets to flush the folder after the copy": ("stopped", migrations, "flush_folder", _nothing),
 }
 

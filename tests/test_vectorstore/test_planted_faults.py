@@ -58,7 +58,7 @@ class Plain(ModelStore):
     """The model without a fault; those below change one thing of it."""
 
     def held(self, namespace: str) -> dict[str, Entry]:
-        return self._held(namespace)
+        return self._entries_of(namespace)
 
 
 # Search.
