@@ -30,7 +30,7 @@ from vectorstore import Analyzer, Space, open_store
 
 
 @store_errors()
-def open_memory(
+def open_memory(  # one keyword for each part that may be replaced: this is where a program chooses them
     path: str | os.PathLike[str],
     *,
     embedder: Embedder | None = None,
