@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from memory import KnowledgeBase, LongTermMemory, Memory
+from memory import KnowledgeBase, LongTermMemory, Memory, Message, TextBlock, ToolCallBlock, ToolResultBlock, run_sync
 from memory.internals import IngestAction
 from memory.partitions import DOCUMENTS, store_namespace
 from memory.tables.erasers import ErasedItems
@@ -125,3 +125,24 @@ def ingested(memory: LongTermMemory, folder: Path, **options: Any) -> dict[str, 
     """Ingest *folder*; return the action for each source."""
     report = run(KnowledgeBase(memory).ingest(folder, **options))
     return {line.source: line.action for line in report.lines}
+
+
+def note_call(id: str, note: str) -> ToolCallBlock:
+    return ToolCallBlock(id=id, name="save", arguments={"note": note})
+
+
+def note_result(id: str, text: str = "saved") -> ToolResultBlock:
+    return ToolResultBlock(call_id=id, content=(TextBlock(text=text),))
+
+
+NOTING_TURN = [
+    Message.user("Please note my code."),
+    Message.assistant([note_call("1", "44173921")]),
+    Message.tool([note_result("1")]),
+    Message.assistant("Done."),
+]
+"""Turn in which the model calls a tool with a secret; the result does not repeat it."""
+
+
+def tool_memories(memory: LongTermMemory) -> list[Memory]:
+    return [listed for listed in run_sync(memory.list()) if listed.role == "tool"]

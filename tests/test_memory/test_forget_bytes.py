@@ -41,8 +41,6 @@ from memory import (
     SummaryWindow,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
     open_memory,
     read_receipt,
     receipt_text,
@@ -56,6 +54,7 @@ from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.retrieval.index import index_cache, index_sync
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.support.forgetting import (
+    NOTING_TURN,
     NOW,
     SECRET,
     STORES,
@@ -66,6 +65,7 @@ from tests.support.forgetting import (
     memory_on,
     remembered,
     run,
+    tool_memories,
     vector_of,
 )
 from vectorstore import Finding, TableComponent, open_store
@@ -403,26 +403,6 @@ def test_words_that_a_policy_removed_leave_no_cached_vector(tmp_path, whole):
     run(memory.close())
 
 
-def call(id, note):
-    return ToolCallBlock(id=id, name="save", arguments={"note": note})
-
-
-def answer(id, text="saved"):
-    return ToolResultBlock(call_id=id, content=(TextBlock(text=text),))
-
-
-ASKED = [
-    Message.user("Please note my code."),
-    Message.assistant([call("1", "44173921")]),
-    Message.tool([answer("1")]),
-    Message.assistant("Done."),
-]
-
-
-def of_tools(memory):
-    return [listed for listed in run(memory.list()) if listed.role == "tool"]
-
-
 def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
     embedder, asked = ToyEmbedder(), []
     shorter = Judge(
@@ -430,11 +410,11 @@ def test_tool_words_that_a_policy_changed_leave_no_cached_vector(tmp_path):
     )
     settings = EmbeddingSettings(cache_bytes=1 << 20)
     memory = open_memory(tmp_path / "m.db", embedder=embedder, policies=[shorter], embedding_settings=settings)
-    run(memory.remember_turn("s", ASKED[1:3]))
+    run(memory.remember_turn("s", NOTING_TURN[1:3]))
     (before,) = {judged.text for judged in asked}
     cache = memory.embedding._cache
     cache.put("toy/1", "document", {before: cache.get("toy/1", "document", ["short"])[0]})
-    run(memory.forget([of_tools(memory)[0].id]))
+    run(memory.forget([tool_memories(memory)[0].id]))
     assert cache.get("toy/1", "document", [before, "short"]) == [None, None]
     run(memory.close())
 

@@ -34,6 +34,7 @@ from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.tables.erasers import ErasedItems
 from tests.support.forgetting import (
     BOOKS,
+    NOTING_TURN,
     NOW,
     SECRET,
     STORES,
@@ -44,11 +45,14 @@ from tests.support.forgetting import (
     ingested,
     memory_on,
     message_texts,
+    note_call,
+    note_result,
     remembered,
     run,
     sequences,
     sources,
     texts,
+    tool_memories,
     write_notes,
 )
 from vectorstore import Entry
@@ -450,29 +454,9 @@ def test_a_blank_text_matches_nothing():
 # --- tool calls
 
 
-def call(id, note):
-    return ToolCallBlock(id=id, name="save", arguments={"note": note})
-
-
-def answer(id, text="saved"):
-    return ToolResultBlock(call_id=id, content=(TextBlock(text=text),))
-
-
-ASKED = [
-    Message.user("Please note my code."),
-    Message.assistant([call("1", "44173921")]),
-    Message.tool([answer("1")]),
-    Message.assistant("Done."),
-]
-
-
-def of_tools(memory):
-    return [listed for listed in run(memory.list()) if listed.role == "tool"]
-
-
 def test_the_tool_call_goes_with_its_result(memory):
-    run(memory.remember_turn("s", ASKED))
-    (noted,) = of_tools(memory)
+    run(memory.remember_turn("s", NOTING_TURN))
+    (noted,) = tool_memories(memory)
     assert "44173921" in noted.text
     assert run(memory.forget([noted.id])).messages == 2
     assert sequences(memory) == [1, 4]
@@ -480,13 +464,13 @@ def test_the_tool_call_goes_with_its_result(memory):
 
 def test_the_calling_message_goes_and_other_calls_of_the_id_stay(memory):
     messages = [
-        Message.assistant([call("1", "first")]),
-        Message.tool([answer("1")]),
-        Message.assistant([TextBlock(text="I shall note it."), call("1", "44173921")]),
+        Message.assistant([note_call("1", "first")]),
+        Message.tool([note_result("1")]),
+        Message.assistant([TextBlock(text="I shall note it."), note_call("1", "44173921")]),
         Message.user("Wait."),
-        Message.tool([answer("1")]),
-        Message.assistant([call("2", "44173921")]),
-        Message.tool([answer("2", "it is full")]),
+        Message.tool([note_result("1")]),
+        Message.assistant([note_call("2", "44173921")]),
+        Message.tool([note_result("2", "it is full")]),
     ]
     reports = run(memory.remember_turn("s", messages))
     receipt = run(memory.forget([reports[4].id]))
@@ -495,11 +479,13 @@ def test_the_calling_message_goes_and_other_calls_of_the_id_stay(memory):
 
 
 def test_equal_tool_results_without_a_memory_go(memory):
-    run(memory.remember_turn("s", ASKED))
+    run(memory.remember_turn("s", NOTING_TURN))
     rows = memory.conversations.rows
-    rows.append("t", ASKED[1:3], memories=["", ""])
-    rows.append("u", [Message.assistant([call("1", "another")]), Message.tool([answer("1")])], memories=["", ""])
-    assert run(memory.forget([of_tools(memory)[0].id])).messages == 4
+    rows.append("t", NOTING_TURN[1:3], memories=["", ""])
+    rows.append(
+        "u", [Message.assistant([note_call("1", "another")]), Message.tool([note_result("1")])], memories=["", ""]
+    )
+    assert run(memory.forget([tool_memories(memory)[0].id])).messages == 4
     assert (sequences(memory), sequences(memory, "t"), sequences(memory, "u")) == ([1, 4], [], [1, 2])
 
 

@@ -17,7 +17,6 @@ from memory import (
     ShortTermMemory,
     SummaryWindow,
     TextBlock,
-    ToolCallBlock,
     ToolResultBlock,
     Trust,
     open_memory,
@@ -25,6 +24,7 @@ from memory import (
 from memory.internals import IngestAction, Outcome, RecallStage
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from tests.support.forgetting import (
+    NOTING_TURN,
     SECRET,
     STORES,
     WEEK,
@@ -36,6 +36,7 @@ from tests.support.forgetting import (
     run,
     sequences,
     sources,
+    tool_memories,
     write_notes,
 )
 from vectorstore import BusyError, DamageError, Entry, open_store
@@ -475,29 +476,9 @@ def test_restore_needs_the_trust_of_the_forgetting_and_of_the_memory(memory):
     assert len(run(memory.list())) == 2
 
 
-def call(id, note):
-    return ToolCallBlock(id=id, name="save", arguments={"note": note})
-
-
-def answer(id, text="saved"):
-    return ToolResultBlock(call_id=id, content=(TextBlock(text=text),))
-
-
-ASKED = [
-    Message.user("Please note my code."),
-    Message.assistant([call("1", "44173921")]),
-    Message.tool([answer("1")]),
-    Message.assistant("Done."),
-]
-
-
-def of_tools(memory):
-    return [listed for listed in run(memory.list()) if listed.role == "tool"]
-
-
 def test_a_tool_call_and_its_result_are_restored_together(memory):
-    run(memory.remember_turn("s", ASKED))
-    (noted,) = of_tools(memory)
+    run(memory.remember_turn("s", NOTING_TURN))
+    (noted,) = tool_memories(memory)
     first = run(memory.forget([noted.id], grace=WEEK))
     assert sequences(memory) == [1, 4]
     run(memory.restore_forgotten(first.operation))
@@ -506,7 +487,7 @@ def test_a_tool_call_and_its_result_are_restored_together(memory):
     assert run(memory.forget([run(memory.remember(noted.text)).id])).parts["held"] >= 2
     run(memory.restore_forgotten(second.operation))
     assert 3 not in sequences(memory)
-    assert of_tools(memory) == []
+    assert tool_memories(memory) == []
 
 
 FIRST, SECOND = "The locker is by the door.", 'Its "code" is 44173921.'
