@@ -42,7 +42,7 @@ class SqlVectorSearch:
         self._connection = connection
         self._space = space
         self._namespace = namespace
-        self._values: list[apsw.SQLiteValue] = []
+        self._values: list[apsw.Binding] = []
         self._rows = "vectors AS v WHERE v.namespace = ?"
         if not (isinstance(where, And) and not where.nodes):
             condition, self._values = filter_to_sql(where)
