@@ -272,10 +272,6 @@ class SqliteDatabase:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        if (transactions := getattr(self, "_transactions", None)) is not None:
-            transactions.keep_if_forked()
-
     def _make_if_missing(self, create: bool, components: Sequence[Component]) -> None:
         with translate_system_errors(self.path):
             missing = is_missing(self.path)

@@ -85,8 +85,7 @@ def remove_unused_terms(connection: Connection, namespace: int) -> None:
         used = distinct_term_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
         unused = np.setdiff1d(unused, used, assume_unique=True)
     connection.executemany(
-        "DELETE FROM terms WHERE namespace = ? AND number = ?",
-        ((namespace, number) for number in unused.tolist()),
+        "DELETE FROM terms WHERE namespace = ? AND number = ?", ((namespace, number) for number in unused.tolist())
     )
 
 
@@ -298,9 +297,7 @@ class NamespaceWriter:
     def _rewrite(self, id: str, stored: StoredEntry, changes: Mapping[str, Any], *, has_vector: bool) -> None:
         """Change columns of an entry's row, and its checksum."""
         row = fetch_one(
-            self._connection,
-            f"SELECT {', '.join(_CONTENT_COLUMNS)} FROM entries WHERE key = ?",
-            (stored.key,),
+            self._connection, f"SELECT {', '.join(_CONTENT_COLUMNS)} FROM entries WHERE key = ?", (stored.key,)
         )
         content = {**dict(zip(_CONTENT_COLUMNS, row, strict=True)), **changes}
         checksum = entry_checksum(id, **content, has_vector=has_vector)

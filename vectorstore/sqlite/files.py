@@ -144,8 +144,7 @@ def is_missing(path: Path) -> bool:
         wal = path.with_name(path.name + "-wal")
         if wal.exists() and not path.exists():
             raise NotAStore(
-                str(path),
-                f"the file is gone but its log {wal.name} is there; restore the file, or move the log away",
+                str(path), f"the file is gone but its log {wal.name} is there; restore the file, or move the log away"
             ) from None
         return not path.exists()
     if stat.S_ISLNK(mode):
@@ -216,8 +215,7 @@ def read_fact(connection: Connection, name: str) -> str | None:
 def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
-        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
+        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
     )
 
 

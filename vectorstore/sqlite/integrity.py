@@ -157,12 +157,7 @@ def _verify_migration(connection: Connection, key: int, name: str, tally: int) -
 
 
 def _same_terms(
-    analyzer: Analyzer,
-    text: str,
-    context: str,
-    sequence: bytes | None,
-    context_length: int,
-    terms: dict[int, str],
+    analyzer: Analyzer, text: str, context: str, sequence: bytes | None, context_length: int, terms: dict[int, str]
 ) -> bool:
     if not isinstance(sequence, bytes) or len(sequence) % 4:
         return False

@@ -316,10 +316,6 @@ class Transactions:
         inside = self.writing is not None or self.reading
         self._usage.close(0.0 if inside else self._busy_timeout)
 
-    def keep_if_forked(self) -> None:
-        """Before this is deallocated: a forked child must not close what is the parent's."""
-        self._usage.keep_if_forked()
-
     @contextmanager
     def _writer_turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         if self._writer is None:

@@ -92,9 +92,7 @@ class SqlVectorSearch:
             passing = f" AND {self._highest()} >= ?"
             values = (*self._bindings(query, length), threshold)
         rows = iterate_rows(
-            self._connection,
-            f"SELECT v.key FROM {self._rows}{passing}",
-            (self._namespace, *self._values, *values),
+            self._connection, f"SELECT v.key FROM {self._rows}{passing}", (self._namespace, *self._values, *values)
         )
         return [key for (key,) in rows]
 
