@@ -17,10 +17,7 @@ BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[
 
 
 def write_batches(
-    entries: Iterable[Entry],
-    expect: Mapping[str, int] | None,
-    on_progress: ProgressCallback | None,
-    write: BatchWriter,
+    entries: Iterable[Entry], expect: Mapping[str, int] | None, on_progress: ProgressCallback | None, write: BatchWriter
 ) -> int:
     """Write *entries* batch by batch and return how many writes were made; an expected revision counts once."""
     expected, written = dict(check_expect(expect)), 0

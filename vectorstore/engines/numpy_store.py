@@ -163,11 +163,7 @@ class NumpyStore:
         return write_batches(entries, expect, on_progress, write)
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
         name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
@@ -175,11 +171,7 @@ class NumpyStore:
             return self._namespace(name).patch(checked, expected)
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name, expected = check_namespace(namespace), check_expect(expect)
@@ -191,9 +183,7 @@ class NumpyStore:
         name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
         if not names and matches_everything(node):
             raise ArgumentError(
-                "ids",
-                names,
-                "ids or a filter that is not empty are needed; nothing empties a store by accident",
+                "ids", names, "ids or a filter that is not empty are needed; nothing empties a store by accident"
             )
         with self.transaction():
             stored = self._namespaces.get(name)

@@ -173,11 +173,7 @@ class SqliteStore:
         return write_batches(entries, expect, on_progress, write)
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
         name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
@@ -185,11 +181,7 @@ class SqliteStore:
             return writer.patch(checked, expected)
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name, expected = check_namespace(namespace), check_expect(expect)

@@ -231,10 +231,7 @@ class TermIndex:
         return weights
 
     def _term_scores(
-        self,
-        idfs: NDArray[np.float64] | float,
-        counts: NDArray[np.integer],
-        lengths: NDArray[np.int32],
+        self, idfs: NDArray[np.float64] | float, counts: NDArray[np.integer], lengths: NDArray[np.int32]
     ) -> NDArray[np.float64]:
         average = self._total / len(self._slot)
         weights = self._k1 * (1.0 - self._b + self._b * lengths.astype(np.float64) / average)

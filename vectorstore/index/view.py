@@ -27,33 +27,26 @@ class NamespaceReader(Protocol):
 
     def rows(self) -> NamespaceIndex:
         """The index with rows and columns."""
-        ...
 
     def words(self) -> NamespaceIndex:
         """The index with its terms loaded."""
-        ...
 
     def cursor(self) -> int:
         """The namespace's write number."""
-        ...
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*, in that order."""
-        ...
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Return which rows of the index pass a filter that the index's columns cannot answer."""
-        ...
 
     def nearest(
         self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query: exact, or as ``SearchMode.FAST`` says."""
-        ...
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*; NaN without a vector."""
-        ...
 
 
 class IndexView:
