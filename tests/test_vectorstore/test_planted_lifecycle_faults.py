@@ -352,10 +352,10 @@ class AReasonBlocksTheSwitch(WrapperStore):
 class ANewTextKeepsItsOldSecondVector(NumpyStore):
     def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
         held = self._namespaces.get(namespace)
-        before = {} if held is None else dict(held._next.given)
+        before = {} if held is None else dict(held._second)
         written = super().upsert(entries, namespace=namespace, **options)
         if before:
-            self._namespaces[namespace]._next.load(before)
+            self._namespaces[namespace]._second.update(before)
         return written
 
 

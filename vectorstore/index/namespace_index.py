@@ -151,41 +151,31 @@ class NamespaceIndex:
 
     def nearest(
         self,
-        query: Vector,
-        k: int,
-        *,
-        mask: NDArray[np.bool_] | None = None,
-        min_score: float | None = None,
-        fast: bool = False,
-    ) -> Ranking:
-        """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
-        if k == 0 or not len(self):
-            return []
-        prepared = self._prepared(query[np.newaxis])[0]
-        return self._scored(prepared, self._loaded().candidates(prepared, k, mask, fast=fast), k, min_score)
-
-    def nearest_many(
-        self,
         queries: NDArray[np.float32],
         k: int,
         *,
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
+        fast: bool = False,
     ) -> list[Ranking]:
-        """``nearest`` for each of *queries*, shape (n, d), with the same answers."""
+        """Return the *k* nearest of each of the raw *queries*, shape (n, d), best first, ties by id.
+
+        Exact; *fast* answers each as ``SearchMode.FAST`` says.
+        """
         if k == 0 or not len(self):
             return [[] for _ in queries]
         matrix, prepared = self._loaded(), self._prepared(queries)
-        found = matrix.candidates_of_many(prepared, k, mask) if len(queries) > 1 else None
+        found = None if fast or len(queries) == 1 else matrix.candidates_of_many(prepared, k, mask)
         if found is None:
-            return [self._scored(query, matrix.candidates(query, k, mask), k, min_score) for query in prepared]
+            rankings = []
+            for query in prepared:
+                rows = matrix.candidates(query, k, mask, fast=fast)
+                rankings.append(self._ranked(rows, matrix.scores(rows, query), k, min_score))
+            return rankings
         of, rows = found
-        keys, scores = self._keys.rows[rows], matrix.scores_of_pairs(rows, prepared, of)
+        scores = matrix.scores_of_pairs(rows, prepared, of)
         ends = np.searchsorted(of, np.arange(len(queries) + 1)).tolist()
-        return [
-            top_k_ranking(keys[start:end], scores[start:end], k, self.id_of, min_score)
-            for start, end in itertools.pairwise(ends)
-        ]
+        return [self._ranked(rows[i:j], scores[i:j], k, min_score) for i, j in itertools.pairwise(ends)]
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Return the exact scores of *keys*; NaN for those without a vector."""
@@ -218,7 +208,7 @@ class NamespaceIndex:
         if mask is not None:
             passing = mask[rows]
             rows, scores = rows[passing], scores[passing]
-        return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of)
+        return self._ranked(rows, scores, k)
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of *keys*, to the last bit as ``matching`` gives it."""
@@ -255,8 +245,9 @@ class NamespaceIndex:
         """Every term in use with its document frequency."""
         return self._words().vocabulary()
 
-    def _scored(self, prepared: Vector, rows: NDArray[np.intp], k: int, min_score: float | None) -> Ranking:
-        scores = self._loaded().scores(rows, prepared)
+    def _ranked(
+        self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None
+    ) -> Ranking:
         return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of, min_score)
 
     def _prepared(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
