@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.forward_index import ForwardBlock, analyze_text
+from vectorstore.index.bm25 import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.snapshot import NamespaceState
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry

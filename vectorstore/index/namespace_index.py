@@ -14,21 +14,17 @@ from numpy.typing import NDArray
 
 from vectorstore.distance import prepare_rows
 from vectorstore.filters import FilterNode
-from vectorstore.index.bm25 import BM25_B, BM25_K1, TermIndex
+from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, ForwardIndexState, TermIndex, distinct_term_numbers
 from vectorstore.index.columns import MetadataColumns
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, ForwardIndexState, distinct_term_numbers
 from vectorstore.index.growable_array import GrowableArray
-from vectorstore.index.top_k import Ranking, top_k_ranking
-from vectorstore.index.vectors import VectorMatrix
+from vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
 from vectorstore.types import Metadata, Space, Vector
 
 
 class NamespaceIndex:
     """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
 
-    def __init__(
-        self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = BM25_K1, b: float = BM25_B
-    ) -> None:
+    def __init__(self, *, space: Space | None, fields: tuple[str, ...] = ()) -> None:
         self._space = space
         self._columns = MetadataColumns(fields)
         self._keys: GrowableArray[np.int64] = GrowableArray(np.int64)
@@ -37,7 +33,6 @@ class NamespaceIndex:
         self._key_of: dict[str, int] = {}
         self._matrix: VectorMatrix | None = None
         self._terms: TermIndex | None = None
-        self._k1, self._b = k1, b
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -189,7 +184,7 @@ class NamespaceIndex:
 
     def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
         """Fill the terms from blocks of sequences, each entry in one of them."""
-        terms = TermIndex(k1=self._k1, b=self._b, rows=len(self))
+        terms = TermIndex(len(self))
         terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
         self._terms = terms
 

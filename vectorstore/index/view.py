@@ -15,9 +15,9 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector, as_vectors
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import And, FilterNode, filter_tree
-from vectorstore.index.forward_index import decode_terms
+from vectorstore.index.bm25 import decode_terms
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
 from vectorstore.validation import check_ids, check_k, check_min_score, check_namespace, check_text
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError
 from vectorstore.filters import FilterNode
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock
+from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
 from vectorstore.sqlite.entry_reader import matching_keys, parse_entry, rows_by_key, vector_blocks

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.index.forward_index import analyze_text
+from vectorstore.index.bm25 import analyze_text
 from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows
 from vectorstore.sqlite.entry_reader import IS_PENDING
 from vectorstore.sqlite.entry_writer import TermDictionary
