@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, overload
 
+from memory.documents.loaders.base import LoadedDocument
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.results import Hit, Omitted, RecallResult
@@ -22,8 +23,8 @@ PAGE_BREAKS = "page_breaks"
 """Metadata of a chunk that runs over pages: [offset in the chunk, number of the page that begins there], …"""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(LoadedDocument):
     """Document as it was read, whole.
 
     *source* is its stable name: the path below the ingested folder with forward slashes, or a URI. *text* is
@@ -33,16 +34,9 @@ class Document:
     """
 
     source: str
-    title: str
-    text: str
     media_type: str
-    body: int = 0
-    pages: tuple[tuple[int, int], ...] = ()
     content_hash: str = ""
     modified: datetime | None = None
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.source:
@@ -71,9 +65,7 @@ class Document:
 
 def content_hash(data: bytes, reader: str) -> str:
     """Return the name of *data* as read by *reader* (its name and version): equal means nothing to do."""
-    digest = hashlib.blake2b(digest_size=20, person=b"document")
-    digest.update(reader.encode())
-    digest.update(b"\0")
+    digest = hashlib.blake2b(reader.encode() + b"\0", digest_size=20, person=b"document")
     digest.update(data)
     return digest.hexdigest()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
+from memory.codec import to_entry
 from memory.documents.collection import DocumentCollection
-from memory.documents.ingest_plan import DocumentDraft, DocumentPlan, plan_document, planned_entries
+from memory.documents.ingest_plan import DocumentPlan
 from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
 from memory.timestamps import to_aware
@@ -24,14 +25,6 @@ class EmbeddedPlan:
 
     plan: DocumentPlan
     embedded: EmbeddingResult
-
-
-def plan_draft(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
-    """Return the writes that *draft* needs as things stand."""
-    ids = [memory.id for memory in draft.memories]
-    entries = collection.memory.store.get(ids, namespace=collection.partition)
-    existing = {entry.id: entry for entry in entries if entry is not None}
-    return plan_document(draft, existing, () if again else collection.forgotten(draft.memories))
 
 
 def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
@@ -58,9 +51,8 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
     with store.transaction():
         if collection.manifest.get(record.source) != record:
             return None
-        memory.embedding.forget(
-            [entry.text for entry in store.get(record.chunks, namespace=collection.partition) if entry]
-        )
+        entries = store.get(record.chunks, namespace=collection.partition)
+        memory.embedding.forget([entry.text for entry in entries if entry])
         erased = _erase_chunks(collection, record.chunks)
         if ban:
             memory.tombstones.add(
@@ -80,7 +72,11 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
     vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
     late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
     filled = {entry.id: vector for entry, vector in late if vector is not None}
-    erased = _store_chunks(collection, plan, planned_entries(plan, vectors, reasons), filled)
+    entries = [
+        to_entry(memory, vector=vector, no_vector=reason)
+        for memory, vector, reason in zip(plan.new, vectors, reasons, strict=True)
+    ]
+    erased = _store_chunks(collection, plan, [*entries, *plan.rewritten], filled)
     collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
     pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))

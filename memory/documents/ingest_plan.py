@@ -1,4 +1,4 @@
-"""The plan of an ingest: the writes that bring a collection to a document's present state, by comparison of values.
+"""The plan of an ingest: the writes that bring a collection to a document's present state.
 
 A chunk that is already there is left alone: if its words stay, it keeps its id, its vector, and everything that a user
 has set on it.
@@ -6,16 +6,18 @@ has set on it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memory.chunking.protocol import Chunk
 from memory.codec import from_entry, to_entry
+from memory.documents.collection import DocumentCollection
+from memory.documents.discovery import DocumentFile
 from memory.documents.document import PAGE_BREAKS, Document
 from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
-from vectorstore import Entry, Metadata, Vector
+from vectorstore import Entry, Metadata
 
 _TITLE_LIMIT = 200
 
@@ -24,6 +26,7 @@ _TITLE_LIMIT = 200
 class DocumentDraft:
     """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
 
+    file: DocumentFile
     document: Document
     record: DocumentRecord
     memories: tuple[Memory, ...]
@@ -50,7 +53,7 @@ class DocumentPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether any chunk is written or removed."""
+        """True if any chunk is written or removed."""
         return bool(self.new or self.rewritten or self.patched or self.gone)
 
     @property
@@ -63,11 +66,38 @@ def chunk_memories(
     document: Document, chunks: Sequence[Chunk], ids: Sequence[str], *, recorded_at: datetime
 ) -> tuple[Memory, ...]:
     """Return a memory for each of *chunks*, whose offsets count from the document's body."""
-    return tuple(_chunk_memory(document, chunk, id, recorded_at) for chunk, id in zip(chunks, ids, strict=True))
+    memories = []
+    for chunk, id in zip(chunks, ids, strict=True):
+        start, end = chunk.start + document.body, chunk.end + document.body
+        source = Source(
+            document=document.source,
+            title=document.title[:_TITLE_LIMIT],
+            page=document.page_at(start),
+            heading=chunk.heading,
+            start=start,
+            end=end,
+        )
+        breaks = [[offset - start, page] for offset, page in document.page_breaks(start, end)]
+        memory = Memory(
+            text=chunk.text,
+            id=id,
+            kind="document",
+            source=source,
+            tags=document.tags,
+            trust=Trust.DOCUMENT,
+            actor="document",
+            recorded_at=recorded_at,
+            metadata={**document.metadata, **({PAGE_BREAKS: breaks} if breaks else {})},
+        )
+        memories.append(memory)
+    return tuple(memories)
 
 
-def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten: Collection[str]) -> DocumentPlan:
-    """Return the writes that turn *existing* entries into *draft*; those *forgotten* are not brought back."""
+def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
+    """Return the writes that *draft* needs as things stand; forgotten chunks are brought back only *again*."""
+    entries = collection.memory.store.get([memory.id for memory in draft.memories], namespace=collection.partition)
+    existing = {entry.id: entry for entry in entries if entry is not None}
+    forgotten = () if again else collection.forgotten(draft.memories)
     new: list[Memory] = []
     vectorless: list[Entry] = []
     rewritten: list[Entry] = []
@@ -80,7 +110,8 @@ def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten
             continue
         if entry.text != memory.text:
             continue  # somebody corrected it, and the document has not changed there
-        renewed = _renew_entry(memory, entry)
+        kept_fields = replace(from_entry(entry), source=memory.source, tags=memory.tags, metadata=memory.metadata)
+        renewed = to_entry(kept_fields, vector=entry.vector, no_vector=entry.no_vector)
         if renewed.context != entry.context:
             rewritten.append(renewed)
         elif dict(renewed.metadata) != dict(entry.metadata):
@@ -99,42 +130,3 @@ def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten
         forgotten=sum(memory.id in forgotten and memory.id not in existing for memory in draft.memories),
         expect={memory.id: existing[memory.id].revision if memory.id in existing else 0 for memory in draft.memories},
     )
-
-
-def planned_entries(plan: DocumentPlan, vectors: Sequence[Vector | None], reasons: Sequence[str | None]) -> list[Entry]:
-    """Return the entries to write: new ones with their *vectors* (or *reasons* for none), and rewritten."""
-    new = [
-        to_entry(memory, vector=vector, no_vector=reason)
-        for memory, vector, reason in zip(plan.new, vectors, reasons, strict=True)
-    ]
-    return [*new, *plan.rewritten]
-
-
-def _chunk_memory(document: Document, chunk: Chunk, name: str, recorded_at: datetime) -> Memory:
-    start, end = chunk.start + document.body, chunk.end + document.body
-    breaks = [[offset - start, page] for offset, page in document.page_breaks(start, end)]
-    return Memory(
-        text=chunk.text,
-        id=name,
-        kind="document",
-        source=Source(
-            document=document.source,
-            title=document.title[:_TITLE_LIMIT],
-            page=document.page_at(start),
-            heading=chunk.heading,
-            start=start,
-            end=end,
-        ),
-        tags=document.tags,
-        trust=Trust.DOCUMENT,
-        actor="document",
-        recorded_at=recorded_at,
-        metadata={**document.metadata, **({PAGE_BREAKS: breaks} if breaks else {})},
-    )
-
-
-def _renew_entry(memory: Memory, entry: Entry) -> Entry:
-    """Return *entry* with what the document says of it now, and with everything else as it is."""
-    kept = from_entry(entry)
-    renewed = replace(kept, source=memory.source, tags=memory.tags, metadata=memory.metadata)
-    return to_entry(renewed, vector=entry.vector, no_vector=entry.no_vector)
