@@ -166,8 +166,10 @@ class IngestRun:
                 break
             written = await self._write(list(drafts.values()))
             for (index, draft), line in zip(drafts.items(), written, strict=True):
-                # None: written by somebody else, so look again
-                items[index] = line or await asyncio.to_thread(self._prepare, draft.file)
+                if line is None:  # written by somebody else: look again
+                    items[index] = await asyncio.to_thread(self._prepare, draft.file)
+                else:
+                    items[index] = line
         reason = "another process keeps writing it; ingest it again"
         return [
             item if isinstance(item, IngestLine) else IngestLine(item.record.source, IngestAction.FAILED, reason)
