@@ -113,33 +113,20 @@ def best_quote(
         scores.append((_CODE_WEIGHT if in_code else 1.0) * sum(term_weights[term] for term in found))
     first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
     covered = set(found_terms[first])
-    while (index := _best_neighbour(prose, found_terms, term_weights, covered, first, last, limit)) is not None:
+
+    def gain(index: int) -> float:
+        """Return the weight of the terms that the span at *index* adds; 0 if it may not or need not be added."""
+        if not 0 <= index < len(prose):
+            return 0.0
+        length = prose[max(last, index)][1] - prose[min(first, index)][0]
+        added = sum(term_weights[term] for term in found_terms[index] - covered)
+        return added if length <= limit and added >= _MIN_QUOTE_GAIN * total else 0.0
+
+    while gain(index := max(last + 1, first - 1, key=gain)) > 0:
         covered |= found_terms[index]
         first, last = min(first, index), max(last, index)
     coverage = sum(term_weights[term] for term in covered) / total if total else 0.0
     return prose[first][0], prose[last][1], coverage
-
-
-def _best_neighbour(
-    spans: Sequence[tuple[int, int]],
-    found_terms: Sequence[frozenset[str]],
-    term_weights: Mapping[str, float],
-    covered: set[str],
-    first: int,
-    last: int,
-    limit: int,
-) -> int | None:
-    """Return the index of the span beside *first* to *last* that is worth adding; None for neither, ties: the later."""
-    worth = _MIN_QUOTE_GAIN * sum(term_weights.values())
-    best, chosen = 0.0, None
-    for index in (last + 1, first - 1):
-        if not 0 <= index < len(spans):
-            continue
-        length = spans[max(last, index)][1] - spans[min(first, index)][0]
-        gain = sum(term_weights[term] for term in found_terms[index] - covered)
-        if length <= limit and gain >= worth and gain > best:
-            best, chosen = gain, index
-    return chosen
 
 
 def plain_terms(text: str) -> list[str]:

@@ -14,10 +14,15 @@ from pathlib import Path, PurePosixPath
 from memory.chunking.protocol import Chunker
 from memory.documents.collection import DocumentCollection
 from memory.documents.discovery import DocumentFile, Paths, check_paths, discover_files
-from memory.documents.document import Document, content_hash
-from memory.documents.document_ids import chunk_ids, document_mark
-from memory.documents.document_writer import EmbeddedPlan, erase_document, write_plans
-from memory.documents.ingest_plan import DocumentDraft, chunk_memories, plan_document
+from memory.documents.document import Document, chunk_ids, content_hash, document_mark
+from memory.documents.document_writer import (
+    DocumentDraft,
+    EmbeddedPlan,
+    chunk_memories,
+    erase_document,
+    plan_document,
+    write_plans,
+)
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import read_file
 from memory.documents.loaders.registry import LoaderRegistry

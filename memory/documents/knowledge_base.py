@@ -195,13 +195,9 @@ def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage],
         index = record.chunks.index(passage.id)
         before = _load_passages(collection, record.chunks[max(0, index - count) : index])
         after = _load_passages(collection, record.chunks[index + 1 : index + 1 + count])
-        widened.append(
-            replace(
-                passage,
-                before=_join_passages(before, until=passage.start) if before else "",
-                after=_join_passages(after, since=passage.end) if after else "",
-            )
-        )
+        reached, whole = _join_passages([*before, passage]), _join_passages([*before, passage, *after])
+        begin, end = len(reached) - len(passage.text), len(reached)
+        widened.append(replace(passage, before=whole[:begin], after=whole[end:]))
     return tuple(widened)
 
 
@@ -211,22 +207,14 @@ def _load_passages(collection: DocumentCollection, ids: Sequence[str]) -> list[P
     return [passage for passage in loaded if passage is not None]
 
 
-def _join_passages(pieces: Sequence[Passage], *, since: int | None = None, until: int | None = None) -> str:
-    """Return the text of *pieces*, in order, from *since* or up to *until*, with what overlaps only once.
+def _join_passages(pieces: Sequence[Passage]) -> str:
+    """Return the text of *pieces*, in order, with what overlaps only once.
 
     Between two chunks the document has only blanks: one is given as a space, more as an empty line.
     """
-    text = ""
-    reached = pieces[0].start if since is None else since
+    text, reached = "", pieces[0].start
     for piece in pieces:
-        text += _gap_text(reached, piece.start) + piece.text[max(0, reached - piece.start) :]
+        gap = piece.start - reached
+        text += ("\n\n" if gap > 1 else " " * gap) + piece.text[max(0, -gap) :]
         reached = max(reached, piece.end)
-    if until is None:
-        return text
-    return text[: len(text) - (reached - until)] if reached > until else text + _gap_text(reached, until)
-
-
-def _gap_text(start: int, end: int) -> str:
-    if start >= end:
-        return ""
-    return " " if end - start == 1 else "\n\n"
+    return text

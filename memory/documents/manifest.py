@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from memory.codec import from_entry
-from memory.documents.document_ids import document_mark
+from memory.documents.document import document_mark
 from memory.errors import ArgumentError
 from memory.export_import.codec import parse_moment
 from memory.long_term import LongTermMemory
@@ -102,7 +102,7 @@ class DocumentManifest:
 
     def __init__(self, database: Database, collection: str) -> None:
         self._database = database
-        self._collection = collection
+        self.collection = collection
         database.attach(ManifestTables())
 
     def get(self, source: str) -> DocumentRecord | None:
@@ -121,7 +121,7 @@ class DocumentManifest:
         """Write a document's record, in the place of an earlier one of the same source."""
         texts = (record.source, record.location, record.digest, record.recipe, json.dumps(record.chunks))
         times = (None if time is None else timestamp_to_text(time) for time in (record.modified, record.ingested))
-        row = (self._collection, *texts, *times)
+        row = (self.collection, *texts, *times)
         with self._database.write() as connection:
             self.remove(record.source)
             _insert_record(connection, (*row, _checksum(row)))
@@ -129,7 +129,7 @@ class DocumentManifest:
     def remove(self, source: str) -> bool:
         """Remove a document; return whether there was one."""
         with self._database.write() as connection:
-            connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, source))
+            connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self.collection, source))
             return bool(connection.changes())
 
     def recover(self, store: VectorStore) -> None:
@@ -142,7 +142,7 @@ class DocumentManifest:
             if self.all():
                 return
             positions: dict[str, list[tuple[int, str]]] = {}
-            for entry in store.scan(namespace=self._collection):
+            for entry in store.scan(namespace=self.collection):
                 source = from_entry(entry).source
                 if source is not None and source.document is not None:
                     positions.setdefault(source.document, []).append((source.start or 0, entry.id))
@@ -152,7 +152,7 @@ class DocumentManifest:
     def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
         sql = f"{_ALL_ROWS} WHERE collection = ? {rest}"
         with self._database.read() as connection:
-            return [_parse_record(row) for row in connection.execute(sql, (self._collection, *bound))]
+            return [_parse_record(row) for row in connection.execute(sql, (self.collection, *bound))]
 
 
 def collections_with_documents(database: Database) -> list[str]:
@@ -207,71 +207,70 @@ class ManifestEraser:
     def erase(self, gone: ErasedItems) -> int:
         """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
         removed = 0
-        for partition, manifest, record in self._records(gone.namespace):
-            lost = _loses_chunks(record, partition, gone)
-            if not (gone.everything or (lost and not self._stored(partition, record))):
+        for manifest, record in self._records(gone.namespace):
+            lost = _loses_chunks(manifest, record, gone)
+            if not (gone.everything or (lost and not self._stored(manifest, record))):
                 continue
             manifest.remove(record.source)
             if not gone.everything:
-                self._memory.tombstones.add(partition, [self._mark(partition, record)], gone.at)
+                self._memory.tombstones.add(manifest.collection, [self._mark(manifest, record)], gone.at)
             removed += 1
         return removed
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """As ``RestorableEraser.put_away``; asked before the passages go, so it is their ids that count."""
         kept = [
-            _record_fields(partition, record)
-            for partition, _, record in self._records(gone.namespace)
-            if _loses_chunks(record, partition, gone)
-            and self._stored(partition, record) <= set(gone.entries[partition])
+            _record_fields(manifest, record)
+            for manifest, record in self._records(gone.namespace)
+            if _loses_chunks(manifest, record, gone)
+            and self._stored(manifest, record) <= set(gone.entries[manifest.collection])
         ]
         return json.dumps(kept, ensure_ascii=False) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
         """As ``RestorableEraser.put_back``."""
         for fields in json.loads(kept):
-            partition, record = self._read(namespace, fields)
-            DocumentManifest(self._memory.database, partition).put(record)
-            self._memory.tombstones.lift(partition, [self._mark(partition, record)])
+            manifest, record = self._read(namespace, fields)
+            manifest.put(record)
+            self._memory.tombstones.lift(manifest.collection, [self._mark(manifest, record)])
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
         """As ``ExportedPart.lines``: by collection and source."""
-        for partition, _, record in self._records(namespace):
-            yield _record_fields(partition, record)
+        for manifest, record in self._records(namespace):
+            yield _record_fields(manifest, record)
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
         """As ``ExportedPart.named``: by collection and source."""
-        partition, record = self._read(namespace, fields)
-        return partition, record.source
+        manifest, record = self._read(namespace, fields)
+        return manifest.collection, record.source
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
         """As ``ExportedPart.take``; a document that is here already stays as it is."""
-        partition, record = self._read(namespace, fields)
-        manifest = DocumentManifest(self._memory.database, partition)
+        manifest, record = self._read(namespace, fields)
         if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
             return False
-        if self._memory.tombstones.which(partition, [self._mark(partition, record)]):
+        if self._memory.tombstones.which(manifest.collection, [self._mark(manifest, record)]):
             return False
         if write:
             manifest.put(record)
         return True
 
-    def _records(self, namespace: str) -> Iterator[tuple[str, DocumentManifest, DocumentRecord]]:
-        """Yield every record of the user's *namespace* with its store namespace and manifest."""
+    def _records(self, namespace: str) -> Iterator[tuple[DocumentManifest, DocumentRecord]]:
+        """Yield every record of the user's *namespace* with its manifest."""
         for partition in collections_with_documents(self._memory.database):
             if parse_store_namespace(partition)[0] == namespace:
                 manifest = DocumentManifest(self._memory.database, partition)
-                yield from ((partition, manifest, record) for record in manifest.all())
+                yield from ((manifest, record) for record in manifest.all())
 
-    def _stored(self, partition: str, record: DocumentRecord) -> set[str]:
+    def _stored(self, manifest: DocumentManifest, record: DocumentRecord) -> set[str]:
         """Return the ids of the document's chunks that are in the store."""
-        entries = self._memory.store.get(record.chunks, namespace=partition)
+        entries = self._memory.store.get(record.chunks, namespace=manifest.collection)
         return {entry.id for entry in entries if entry is not None}
 
-    def _mark(self, partition: str, record: DocumentRecord) -> str:
-        return document_mark(self._memory.tombstones.key, "location", partition, record.location)
+    def _mark(self, manifest: DocumentManifest, record: DocumentRecord) -> str:
+        return document_mark(self._memory.tombstones.key, "location", manifest.collection, record.location)
 
-    def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, DocumentRecord]:
+    def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[DocumentManifest, DocumentRecord]:
         check_known_fields(fields, _FIELDS)
         partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
         chunks = fields.get("chunks")
@@ -281,14 +280,15 @@ class ManifestEraser:
         times = {key: fields[key] for key in _TIME_FIELDS if fields.get(key) is not None}
         values |= {key: parse_moment(time, f"item.{key}") for key, time in times.items()}
         source = checked_label(fields.get("source"), "item.source")
-        return partition, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
+        manifest = DocumentManifest(self._memory.database, partition)
+        return manifest, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
 
 
-def _loses_chunks(record: DocumentRecord, partition: str, gone: ErasedItems) -> bool:
-    return not set(record.chunks).isdisjoint(gone.entries.get(partition, ()))
+def _loses_chunks(manifest: DocumentManifest, record: DocumentRecord, gone: ErasedItems) -> bool:
+    return not set(record.chunks).isdisjoint(gone.entries.get(manifest.collection, ()))
 
 
-def _record_fields(partition: str, record: DocumentRecord) -> dict[str, Any]:
-    found: dict[str, Any] = {"collection": parse_store_namespace(partition)[2], "source": record.source}
+def _record_fields(manifest: DocumentManifest, record: DocumentRecord) -> dict[str, Any]:
+    found: dict[str, Any] = {"collection": parse_store_namespace(manifest.collection)[2], "source": record.source}
     found |= {key: getattr(record, key) for key in _TEXT_FIELDS} | {"chunks": list(record.chunks)}
     return found | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,9 +169,9 @@ class CachedEmbedder:
         self._dimension = next((len(cached.vector) for cached in found.values()), self._dimension)
         return spread_vectors(len(texts), self.dimension, positions, found, refused)
 
-    def _read_cache(self, texts: Sequence[str], kind: str) -> dict[str, TextVector]:
+    def _read_cache(self, texts: Sequence[str], kind: CachedKind) -> dict[str, TextVector]:
         try:
-            kept = self._cache.get(self.fingerprint, cast("CachedKind", kind), texts)
+            kept = self._cache.get(self.fingerprint, kind, texts)
         except VectorStoreError as error:
             _log.warning("the cache of vectors cannot be read: %s", type(error).__name__)
             return {}
@@ -179,9 +179,9 @@ class CachedEmbedder:
         length = self.dimension or next((len(cached.vector) for cached in whole.values()), 0)
         return {text: cached for text, cached in whole.items() if len(cached.vector) == length}
 
-    def _write_cache(self, kept: dict[str, TextVector], kind: str) -> None:
+    def _write_cache(self, kept: dict[str, TextVector], kind: CachedKind) -> None:
         try:
-            self._cache.put(self.fingerprint, cast("CachedKind", kind), kept)
+            self._cache.put(self.fingerprint, kind, kept)
         except VectorStoreError as error:
             _log.warning("the cache of vectors cannot be written: %s", type(error).__name__)
 

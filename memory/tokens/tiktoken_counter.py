@@ -67,23 +67,20 @@ class TiktokenCounter:
         """The encoding."""
         return self._encoding
 
-    def load(self) -> None:
-        """Load the tables now, or raise ``TokenizerUnavailable``; blocks for at most the limit."""
-        self._length_function()
-
-    def count(self, text: str) -> int:
-        """As the protocol says; the first call may take as long as the limit."""
-        if not isinstance(text, str):
-            raise ArgumentError("text", text, "a text is needed")
-        return self._length_function()(text)
-
-    def _length_function(self) -> Callable[[str], int]:
+    def load(self) -> Callable[[str], int]:
+        """Return the function that counts; raise ``TokenizerUnavailable`` without tables. Blocks up to the limit."""
         with self._lock:
             if self._outcome is None:
                 self._outcome = self._load()
             if isinstance(self._outcome, str):
                 raise TokenizerUnavailable(f"no token counts of {self._encoding}: {self._outcome}")
             return self._outcome
+
+    def count(self, text: str) -> int:
+        """As the protocol says; the first call may take as long as the limit."""
+        if not isinstance(text, str):
+            raise ArgumentError("text", text, "a text is needed")
+        return self.load()(text)
 
     def _load(self) -> Callable[[str], int] | str:
         cache = self._cache if self._cache is not None else platformdirs.user_cache_path("tellback") / "tiktoken"
