@@ -29,7 +29,7 @@ def embedder_space(embedder: Embedder) -> Space:
 
 
 def is_space_of(space: Space, embedder: Embedder) -> bool:
-    """Whether *space* has the name of *embedder*'s vectors, with a mark behind it or without."""
+    """Return whether *space* has the name of *embedder*'s vectors, with a mark behind it or without."""
     return space.fingerprint == embedder.fingerprint or _MODEL_MARK.sub("", space.fingerprint) == embedder.fingerprint
 
 
@@ -75,5 +75,5 @@ def probe_similarity(before: NDArray[np.float32], now: NDArray[np.float32]) -> f
 
 
 def is_same_model(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
-    """Whether two answers to ``PROBES`` are the same model's."""
+    """Return whether two answers to ``PROBES`` are the same model's."""
     return probe_similarity(before, now) >= MIN_PROBE_SIMILARITY

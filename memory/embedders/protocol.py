@@ -65,9 +65,6 @@ class WordVectors(Protocol):
         ...
 
 
-_NONE_REFUSED: Mapping[int, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Truncation:
     """Truncation of a text whose vector is of its beginning: *kept* of *of* tokens, as the embedder counts them."""
@@ -94,7 +91,7 @@ class Embeddings:
 
     vectors: NDArray[np.float32]
     truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    refused: Mapping[int, str] = field(default_factory=lambda: _NONE_REFUSED)
+    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @runtime_checkable

@@ -306,7 +306,7 @@ def message_from_item(item: Mapping[str, Any], namespace: str) -> HistoryRow:
     except ValidationError as error:
         raise ArgumentError("item.message", "…", "a message is needed") from error
     message_to_json(message, "item.message")
-    return HistoryRow(namespace, session, sequence, message, _parse_moment(item.get("at"), "item.at"), memory)
+    return HistoryRow(namespace, session, sequence, message, parse_moment(item.get("at"), "item.at"), memory)
 
 
 def session_fields(session: str, number: int) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def operation_from_item(item: Mapping[str, Any]) -> Operation:
         id=checked_label(item.get("id"), "item.id"),
         kind=kind,
         actor=checked_actor(cast("Any", item.get("actor")), "item.actor"),
-        at=_parse_moment(item.get("at"), "item.at"),
+        at=parse_moment(item.get("at"), "item.at"),
         changes=read,
         undoes=item.get("undoes"),
         undone_by=item.get("undone_by"),
@@ -373,7 +373,7 @@ def tombstone_from_item(item: Mapping[str, Any]) -> tuple[str | None, str, datet
     collection = item.get("collection")
     if collection is not None:
         checked_label(collection, "item.collection")
-    return collection, checked_label(item.get("id"), "item.id"), _parse_moment(item.get("at"), "item.at")
+    return collection, checked_label(item.get("id"), "item.id"), parse_moment(item.get("at"), "item.at")
 
 
 def item_line(item: Mapping[str, Any]) -> bytes:
@@ -430,7 +430,7 @@ def _source_to_fields(source: Source) -> Iterator[tuple[str, Any]]:
 
 def _read_field(key: str, value: Any) -> Any:
     if key in _TIME_FIELDS and value is not None:
-        return _parse_moment(value, f"item.{key}")
+        return parse_moment(value, f"item.{key}")
     if key in _TUPLE_FIELDS:
         if not isinstance(value, list):
             raise ArgumentError(f"item.{key}", value, "a list is needed")
@@ -445,7 +445,8 @@ def _read_field(key: str, value: Any) -> Any:
     return value
 
 
-def _parse_moment(value: Any, argument: str) -> datetime:
+def parse_moment(value: Any, argument: str) -> datetime:
+    """Return the aware time that *value* is in ISO 8601, or raise ``ArgumentError`` for *argument*."""
     text = checked_text(value, argument)
     try:
         moment = datetime.fromisoformat(text)
