@@ -110,22 +110,15 @@ class VersionNumbers:
         return bisect_left(self.revisions.get(owner, ()), revision) + 1
 
 
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """Writes namespaces to files. *parts* is the list to which other parts of the memory add themselves."""
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        operations: OperationLog,
-        tombstones: Tombstones,
-        embedding: EmbeddingService,
-        parts: Sequence[ExportedPart],
-    ) -> None:
-        self._entries = entries
-        self._operations = operations
-        self._tombstones = tombstones
-        self._embedding = embedding
-        self._parts = parts
+    entries: EntryStore
+    operations: OperationLog
+    tombstones: Tombstones
+    embedding: EmbeddingService
+    parts: Sequence[ExportedPart]
 
     def export(
         self,
@@ -143,14 +136,10 @@ class Exporter:
         target = Path(os.fsdecode(path)).absolute()
         if os.path.lexists(target):
             raise ArgumentError("path", str(path), "a path where nothing is yet is needed")
-        space = self._entries.store.space if vectors else None
-        kinds = [*(item.value for item in ExportItem), *(part.line for part in self._parts)]
+        space = self.entries.store.space if vectors else None
+        kinds = [*(item.value for item in ExportItem), *(part.line for part in self.parts)]
         manifest = ExportManifest(
-            space,
-            vectors,
-            dict.fromkeys(kinds, 0),
-            selection=selection.fields(),
-            probes=self._probe_texts(space),
+            space, vectors, self._probe_texts(space), selection.fields(), counts=dict.fromkeys(kinds, 0)
         )
         counts: Counter[str] = Counter()
         digest = lines_hasher()
@@ -173,21 +162,21 @@ class Exporter:
         return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation)
 
     def _record(self, caller: Caller, path: str, manifest: ExportManifest) -> str | None:
-        database = self._entries.database
+        database = self.entries.database
         if database is not None and database.read_only:
             return None
         facts = {"path": path, "hash": manifest.hash, "items": sum(manifest.counts.values())}
-        with self._entries.transaction():
-            return self._operations.record(caller.namespace, EXPORT_KIND, caller.actor, [export_change(facts)]).id
+        with self.entries.transaction():
+            return self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [export_change(facts)]).id
 
     def _items(self, namespace: str, where: Filter | None, *, vectors: bool) -> Iterator[dict[str, Any]]:
         """Yield every item as a JSON object; of a selection, memories and what belongs to them."""
-        numbers = VersionNumbers.of(self._entries, namespace)
+        numbers = VersionNumbers.of(self.entries, namespace)
         ids: set[str] | None = None if where is None else set()
-        documents = sorted(self._entries.document_partitions(namespace))
+        documents = sorted(self.entries.document_partitions(namespace))
         for partition in (store_namespace(namespace, CONVERSATION), *documents):
             kind = _memory_kind(parse_store_namespace(partition)[2])
-            for entry in self._entries.store.scan(namespace=partition, where=where):
+            for entry in self.entries.store.scan(namespace=partition, where=where):
                 if ids is not None:
                     ids.add(entry.id)
                 yield {**kind, **numbers.portable(memory_fields(entry, vectors=vectors))}
@@ -195,7 +184,7 @@ class Exporter:
         yield from self._message_items(namespace, ids)
         yield from self._operation_items(namespace, numbers, ids)
         if ids is None:
-            for part in self._parts:
+            for part in self.parts:
                 for fields in part.lines(namespace):
                     yield {"type": part.line, **fields}
             yield from self._tombstone_items(namespace)
@@ -207,7 +196,7 @@ class Exporter:
         for owner, revisions in numbers.owners():
             if ids is not None and owner not in ids:
                 continue
-            versions = self._entries.store.get([f"{owner}@{number}" for number in revisions], namespace=archive)
+            versions = self.entries.store.get([f"{owner}@{number}" for number in revisions], namespace=archive)
             for number, entry in enumerate(versions, start=1):
                 if entry is not None:
                     fields = numbers.portable(memory_fields(entry, vectors=vectors))
@@ -219,12 +208,12 @@ class Exporter:
         Thereby no number is given twice in the other file either.
         """
         next_numbers: dict[str, int] = {}
-        for row in self._entries.rows.kept(namespace=namespace):
+        for row in self.entries.rows.kept(namespace=namespace):
             if ids is None or row.memory in ids:
                 next_numbers[row.session] = row.sequence + 1
                 yield message_fields(row)
         if ids is None:
-            for session, number in self._entries.rows.next_numbers(namespace=namespace):
+            for session, number in self.entries.rows.next_numbers(namespace=namespace):
                 if number > next_numbers.get(session, 1):
                     yield session_fields(session, number)
 
@@ -234,34 +223,34 @@ class Exporter:
         # the log is read from its end, and written from its beginning: the ids are kept, the operations are not
         newest_first: list[str] = []
         before: str | None = None
-        while page := self._operations.list(namespace, before=before, limit=_PAGE_SIZE):
+        while page := self.operations.list(namespace, before=before, limit=_PAGE_SIZE):
             newest_first += [operation.id for operation in page if operation.kind not in (EXPORT_KIND, IMPORT_KIND)]
             before = page[-1].id
         for id in reversed(newest_first):
-            operation = self._operations.get(namespace, id)
+            operation = self.operations.get(namespace, id)
             if operation is not None:
                 changes = tuple(change for change in operation.changes if ids is None or change.id in ids)
                 if changes:
                     yield operation_fields(operation, numbers.changes(changes))
 
     def _tombstone_items(self, namespace: str) -> Iterator[dict[str, Any]]:
-        for partition in self._tombstones.partitions():
+        for partition in self.tombstones.partitions():
             owner, kind, collection = parse_store_namespace(partition)
             if owner != namespace or kind not in (CONVERSATION, DOCUMENTS):
                 continue
             after = ""
-            while page := self._tombstones.ids(partition, after=after, limit=_PAGE_SIZE):
+            while page := self.tombstones.ids(partition, after=after, limit=_PAGE_SIZE):
                 for id, time in page:
                     yield tombstone_fields(collection, id, time)
                 after = page[-1][0]
 
     def _probe_texts(self, space: Space | None) -> tuple[str, ...] | None:
-        probes = None if space is None else self._embedding.probes.get(space.fingerprint)
+        probes = None if space is None else self.embedding.probes.get(space.fingerprint)
         return None if probes is None else tuple(map(vector_to_text, probes))
 
     def _consistent_view(self) -> AbstractContextManager[Any]:
         """Return a read transaction over the file; a store without a database is read as it is."""
-        database = self._entries.database
+        database = self.entries.database
         view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
         return view
 
