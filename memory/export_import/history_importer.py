@@ -44,10 +44,11 @@ class HistoryImporter:
     def note_settled_passages(self, job: ImportJob) -> None:
         """Note the passages of documents that will not be taken: they are here already, or were removed here."""
         for line in chain.from_iterable(job.checked.batches(job.checked.others)):
-            chunks = line.fields.get("chunks")
-            parts = [part for part in self.parts if part.line == line.kind and isinstance(chunks, list)]
-            if parts and not parts[0].take(job.namespace, line.fields, write=False, emptied=job.replaces):
-                job.settled.update((line.fields["collection"], id) for id in chunks)
+            part = next((part for part in self.parts if part.line == line.kind), None)
+            if part is None or not isinstance(line.fields.get("chunks"), list):
+                continue
+            if not part.take(job.namespace, line.fields, write=False, emptied=job.replaces):
+                job.settled.update((line.fields["collection"], id) for id in line.fields["chunks"])
 
     def replace_history(self, job: ImportJob) -> None:
         """Replace history that is in another file than the store, by that of the export.
