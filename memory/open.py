@@ -12,9 +12,8 @@ from datetime import tzinfo
 
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import attach_documents
-from memory.embedders.fingerprint import is_space_of
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.embedders.protocol import Embedder, WordVectors, checked_embedder
+from memory.embedders.protocol import Embedder, WordVectors, checked_embedder, is_space_of
 from memory.entry_store import database_for
 from memory.errors import store_errors
 from memory.history.retention import Retention, checked_retention
