@@ -20,7 +20,7 @@ from memory.history.retention import Retention, checked_retention
 from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.languages import analyzer_language
+from memory.retrieval.languages.lexicon import analyzer_language
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import Clock, aware_clock, system_clock
 from memory.write.embedding_service import EmbeddingSettings, checked_embedding_settings
