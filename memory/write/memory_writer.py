@@ -16,7 +16,7 @@ from memory.models import Memory
 from memory.results import Report
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.write.draft import Draft
-from memory.write.in_flight import WritesInFlight
+from memory.write.embedding_service import WritesInFlight
 from memory.write.pipeline import WritePipeline
 from memory.write.provenance import referenced_ids
 

@@ -22,7 +22,7 @@ from memory.results import Outcome, Report
 from memory.timestamps import Clock
 from memory.validation import checked_labels, checked_memory
 from memory.write.draft import Draft, change_unsettled
-from memory.write.in_flight import WritesInFlight
+from memory.write.embedding_service import WritesInFlight
 from memory.write.pipeline import WritePipeline
 from memory.write.policy_runner import redacted_message, redaction_policies
 
