@@ -10,7 +10,7 @@ from memory.documents.ingest_plan import DocumentDraft, DocumentPlan, plan_docum
 from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
 from memory.timestamps import to_aware
-from memory.write.embedding_service import EmbeddingResult
+from memory.write.embedding_service import EmbeddedText
 from vectorstore import Entry, RevisionConflict, Vector
 
 
@@ -23,7 +23,7 @@ class EmbeddedPlan:
     """Plan with the vectors of its texts, in their order."""
 
     plan: DocumentPlan
-    embedded: EmbeddingResult
+    embedded: Sequence[EmbeddedText]
 
 
 def plan_draft(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
@@ -77,23 +77,22 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
         raise StalePlan
     new = len(plan.new)
     embedded = collection.memory.embedding.still(work.embedded)
-    vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
-    late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
-    filled = {entry.id: vector for entry, vector in late if vector is not None}
-    erased = _store_chunks(collection, plan, planned_entries(plan, vectors, reasons), filled)
+    late = zip(plan.vectorless, embedded[new:], strict=True)
+    filled = {entry.id: text.vector for entry, text in late if text.vector is not None}
+    erased = _store_chunks(collection, plan, planned_entries(plan, embedded[:new]), filled)
     collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
-    pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))
+    pending = sum(text.vector is None and text.no_vector is None for text in embedded[:new])
     return IngestLine(
         record.source,
         _ingest_action(plan),
-        reason=(embedded.deferred or next(iter(embedded.refused.values()), "")) if pending else "",
+        reason=next((text.deferred for text in embedded if text.deferred is not None), "") if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(vector is not None for vector in vectors) + len(filled),
+        embedded=sum(text.vector is not None for text in embedded[:new]) + len(filled),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=(*plan.draft.document.notes, *_truncation_notes(len(embedded.truncated))),
+        notes=(*plan.draft.document.notes, *_truncation_notes(sum(text.truncated is not None for text in embedded))),
     )
 
 

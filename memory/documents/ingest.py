@@ -208,9 +208,8 @@ class Ingester:
     async def _write(self, drafts: Sequence[DocumentDraft], *, again: bool) -> list[IngestLine | None]:
         plans = await asyncio.to_thread(lambda: [plan_draft(self._collection, draft, again=again) for draft in drafts])
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
-        embedded = await self._collection.memory.embedding.vectors(texts)
-        positions = {text: index for index, text in enumerate(texts)}
-        works = [EmbeddedPlan(plan, embedded.part([positions[text] for text in plan.texts])) for plan in plans]
+        embedded = dict(zip(texts, await self._collection.memory.embedding.vectors(texts), strict=True))
+        works = [EmbeddedPlan(plan, [embedded[text] for text in plan.texts]) for plan in plans]
         return await asyncio.to_thread(write_plans, self._collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:

@@ -15,7 +15,8 @@ from memory.codec import from_entry, to_entry
 from memory.documents.document import PAGE_BREAKS, Document
 from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
-from vectorstore import Entry, Metadata, Vector
+from memory.write.embedding_service import EmbeddedText
+from vectorstore import Entry, Metadata
 
 _TITLE_LIMIT = 200
 
@@ -101,11 +102,11 @@ def plan_document(draft: DocumentDraft, existing: Mapping[str, Entry], forgotten
     )
 
 
-def planned_entries(plan: DocumentPlan, vectors: Sequence[Vector | None], reasons: Sequence[str | None]) -> list[Entry]:
-    """Return the entries to write: new ones with their *vectors* (or *reasons* for none), and rewritten."""
+def planned_entries(plan: DocumentPlan, embedded: Sequence[EmbeddedText]) -> list[Entry]:
+    """Return the entries to write: new ones as they were *embedded*, and rewritten."""
     new = [
-        to_entry(memory, vector=vector, no_vector=reason)
-        for memory, vector, reason in zip(plan.new, vectors, reasons, strict=True)
+        to_entry(memory, vector=text.vector, no_vector=text.no_vector)
+        for memory, text in zip(plan.new, embedded, strict=True)
     ]
     return [*new, *plan.rewritten]
 

@@ -19,6 +19,7 @@ from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.write.draft import Draft
+from memory.write.embedding_service import EmbeddedText
 from memory.write.provenance import counts_since, replacement_change, retired_entry
 from vectorstore import Entry, Vector
 
@@ -63,7 +64,7 @@ class ImportDraft:
             id=self.memory.id,
             outcome=draft.outcome if settled is None else settled.outcome,
             reason=draft.reason if settled is None else settled.reason,
-            pending=settled is None and draft.vector is None and draft.no_vector is None,
+            pending=settled is None and draft.embedded.vector is None and draft.embedded.no_vector is None,
             of=draft.of,
             spans=draft.spans,
             made=self.made,
@@ -110,7 +111,7 @@ class MemoryImporter:
         return ImportDraft(
             line=line.number,
             partition=job.partition(collection),
-            draft=replace(draft, memory=memory, vector=vector, no_vector=no_vector),
+            draft=replace(draft, memory=memory, embedded=EmbeddedText(vector, no_vector)),
             extra=extra_fields(fields),
             collection=collection,
             version=fields.get("version"),
@@ -120,7 +121,8 @@ class MemoryImporter:
         """Return the vector of the file, else the one that was made to compare *draft*, if its space is still used."""
         if job.vectors and same_text and fields.get("vector") is not None:
             return vector_from_item(fields, job.checked.manifest.space)
-        return draft.vector if draft.vector is not None and draft.space == self._entries.follow_space() else None
+        made = draft.embedded
+        return made.vector if made.vector is not None and made.space == self._entries.follow_space() else None
 
     def _write_present(self, job: ImportJob, partition: str, drafts: Sequence[ImportDraft]) -> set[str]:
         """Write new memories and corrections of existing ones; return the ids of the new ones."""
@@ -222,7 +224,7 @@ class MemoryImporter:
             self._entries.store.upsert([to_entry(memory)], namespace=partition, expect={id: 0})
         job.added.add(id)
         job.changes.append(MemoryChange(id))
-        return replace(fact, memory=memory, deferred=_PENDING_REASON).report()
+        return replace(fact, memory=memory, embedded=EmbeddedText(deferred=_PENDING_REASON)).report()
 
     def _write_versions(self, job: ImportJob, drafts: Sequence[ImportDraft], new: set[str]) -> None:
         """Write the versions of *new* memories, and those whose memory is neither in the file nor known here."""

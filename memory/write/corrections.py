@@ -23,7 +23,7 @@ from memory.timestamps import Clock
 from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
 from memory.write.access_control import Caller
 from memory.write.draft import Draft, drafts_to_store
-from memory.write.embedding_service import EmbeddingService
+from memory.write.embedding_service import EmbeddedText, EmbeddingService
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
 from memory.write.policies import NEAR_DUPLICATE_KEY
 from memory.write.policy_runner import PolicyRules
@@ -158,7 +158,7 @@ class Corrections:
                 actor=caller.actor,
             )
             space = self._entries.follow_space()
-            draft = replace(Draft.new(memory), vector=before.vector, no_vector=before.no_vector, space=space)
+            draft = replace(Draft.new(memory), embedded=EmbeddedText(before.vector, before.no_vector, space=space))
             self._replace("end", [before], draft, caller)
         return draft.report()
 

@@ -15,8 +15,8 @@ from memory.entry_store import EntryStore
 from memory.partitions import parse_store_namespace
 from memory.results import Outcome, Report
 from memory.runtime import run_in_thread
-from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
+from memory.write.access_control import may_embed_entry
+from memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
 from vectorstore import Entry, RevisionConflict
 
 BACKFILL_BATCH = 256
@@ -169,46 +169,45 @@ class _BackfillRun:
         """Embed and store *batch*; return whether the embedder answered."""
         with self._embedding.in_flight.write():
             embedder = self._embedding.embedder
-            places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedder)]
-            result = await self._embedding.vectors([batch[place].text for place in places], patient=self._patient)
-            result = result.among(len(batch), places, SENSITIVE_REASON)
-            if result.deferred is None:
-                await asyncio.to_thread(self._store, partition, batch, result)
-        return result.deferred is None
+            sent = [entry for entry in batch if may_embed_entry(entry, embedder)]
+            answer = await self._embedding.vectors([entry.text for entry in sent], patient=self._patient)
+            if answered := all(text.space is not None for text in answer):
+                by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
+                embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
+                await asyncio.to_thread(self._store, partition, batch, embedded)
+        return answered
 
-    def _store(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         try:
-            stored = self._store_vectors(partition, batch, result)
+            stored = self._store_vectors(partition, batch, embedded)
         except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
             if len(batch) == 1:
                 self._embedding.forget([batch[0].text])
                 return
-            for place, entry in enumerate(batch):
-                self._store(partition, [entry], result.part([place]))
+            for entry, text in zip(batch, embedded, strict=True):
+                self._store(partition, [entry], [text])
             return
-        self.embedded += sum(vector is not None for vector in stored.vectors)
-        self._without += sum(reason is not None for reason in stored.reasons)
-        for place, entry in enumerate(batch):
-            cut, refused = stored.truncated.get(place), stored.refused.get(place)
-            if refused is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, deferred=refused))
-            elif cut is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, kept=cut.kept, total=cut.of))
+        self.embedded += sum(text.vector is not None for text in stored)
+        self._without += sum(text.no_vector is not None for text in stored)
+        for entry, text in zip(batch, stored, strict=True):
+            if text.refused is not None:
+                self._lines.append(Report(Outcome.STORED, entry.id, deferred=text.refused))
+            elif text.truncated is not None:
+                kept, total = text.truncated.kept, text.truncated.of
+                self._lines.append(Report(Outcome.STORED, entry.id, kept=kept, total=total))
 
-    def _store_vectors(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> EmbeddingResult:
-        """Store what *result* has for *batch*; return what of it was stored, which is nothing after a switch."""
-        store = self._entries.store
+    def _store_vectors(
+        self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]
+    ) -> Sequence[EmbeddedText]:
+        """Store what is *embedded* of *batch*; return what of it was stored, which is nothing after a switch."""
+        store, expect = self._entries.store, {entry.id: entry.revision for entry in batch}
         with self._entries.transaction():
-            result = self._embedding.still(result)
-            vectors, without = {}, []
-            for place, entry in enumerate(batch):
-                if (vector := result.vectors[place]) is not None:
-                    vectors[entry.id] = vector
-                if (reason := result.reasons[place]) is not None:
-                    without.append(replace(entry, no_vector=reason))
-            expect = {entry.id: entry.revision for entry in batch}
+            embedded = self._embedding.still(embedded)
+            pairs = list(zip(batch, embedded, strict=True))
+            vectors = {entry.id: text.vector for entry, text in pairs if text.vector is not None}
+            without = [replace(entry, no_vector=text.no_vector) for entry, text in pairs if text.no_vector is not None]
             if vectors:
                 store.put_vectors(vectors, namespace=partition, expect={id: expect[id] for id in vectors})
             if without:
                 store.upsert(without, namespace=partition, expect={entry.id: expect[entry.id] for entry in without})
-        return result
+        return embedded

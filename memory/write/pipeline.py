@@ -26,7 +26,7 @@ from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
 from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store
-from memory.write.embedding_service import SPACE_SWITCHED, EmbeddingResult, EmbeddingService
+from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
@@ -35,6 +35,7 @@ from vectorstore import RevisionConflict, VectorStore
 MAX_ATTEMPTS: Final = 5
 """So often a write is tried that others come between."""
 _NOTHING: Final[Mapping[str, Memory]] = MappingProxyType({})
+_NOT_SENT: Final = replace(NOT_SENT, deferred=SENSITIVE_REASON)
 
 
 class WritePipeline:
@@ -155,15 +156,13 @@ class WritePipeline:
         waiting = list(drafts_to_store(drafts))
         texts = dict.fromkeys(draft.text for draft in waiting if may_embed(draft.memory, embedder))
         if missing := [text for text in texts if text not in results]:
-            results |= (await self._embedding.vectors(missing)).by_text(missing)
+            results |= dict(zip(missing, await self._embedding.vectors(missing), strict=True))
         if lookup is not None:
             await lookup.forget_unused(draft.text for draft in waiting)
         return change_unsettled(
             drafts,
-            lambda draft: (
-                _with_vector(draft, results[draft.text])
-                if may_embed(draft.memory, embedder)
-                else replace(draft, no_vector=SENSITIVE_REASON, deferred=SENSITIVE_REASON)
+            lambda draft: replace(
+                draft, embedded=results[draft.text] if may_embed(draft.memory, embedder) else _NOT_SENT
             ),
         )
 
@@ -214,8 +213,8 @@ class WritePipeline:
             drafts,
             lambda draft: (
                 draft
-                if draft.vector is None or draft.space == space
-                else replace(draft, vector=None, deferred=SPACE_SWITCHED)
+                if draft.embedded.vector is None or draft.embedded.space == space
+                else replace(draft, embedded=replace(draft.embedded, vector=None, deferred=SPACE_SWITCHED))
             ),
         )
 
@@ -284,15 +283,3 @@ class WritePipeline:
 def _is_identified(draft: Draft) -> bool:
     """Whether the caller gave it an id or a key, so that it may be there already."""
     return draft.named or draft.memory.key is not None
-
-
-def _with_vector(draft: Draft, result: EmbeddingResult) -> Draft:
-    """Return *draft* with the *result* of its text."""
-    return replace(
-        draft,
-        vector=result.vectors[0],
-        no_vector=result.reasons[0],
-        deferred=result.waits(0),
-        truncated=result.truncated.get(0),
-        space=result.space,
-    )

@@ -22,11 +22,12 @@ from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
 from memory.write.embedding_backfill import EmbeddingBackfill
 from memory.write.embedding_service import (
     EMBEDDER_REFUSED,
+    NOT_SENT,
     ZERO_VECTOR,
-    EmbeddingResult,
+    EmbeddedText,
     EmbeddingService,
     embed_distinct,
-    embedding_result,
+    embedded_texts,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
@@ -270,52 +271,51 @@ class _MigrationRun:
                 while batch := await asyncio.to_thread(self._page, partition, after):
                     after = batch[-1].id
                     with self._embedding.in_flight.write():
-                        result = await self._embed(batch)
-                        await asyncio.to_thread(self._put, partition, batch, result)
+                        sent = [entry for entry in batch if may_embed_entry(entry, self._embedder)]
+                        answer = await self._embed(sent) if sent else []
+                        by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
+                        embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
+                        await asyncio.to_thread(self._put, partition, batch, embedded)
                     self._report_progress()
         except SpaceNotReady as error:
             if error.filling is not None or await asyncio.to_thread(self._entries.follow_space) != self._target:
                 raise
             # another process has filled the rest and switched: it is done
 
-    async def _embed(self, batch: Sequence[Entry]) -> EmbeddingResult:
-        places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, self._embedder)]
-        texts = [batch[place].text for place in places]
-        if not texts:
-            return EmbeddingResult((), (), space=self._target).among(len(batch), (), SENSITIVE_REASON)
-        answer = await embed_distinct(self._embedder, texts)
+    async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
+        answer = await embed_distinct(self._embedder, [entry.text for entry in batch])
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(
-                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[places[zeros]].id}, so it "
+                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[zeros].id}, so it "
                 "is not switched to; the vectors in use stay"
             )
         if answer.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if answer.refused:
             await probe_embedder(self._embedder)  # raises where it is not about the texts
-        return embedding_result(answer, self._target).among(len(batch), places, SENSITIVE_REASON)
+        return embedded_texts(answer, self._target)
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
         return list(islice(self._store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
 
-    def _put(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _put(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         try:
-            self._fill(partition, batch, result)
+            self._fill(partition, batch, embedded)
         except RevisionConflict:  # one was corrected meanwhile; it is pending again, the others are to be filled
             if len(batch) > 1:
-                for place, entry in enumerate(batch):
-                    self._put(partition, [entry], result.part([place]))
+                for entry, text in zip(batch, embedded, strict=True):
+                    self._put(partition, [entry], [text])
             else:  # or it was forgotten: then nothing of it may stay in a cache
                 self._embedding.forget([batch[0].text])
                 forget_texts(self._embedder, [batch[0].text])
 
-    def _fill(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _fill(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         vectors, reasons = {}, {}
-        for place, entry in enumerate(batch):
-            if (vector := result.vectors[place]) is not None:
-                vectors[entry.id] = vector
-            if (reason := result.reasons[place] or result.refused.get(place)) is not None:
+        for entry, text in zip(batch, embedded, strict=True):
+            if text.vector is not None:
+                vectors[entry.id] = text.vector
+            elif (reason := text.no_vector or text.refused) is not None:
                 reasons[entry.id] = reason
         expect = {entry.id: entry.revision for entry in batch}
         self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=partition, expect=expect)
@@ -323,7 +323,7 @@ class _MigrationRun:
         self._done += len(vectors)
         self._total -= len(reasons)
         self._without += len(reasons)
-        self._truncated += len(result.truncated)
+        self._truncated += sum(text.truncated is not None for text in embedded)
 
     def _report_progress(self) -> None:
         if self._on_progress is not None:
