@@ -6,6 +6,7 @@ Text, vector and validity stay. What hides a memory (disabled, expired) hides it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from memory.codec import from_entry
@@ -22,12 +23,12 @@ ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "
 """The kinds of operations that change fields in place."""
 
 
+@dataclass(frozen=True, slots=True)
 class Attributes:
     """Sets attributes of memories in *entries* and records it in the *log*."""
 
-    def __init__(self, entries: EntryStore, log: OperationLog) -> None:
-        self._entries = entries
-        self._log = log
+    entries: EntryStore
+    log: OperationLog
 
     def set(
         self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
@@ -37,24 +38,24 @@ class Attributes:
         Return the operation of that *kind*; None if nothing differs. In a thread.
         """
         wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
-        with self._entries.transaction():
-            entries = [self._entries.live(id, caller.namespace) for id in wanted]
+        with self.entries.transaction():
+            entries = [self.entries.live(id, caller.namespace) for id in wanted]
             caller.check_may_change([from_entry(entry) for entry in entries], kind)
             changes = [
                 change for entry in entries for change in self.patch(entry, new(entry.metadata), caller.namespace)
             ]
-            return self._log.record(caller.namespace, kind, caller.actor, changes) if changes else None
+            return self.log.record(caller.namespace, kind, caller.actor, changes) if changes else None
 
     def patch(self, entry: Entry, fields: AttributeFields, namespace: str) -> list[MemoryChange]:
         """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
         fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
         if not fields:
             return []
-        self._entries.store.patch(
+        self.entries.store.patch(
             {entry.id: patched_metadata(entry.metadata, fields)},
             namespace=store_namespace(namespace, CONVERSATION),
             expect={entry.id: entry.revision},
         )
-        self._entries.hide_versions(entry.id, fields, namespace)
+        self.entries.hide_versions(entry.id, fields, namespace)
         before = {name: entry.metadata.get(name) for name in fields}
         return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Final
 
@@ -34,25 +34,16 @@ from vectorstore import Entry, Filter, RevisionConflict
 _BATCH_SIZE: Final = 500
 
 
+@dataclass(frozen=True, slots=True)
 class Corrections:
     """Replaces memories by what is right; *clock* gives aware times, naive ones of callers are taken in *zone*."""
 
-    def __init__(
-        self,
-        pipeline: WritePipeline,
-        entries: EntryStore,
-        log: OperationLog,
-        embedding: EmbeddingService,
-        *,
-        clock: Clock,
-        zone: tzinfo | None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._entries = entries
-        self._log = log
-        self._embedding = embedding
-        self._clock = clock
-        self._zone = zone
+    pipeline: WritePipeline
+    entries: EntryStore
+    log: OperationLog
+    embedding: EmbeddingService
+    clock: Clock
+    zone: tzinfo | None
 
     async def correct(
         self,
@@ -66,14 +57,14 @@ class Corrections:
         sensitive: bool,
     ) -> Report:
         """Put *text* in the place of the memory's; validity stays unless given."""
-        with self._embedding.in_flight.write():
-            self._entries.lifecycle("correct")
+        with self.embedding.in_flight.write():
+            self.entries.lifecycle("correct")
             checked_label(id, "id")
             checked_bool(sensitive, "sensitive")
             if expect is not None:
                 checked_int(expect, "expect", 1)
             for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(self._entries.live, id, caller.namespace)
+                before = await asyncio.to_thread(self.entries.live, id, caller.namespace)
                 if expect is not None and before.revision != expect:
                     raise RevisionConflict(id, caller.namespace, expect, before.revision)
                 old = from_entry(before)
@@ -87,30 +78,30 @@ class Corrections:
                     counts_from=None,
                     sensitive=old.sensitive or sensitive,
                 )
-                lookup = self._pipeline.lookup(caller.namespace, hidden={id})
-                rules = replace(self._pipeline.rules, making=text != old.text)
+                lookup = self.pipeline.lookup(caller.namespace, hidden={id})
+                rules = replace(self.pipeline.rules, making=text != old.text)
                 draft = await self._draft(before, wanted, caller, lookup, rules, argument="correction")
                 if _comparable_fields(draft.memory) == _comparable_fields(old):
                     if lookup is not None:
                         await lookup.forget_unused([before.text])
                     return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
                 new_words = draft.memory.text != old.text
-                (draft,) = await self._pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
+                (draft,) = await self.pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
                 try:
                     return await asyncio.to_thread(
                         self._replace, "correct", [before], draft, caller, retires_facts=new_words
                     )
                 except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
                     texts = [stored.text for stored in drafts_to_store([draft])]
-                    await asyncio.to_thread(self._embedding.forget, texts)  # or it was forgotten
+                    await asyncio.to_thread(self.embedding.forget, texts)  # or it was forgotten
                     if attempt == MAX_ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
 
     async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
         """Put *text* in the place of the first memory's and archive the others."""
-        with self._embedding.in_flight.write():
-            self._entries.lifecycle("merge")
+        with self.embedding.in_flight.write():
+            self.entries.lifecycle("merge")
             wanted = checked_labels(ids, "ids")
             checked_bool(sensitive, "sensitive")
             if len(wanted) < 2 or len(set(wanted)) < len(wanted):
@@ -123,14 +114,14 @@ class Corrections:
                 merged = replace(
                     merged, trust=Trust.least([merged.trust, caller.trust]), sensitive=merged.sensitive or sensitive
                 )
-                lookup = self._pipeline.lookup(caller.namespace, hidden=set(wanted))
-                rules = replace(self._pipeline.rules, making=False)  # what was made of them is not wrong by it
+                lookup = self.pipeline.lookup(caller.namespace, hidden=set(wanted))
+                rules = replace(self.pipeline.rules, making=False)  # what was made of them is not wrong by it
                 draft = await self._draft(before[0], merged, caller, lookup, rules, argument="merged")
-                (draft,) = await self._pipeline.embed([draft], lookup)
+                (draft,) = await self.pipeline.embed([draft], lookup)
                 try:
                     return await asyncio.to_thread(self._replace, "merge", before, draft, caller)
                 except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-                    await asyncio.to_thread(self._embedding.forget, [draft.text])
+                    await asyncio.to_thread(self.embedding.forget, [draft.text])
                     if attempt == MAX_ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
@@ -140,24 +131,24 @@ class Corrections:
 
         The version before counts for no time at all.
         """
-        store = self._entries.lifecycle("end")
+        store = self.entries.lifecycle("end")
         checked_label(id, "id")
         with store.transaction():
-            before = self._entries.live(id, caller.namespace)
+            before = self.entries.live(id, caller.namespace)
             old = from_entry(before)
             caller.check_may_change([old], "end")
-            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self._zone, argument="ended")
+            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self.zone, argument="ended")
             if ended.valid_to == old.valid_to:
                 return Report(Outcome.DUPLICATE, id, "nothing differs")
             memory = replace(
                 ended,
-                recorded_at=self._clock(),
+                recorded_at=self.clock(),
                 counts_from=recorded_since(old) or EARLIEST,
                 supersedes=archived_id(id, before.revision),
-                operation=self._log.new_id(),
+                operation=self.log.new_id(),
                 actor=caller.actor,
             )
-            space = self._entries.follow_space()
+            space = self.entries.follow_space()
             draft = replace(Draft.new(memory), embedded=EmbeddedText(before.vector, before.no_vector, space=space))
             self._replace("end", [before], draft, caller)
         return draft.report()
@@ -175,11 +166,11 @@ class Corrections:
         """Check and judge what is to replace *before*; a policy that rejects it raises ``RejectedText``."""
         # near the old words it was, so that mark goes
         metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY}
-        now = self._clock()
+        now = self.clock()
         wanted = replace(wanted, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
-        draft = Draft.new(checked_memory(wanted, zone=self._zone, argument=argument))
+        draft = Draft.new(checked_memory(wanted, zone=self.zone, argument=argument))
         draft = replace(draft, in_place=True)
-        (judged,) = await self._pipeline.run_policies([draft], caller.namespace, lookup, rules)
+        (judged,) = await self.pipeline.run_policies([draft], caller.namespace, lookup, rules)
         if judged.settled is not None:
             if lookup is not None:
                 await lookup.forget_unused([before.text])
@@ -189,7 +180,7 @@ class Corrections:
             id=before.id,
             recorded_at=now,
             supersedes=archived_id(before.id, before.revision),
-            operation=self._log.new_id(),
+            operation=self.log.new_id(),
         )
         return replace(judged, memory=memory)
 
@@ -201,10 +192,10 @@ class Corrections:
         With *retires_facts*, the facts of the draft replace what was derived from the first alone: that is archived,
         but for what was found again, and what is trusted more than the caller.
         """
-        store, namespace = self._entries.lifecycle(kind), caller.namespace
+        store, namespace = self.entries.lifecycle(kind), caller.namespace
         partition, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
         first, *others = before
-        recorded_at, begins = draft.memory.recorded_at or self._clock(), counts_since(draft.memory)
+        recorded_at, begins = draft.memory.recorded_at or self.clock(), counts_since(draft.memory)
         operation = draft.memory.operation
         with store.transaction():
             stale: list[Entry] = []
@@ -214,7 +205,7 @@ class Corrections:
                 replace(fact, memory=replace(fact.memory, operation=operation)) if fact.settled is None else fact
                 for fact in draft.facts
             )
-            (draft,) = self._pipeline.without_stale_vectors([replace(draft, facts=facts)])
+            (draft,) = self.pipeline.without_stale_vectors([replace(draft, facts=facts)])
             written = [stored.entry() for stored in drafts_to_store([draft])]
             change = replacement_change(first, to_metadata(draft.memory))
             changes = [
@@ -229,13 +220,13 @@ class Corrections:
             store.upsert(retired, namespace=archive)
             if others or stale:
                 store.delete([entry.id for entry in (*others, *stale)], namespace=partition)
-            self._entries.hide_versions(first.id, change.new, namespace)
-            self._log.record(namespace, kind, draft.memory.actor, changes, id=operation)
+            self.entries.hide_versions(first.id, change.new, namespace)
+            self.log.record(namespace, kind, draft.memory.actor, changes, id=operation)
         return replace(draft.report(), retired=tuple(entry.id for entry in stale))
 
     def _unchanged(self, seen: Sequence[Entry], partition: str) -> list[Entry]:
         """Return entries that were *seen* as they are now: embedded anew perhaps; another revision raises."""
-        stored = self._entries.store.get([entry.id for entry in seen], namespace=partition)
+        stored = self.entries.store.get([entry.id for entry in seen], namespace=partition)
         current = {entry.id: entry for entry in stored if entry is not None}
         for entry in seen:
             revision = current[entry.id].revision if entry.id in current else 0
@@ -270,7 +261,7 @@ class Corrections:
         while sources:
             for start in range(0, len(sources), _BATCH_SIZE):
                 where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
-                derived = self._entries.store.scan(where=where, namespace=partition)
+                derived = self.entries.store.scan(where=where, namespace=partition)
                 candidates.update({entry.id: entry for entry in derived})
             added = {
                 entry.id: entry
@@ -283,7 +274,7 @@ class Corrections:
         return [found[id] for id in sorted(found)]
 
     def _live_entries(self, ids: Sequence[str], namespace: str) -> list[Entry]:
-        return [self._entries.live(id, namespace) for id in ids]
+        return [self.entries.live(id, namespace) for id in ids]
 
 
 def _statement(memory: Memory) -> tuple[object, ...]:

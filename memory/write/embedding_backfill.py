@@ -56,16 +56,16 @@ class _EmbedderStopped(Exception):
     """It is the embedder that does not work."""
 
 
+@dataclass(frozen=True, slots=True)
 class EmbeddingBackfill:
     """Embeds entries that wait for their vector, in every partition."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
-        self._entries = entries
-        self._embedding = embedding
+    entries: EntryStore
+    embedding: EmbeddingService
 
     def count_pending(self, namespace: str | None) -> int:
         """Return how many entries of a namespace (None: of all) have no vector and no reason for none. In a thread."""
-        scan = self._entries.store.scan
+        scan = self.entries.store.scan
         return sum(1 for name in self._partitions(namespace) for _ in scan(namespace=name, embedded=False))
 
     async def embed_pending(
@@ -75,7 +75,7 @@ class EmbeddingBackfill:
 
         It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
         """
-        run = _BackfillRun(self._entries, self._embedding, patient=patient)
+        run = _BackfillRun(self.entries, self.embedding, patient=patient)
         for partition in await asyncio.to_thread(self._partitions, namespace):
             after: str | None = None
             while limit is None or run.embedded < limit:
@@ -104,10 +104,10 @@ class EmbeddingBackfill:
         flushing = None
         if wait > 0:
             await self._wait_for_writes(wait)
-            if self._embedding.embedder is not None:
+            if self.embedding.embedder is not None:
                 flushing = asyncio.ensure_future(self.embed_pending_quietly(None))
                 await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
-        self._embedding.in_flight.hurry()
+        self.embedding.in_flight.hurry()
         if flushing is not None:
             await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
         await self._wait_for_writes(_STORE_PATIENCE)
@@ -117,14 +117,14 @@ class EmbeddingBackfill:
 
         Those of the event loop may all be needed for that, and cancelled it would keep the loop from ending.
         """
-        await run_in_thread(partial(self._embedding.in_flight.wait, seconds), name="tellback-closing")
+        await run_in_thread(partial(self.embedding.in_flight.wait, seconds), name="tellback-closing")
 
     def _partitions(self, namespace: str | None) -> list[str]:
-        names = self._entries.store.namespaces()
+        names = self.entries.store.namespaces()
         return names if namespace is None else [name for name in names if parse_store_namespace(name)[0] == namespace]
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
-        return list(islice(self._entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
+        return list(islice(self.entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
 
 
 class _BackfillRun:

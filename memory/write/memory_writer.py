@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -23,18 +24,18 @@ from memory.write.provenance import referenced_ids
 WRITE_BATCH: Final = 256
 
 
+@dataclass(frozen=True, slots=True)
 class MemoryWriter:
     """Writes new memories; *in_flight* learns of every write, so that closing waits for it."""
 
-    def __init__(self, pipeline: WritePipeline, keys: IdempotencyKeys, in_flight: WritesInFlight) -> None:
-        self._pipeline = pipeline
-        self._keys = keys
-        self._in_flight = in_flight
+    pipeline: WritePipeline
+    keys: IdempotencyKeys
+    in_flight: WritesInFlight
 
     async def remember(self, item: object, namespace: str) -> Report:
         """Keep one item; a key that names another text raises ``DuplicateKey``."""
-        with self._in_flight.write():
-            drafts = self._pipeline.validate({"item": item})
+        with self.in_flight.write():
+            drafts = self.pipeline.validate({"item": item})
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
             raise stored.conflict
@@ -57,14 +58,14 @@ class MemoryWriter:
             if on_progress is not None:
                 on_progress(len(reports))
 
-        reads_ahead = isinstance(items, Sequence) and not self._pipeline.rules.policies
+        reads_ahead = isinstance(items, Sequence) and not self.pipeline.rules.policies
         stream, count, background = iter(items), 0, _BackgroundCommit(add_reports)
         try:
             while batch := list(islice(stream, WRITE_BATCH)):
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
-                    writing.enter_context(self._in_flight.write())
-                    drafts = self._pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
+                    writing.enter_context(self.in_flight.write())
+                    drafts = self.pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
                     if any(referenced_ids(draft.memory) for draft in drafts):
                         await background.finish()
                     drafts = await self._prepare(drafts, namespace)
@@ -82,7 +83,7 @@ class MemoryWriter:
 
     async def _prepare(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Authorize, judge and embed *drafts*; nothing is written yet."""
-        pipeline, lookup = self._pipeline, self._pipeline.lookup(namespace)
+        pipeline, lookup = self.pipeline, self.pipeline.lookup(namespace)
         if lookup is not None or await self._are_linked(drafts, namespace):
             decided = await pipeline.decide_in_order(drafts, namespace, lookup)
         else:
@@ -93,7 +94,7 @@ class MemoryWriter:
         return await pipeline.embed(decided, lookup)
 
     async def _commit(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
-        return await asyncio.to_thread(self._pipeline.commit, drafts, namespace)
+        return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)
 
     async def _are_linked(self, drafts: Sequence[Draft], namespace: str) -> bool:
         """Whether one of *drafts* was made from, or supersedes, another of them."""
@@ -103,7 +104,7 @@ class MemoryWriter:
         named = {draft.memory.id for draft in drafts if draft.named}
         keys = [draft.memory.key for draft in drafts if draft.memory.key is not None]
         if keys:  # which ids they have is looked up
-            named |= await asyncio.to_thread(lambda: {self._keys.id_of_key(namespace, key) for key in keys})
+            named |= await asyncio.to_thread(lambda: {self.keys.id_of_key(namespace, key) for key in keys})
         return not referenced.isdisjoint(named)
 
 

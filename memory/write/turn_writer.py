@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from typing import Final
 
@@ -92,42 +92,34 @@ def quoted_ids(message: Message) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
 
 
+@dataclass(frozen=True, slots=True)
 class TurnWriter:
     """Appends turns to history and remembers them; *in_flight* learns of every write."""
 
-    def __init__(
-        self,
-        pipeline: WritePipeline,
-        entries: EntryStore,
-        in_flight: WritesInFlight,
-        *,
-        clock: Clock,
-        zone: tzinfo | None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._entries = entries
-        self._in_flight = in_flight
-        self._clock = clock
-        self._zone = zone
+    pipeline: WritePipeline
+    entries: EntryStore
+    in_flight: WritesInFlight
+    clock: Clock
+    zone: tzinfo | None
 
     async def remember(
         self, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
     ) -> list[Report]:
         """Append *messages* to *session* and remember what was said; return a report for each message."""
-        with self._in_flight.write():
+        with self.in_flight.write():
             checked_session(session)
             messages_to_json(messages)
             drafts = self._drafts(session, messages, checked_labels(used, "used"))
-            lookup = self._pipeline.lookup(namespace)
-            drafts = await self._pipeline.authorize(drafts, namespace)
-            drafts = await self._pipeline.run_policies(drafts, namespace, lookup)
-            drafts = await self._pipeline.embed(drafts, lookup)
+            lookup = self.pipeline.lookup(namespace)
+            drafts = await self.pipeline.authorize(drafts, namespace)
+            drafts = await self.pipeline.run_policies(drafts, namespace, lookup)
+            drafts = await self.pipeline.embed(drafts, lookup)
             stored = await asyncio.to_thread(self._commit, session, drafts, namespace)
         return [draft.report() for draft in stored]
 
     def _drafts(self, session: str, messages: Sequence[Message], used: Sequence[str]) -> list[Draft]:
         """Return a draft of each message, redacted; one of which nothing is to be remembered is settled."""
-        now, redactions = self._clock(), redaction_policies(self._pipeline.rules.policies)
+        now, redactions = self.clock(), redaction_policies(self.pipeline.rules.policies)
         calls = calls_by_message(messages)
         drafts = []
         for place, message in enumerate(messages):
@@ -137,27 +129,27 @@ class TurnWriter:
                 report = Report(Outcome.REJECTED, "", memory, spans=spans)
                 drafts.append(Draft.new(Memory(""), origin=place, turn=0, message=redacted).settle(report))
             else:
-                memory = checked_memory(memory, zone=self._zone, argument="messages")
+                memory = checked_memory(memory, zone=self.zone, argument="messages")
                 drafts.append(Draft.new(memory, origin=place, turn=0, message=redacted))
         return drafts
 
     def _commit(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Append the messages and write the memories, in one transaction where history is in the same file."""
-        with self._entries.settling() as settled:
-            sequences = self._entries.rows.append(
+        with self.entries.settling() as settled:
+            sequences = self.entries.rows.append(
                 session,
                 [draft.message for draft in drafts if draft.message is not None],
                 namespace=namespace,
                 memories=["" if draft.settled is not None else draft.memory.id for draft in drafts],
             )
             placed = change_unsettled(drafts, lambda draft: _with_sequence(draft, sequences))
-            now = self._clock()
+            now = self.clock()
             settled += [
                 HistoryRow(namespace, session, sequences[place], draft.message, now, draft.memory.id)
                 for place, draft in enumerate(placed)
                 if draft.settled is None and draft.message is not None
             ]
-            return self._pipeline.write(placed, namespace)
+            return self.pipeline.write(placed, namespace)
 
 
 def _with_sequence(draft: Draft, sequences: Sequence[int]) -> Draft:

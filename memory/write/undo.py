@@ -35,43 +35,41 @@ _IRREVERSIBLE = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Undo:
     """Takes operations of the *log* back; *clock* gives aware times."""
 
-    def __init__(
-        self, entries: EntryStore, log: OperationLog, tombstones: Tombstones, attributes: Attributes, *, clock: Clock
-    ) -> None:
-        self._entries = entries
-        self._log = log
-        self._tombstones = tombstones
-        self._attributes = attributes
-        self._clock = clock
+    entries: EntryStore
+    log: OperationLog
+    tombstones: Tombstones
+    attributes: Attributes
+    clock: Clock
 
     def undo(self, id: str, caller: Caller) -> Operation:
         """Take the operation *id* back; return the operation that did. In a thread."""
-        store = self._entries.lifecycle("undo")
+        store = self.entries.lifecycle("undo")
         checked_label(id, "operation")
         namespace = caller.namespace
         with store.transaction():
-            self._entries.follow_space()
-            operation = self._log.get(namespace, id)
+            self.entries.follow_space()
+            operation = self.log.get(namespace, id)
             if operation is None:
                 raise unknown_operation_error(id)
             _check_undoable(operation)
             caller.check_may_undo(operation)
-            chains = _UndoChains(self._log, namespace)
+            chains = _UndoChains(self.log, namespace)
             chain = chains.chain(operation)
             wanted = self._undoable_changes(operation, chain[-1], namespace)
-            later = self._log.later(namespace, id)
+            later = self.log.later(namespace, id)
             for change in wanted:
                 chains.check_last(operation, change, later.get(change.id, ()))
-            undo_id, now = self._log.new_id(), self._clock()
-            inverse = _InverseOperation(self._entries, self._attributes, store, chain, undo_id, caller, now)
+            undo_id, now = self.log.new_id(), self.clock()
+            inverse = _InverseOperation(self.entries, self.attributes, store, chain, undo_id, caller, now)
             changes = [inverse.of(change) for change in wanted]
-            undoing = self._log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
+            undoing = self.log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
             undone_by = [undo_id, *(undone.id for undone in chain)]
             for depth, undone in enumerate(chain):  # what it took back stands again, what that took back does not, ...
-                self._log.undone(namespace, undone.id, None if depth % 2 else undone_by[depth])
+                self.log.undone(namespace, undone.id, None if depth % 2 else undone_by[depth])
         return undoing
 
     def _undoable_changes(self, operation: Operation, root: Operation, namespace: str) -> tuple[MemoryChange, ...]:
@@ -80,12 +78,12 @@ class Undo:
             return operation.changes
         partition = store_namespace(namespace, CONVERSATION)
         ids = [change.id for change in operation.changes if not change.gone]
-        stored = self._entries.store.get(ids, namespace=partition)
+        stored = self.entries.store.get(ids, namespace=partition)
         missing = {*ids} - {entry.id for entry in stored if entry is not None}
-        missing -= self._tombstones.which(partition, missing)
+        missing -= self.tombstones.which(partition, missing)
         # a passage that is there or went, or a memory that was taken back since and has a version in the archive
-        unknown = sorted(missing - {*self._entries.find(sorted(missing), namespace)})
-        passages = missing - {entry.id.rpartition("@")[0] for entry in self._entries.versions(unknown, namespace)}
+        unknown = sorted(missing - {*self.entries.find(sorted(missing), namespace)})
+        passages = missing - {entry.id.rpartition("@")[0] for entry in self.entries.versions(unknown, namespace)}
         wanted = tuple(change for change in operation.changes if change.id not in passages)
         if not wanted:
             raise CannotUndo(operation.id, "it brought passages of documents alone; forget the documents")
