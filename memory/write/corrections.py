@@ -7,10 +7,10 @@ the memory does not hold. A merge makes several memories one, under the id of th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Final
+from typing import Final, Literal
 
 from memory.codec import from_entry, to_metadata
 from memory.entry_store import EntryStore
@@ -22,7 +22,7 @@ from memory.tables.operation_log import OperationLog
 from memory.timestamps import Clock
 from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
 from memory.write.access_control import Caller
-from memory.write.draft import Draft, drafts_to_store
+from memory.write.draft import Draft, drafts_to_store, with_operation
 from memory.write.embedding_service import EmbeddedText, EmbeddingService
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
 from memory.write.policies import NEAR_DUPLICATE_KEY
@@ -57,71 +57,77 @@ class Corrections:
         sensitive: bool,
     ) -> Report:
         """Put *text* in the place of the memory's; validity stays unless given."""
-        with self.embedding.in_flight.write():
-            self.entries.lifecycle("correct")
-            checked_label(id, "id")
-            checked_bool(sensitive, "sensitive")
-            if expect is not None:
-                checked_int(expect, "expect", 1)
-            for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(self.entries.live, id, caller.namespace)
-                if expect is not None and before.revision != expect:
-                    raise RevisionConflict(id, caller.namespace, expect, before.revision)
-                old = from_entry(before)
-                caller.check_may_change([old], "correct")
-                wanted = replace(
-                    old,
-                    text=text,
-                    trust=caller.trust_after_change(old),
-                    valid_from=valid_from or old.valid_from,
-                    valid_to=valid_to or old.valid_to,
-                    counts_from=None,
-                    sensitive=old.sensitive or sensitive,
-                )
-                lookup = self.pipeline.lookup(caller.namespace, hidden={id})
-                rules = replace(self.pipeline.rules, making=text != old.text)
-                draft = await self._draft(before, wanted, caller, lookup, rules, argument="correction")
-                if _comparable_fields(draft.memory) == _comparable_fields(old):
-                    if lookup is not None:
-                        await lookup.forget_unused([before.text])
-                    return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
-                new_words = draft.memory.text != old.text
-                (draft,) = await self.pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
-                try:
-                    return await asyncio.to_thread(
-                        self._replace, "correct", [before], draft, caller, retires_facts=new_words
-                    )
-                except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
-                    texts = [stored.text for stored in drafts_to_store([draft])]
-                    await asyncio.to_thread(self.embedding.forget, texts)  # or it was forgotten
-                    if attempt == MAX_ATTEMPTS - 1:
-                        raise
-        raise AssertionError("unreachable")
+        self.entries.lifecycle("correct")
+        checked_label(id, "id")
+        checked_bool(sensitive, "sensitive")
+        if expect is not None:
+            checked_int(expect, "expect", 1)
+
+        def corrected(memories: Sequence[Memory]) -> Memory:
+            (old,) = memories
+            return replace(
+                old,
+                text=text,
+                trust=caller.trust_after_change(old),
+                valid_from=valid_from or old.valid_from,
+                valid_to=valid_to or old.valid_to,
+                counts_from=None,
+                sensitive=old.sensitive or sensitive,
+            )
+
+        return await self._put("correct", [id], corrected, caller, argument="correction", expect=expect)
 
     async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
         """Put *text* in the place of the first memory's and archive the others."""
+        self.entries.lifecycle("merge")
+        wanted = checked_labels(ids, "ids")
+        checked_bool(sensitive, "sensitive")
+        if len(wanted) < 2 or len(set(wanted)) < len(wanted):
+            raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
+
+        def merged(memories: Sequence[Memory]) -> Memory:
+            memory = merged_memory(memories, text)
+            trust = Trust.least([memory.trust, caller.trust])
+            return replace(memory, trust=trust, sensitive=memory.sensitive or sensitive)
+
+        return await self._put("merge", wanted, merged, caller, argument="merged")
+
+    async def _put(
+        self,
+        kind: Literal["correct", "merge"],
+        ids: Sequence[str],
+        replacement: Callable[[Sequence[Memory]], Memory],
+        caller: Caller,
+        *,
+        argument: str,
+        expect: int | None = None,
+    ) -> Report:
+        """Put the *replacement* of the memories *ids* in the place of the first; the others go to the archive.
+
+        What was made of memories that are merged is not wrong by that, so facts change with a correction alone.
+        """
         with self.embedding.in_flight.write():
-            self.entries.lifecycle("merge")
-            wanted = checked_labels(ids, "ids")
-            checked_bool(sensitive, "sensitive")
-            if len(wanted) < 2 or len(set(wanted)) < len(wanted):
-                raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
             for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(self._live_entries, wanted, caller.namespace)
+                before = await asyncio.to_thread(lambda: [self.entries.live(id, caller.namespace) for id in ids])
+                if expect is not None and before[0].revision != expect:
+                    raise RevisionConflict(ids[0], caller.namespace, expect, before[0].revision)
                 memories = [from_entry(entry) for entry in before]
-                caller.check_may_change(memories, "merge")
-                merged = merged_memory(memories, text)
-                merged = replace(
-                    merged, trust=Trust.least([merged.trust, caller.trust]), sensitive=merged.sensitive or sensitive
-                )
-                lookup = self.pipeline.lookup(caller.namespace, hidden=set(wanted))
-                rules = replace(self.pipeline.rules, making=False)  # what was made of them is not wrong by it
-                draft = await self._draft(before[0], merged, caller, lookup, rules, argument="merged")
-                (draft,) = await self.pipeline.embed([draft], lookup)
+                caller.check_may_change(memories, kind)
+                old, wanted = memories[0], replacement(memories)
+                lookup = self.pipeline.lookup(caller.namespace, hidden=set(ids))
+                rules = replace(self.pipeline.rules, making=kind == "correct" and wanted.text != old.text)
+                draft = await self._draft(before[0], wanted, caller, lookup, rules, argument=argument)
+                if kind == "correct" and _comparable_fields(draft.memory) == _comparable_fields(old):
+                    if lookup is not None:
+                        await lookup.forget_unused([before[0].text])
+                    return Report(Outcome.DUPLICATE, ids[0], "nothing differs", of=ids[0])
+                new_words = kind == "correct" and draft.memory.text != old.text
+                (draft,) = await self.pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
                 try:
-                    return await asyncio.to_thread(self._replace, "merge", before, draft, caller)
-                except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-                    await asyncio.to_thread(self.embedding.forget, [draft.text])
+                    return await asyncio.to_thread(self._replace, kind, before, draft, caller, retires_facts=new_words)
+                except RevisionConflict:  # changed by someone else meanwhile: that version is to be archived, too
+                    texts = [stored.text for stored in drafts_to_store([draft])]
+                    await asyncio.to_thread(self.embedding.forget, texts)  # or it was forgotten
                     if attempt == MAX_ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
@@ -201,11 +207,7 @@ class Corrections:
             stale: list[Entry] = []
             if retires_facts:
                 stale, draft = self._retire_facts(first.id, draft, caller)
-            facts = tuple(
-                replace(fact, memory=replace(fact.memory, operation=operation)) if fact.settled is None else fact
-                for fact in draft.facts
-            )
-            (draft,) = self.pipeline.without_stale_vectors([replace(draft, facts=facts)])
+            (draft,) = self.pipeline.without_stale_vectors(with_operation([draft], operation))
             written = [stored.entry() for stored in drafts_to_store([draft])]
             change = replacement_change(first, to_metadata(draft.memory))
             changes = [
@@ -273,9 +275,6 @@ class Corrections:
             sources = list(added)
         return [found[id] for id in sorted(found)]
 
-    def _live_entries(self, ids: Sequence[str], namespace: str) -> list[Entry]:
-        return [self.entries.live(id, namespace) for id in ids]
-
 
 def _statement(memory: Memory) -> tuple[object, ...]:
     return (memory.text.strip(), memory.kind, memory.speaker, memory.derived_from)
@@ -299,8 +298,8 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
             raise ArgumentError("ids", memory.id, "is disabled; enable it before it is merged")
         if dict(memory.scopes) != dict(first.scopes):
             raise ArgumentError("ids", memory.id, f"has other scopes than {first.id}; only equal ones are merged")
-    starts = [memory.valid_from for memory in memories]
-    ends = [memory.valid_to for memory in memories]
+    starts = [memory.valid_from for memory in memories if memory.valid_from is not None]
+    ends = [memory.valid_to for memory in memories if memory.valid_to is not None]
     parents = [archived_id(first.id, first.revision), *(memory.id for memory in others)]
     return replace(
         first,
@@ -310,8 +309,8 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
         sensitive=any(memory.sensitive for memory in memories),
         importance=max((memory.importance for memory in memories if memory.importance is not None), default=None),
         trust=Trust.least(memory.trust for memory in memories),
-        valid_from=min((start for start in starts if start is not None), default=None) if None not in starts else None,
-        valid_to=max((end for end in ends if end is not None), default=None) if None not in ends else None,
+        valid_from=min(starts) if len(starts) == len(memories) else None,
+        valid_to=max(ends) if len(ends) == len(memories) else None,
         expires_at=min((memory.expires_at for memory in memories if memory.expires_at is not None), default=None),
         counts_from=None,
         derived_from=tuple(dict.fromkeys((*first.derived_from, *parents))),

@@ -130,6 +130,11 @@ def change_unsettled(drafts: Iterable[Draft], change: Callable[[Draft], Draft]) 
     return changed
 
 
+def with_operation(drafts: Iterable[Draft], operation: str | None) -> list[Draft]:
+    """Return *drafts* and their facts as written by *operation*."""
+    return change_unsettled(drafts, lambda draft: replace(draft, memory=replace(draft.memory, operation=operation)))
+
+
 def with_facts(drafts: Sequence[Draft], facts: Iterable[Draft]) -> list[Draft]:
     """Return *drafts* with *facts*, each under the first item that it was found in."""
     found: dict[int, list[Draft]] = {}

@@ -25,7 +25,7 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
-from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store
+from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
 from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
@@ -184,9 +184,7 @@ class WritePipeline:
         actor = least_trusted_actor(memory.actor for memory in memories)
         changes = [MemoryChange(memory.id) for memory in memories]
         operation = self.log.record(namespace, "remember", actor, changes)
-        written = change_unsettled(
-            fresh, lambda draft: replace(draft, memory=replace(draft.memory, operation=operation.id))
-        )
+        written = with_operation(fresh, operation.id)
         self.entries.store.upsert(
             [draft.entry() for draft in drafts_to_store(written)],
             namespace=store_namespace(namespace, CONVERSATION),

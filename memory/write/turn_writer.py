@@ -15,8 +15,18 @@ from typing import Final
 from memory.entry_store import EntryStore
 from memory.history.codec import checked_session, messages_to_json
 from memory.history.protocol import HistoryRow
-from memory.message_text import image_captions, media_text, tool_call_text, tool_results_text
-from memory.messages import QUOTES, TRUST, USED, Message, ToolCallBlock, calls_by_message
+from memory.messages import (
+    QUOTES,
+    TRUST,
+    USED,
+    Message,
+    ToolCallBlock,
+    calls_by_message,
+    image_captions,
+    media_text,
+    tool_call_text,
+    tool_results_text,
+)
 from memory.models import Actor, Memory, Source, Trust
 from memory.results import Outcome, Report
 from memory.timestamps import Clock

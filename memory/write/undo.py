@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore, patched_metadata
@@ -24,7 +25,7 @@ from memory.validation import checked_label
 from memory.write.access_control import Caller
 from memory.write.attributes import ATTRIBUTE_KINDS, Attributes
 from memory.write.provenance import restored_entry, retired_entry, unversioned_values
-from vectorstore import Entry, LifecycleStore
+from vectorstore import Entry
 
 _ALL_FIELDS = "*"
 _CONTENT_FIELD = "content"
@@ -47,9 +48,8 @@ class Undo:
 
     def undo(self, id: str, caller: Caller) -> Operation:
         """Take the operation *id* back; return the operation that did. In a thread."""
-        store = self.entries.lifecycle("undo")
+        store, namespace = self.entries.lifecycle("undo"), caller.namespace
         checked_label(id, "operation")
-        namespace = caller.namespace
         with store.transaction():
             self.entries.follow_space()
             operation = self.log.get(namespace, id)
@@ -64,7 +64,7 @@ class Undo:
             for change in wanted:
                 chains.check_last(operation, change, later.get(change.id, ()))
             undo_id, now = self.log.new_id(), self.clock()
-            inverse = _InverseOperation(self.entries, self.attributes, store, chain, undo_id, caller, now)
+            inverse = _InverseOperation(self.entries, self.attributes, chain, undo_id, caller, now)
             changes = [inverse.of(change) for change in wanted]
             undoing = self.log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
             undone_by = [undo_id, *(undone.id for undone in chain)]
@@ -142,35 +142,26 @@ class _UndoChains:
         return frozenset({*change.old, *(() if self.root(operation).kind in ATTRIBUTE_KINDS else (_CONTENT_FIELD,))})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _InverseOperation:
     """How each change of the first operation of *chain* is taken back."""
 
     entries: EntryStore
     attributes: Attributes
-    store: LifecycleStore
     chain: Sequence[Operation]
     undo_id: str
     caller: Caller
     now: datetime
-    _brought: Mapping[str, Sequence[str]] = field(init=False, repr=False)
-    _before: Mapping[str, int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        brought: defaultdict[str, list[str]] = defaultdict(list)
-        if self.root.kind == IMPORT_KIND:
-            ids = [change.id for change in self.operation.changes if change.before is None]
-            for version in self.entries.each_version(ids, self.namespace):
-                if not version.metadata.get("withdrawn"):
-                    brought[version.id.rpartition("@")[0]].append(version.id)
-        before = {change.id: change.before for change in self.root.changes if change.before is not None}
-        for field_name, value in (("_brought", brought), ("_before", before)):
-            object.__setattr__(self, field_name, value)
+    @cached_property
+    def partition(self) -> str:
+        """Partition of the memories."""
+        return store_namespace(self.caller.namespace, CONVERSATION)
 
-    @property
-    def namespace(self) -> str:
-        """The user's namespace."""
-        return self.caller.namespace
+    @cached_property
+    def archive(self) -> str:
+        """Partition of their earlier versions."""
+        return store_namespace(self.caller.namespace, ARCHIVE)
 
     @property
     def operation(self) -> Operation:
@@ -182,9 +173,25 @@ class _InverseOperation:
         """The operation at the end of the chain, which takes nothing back."""
         return self.chain[-1]
 
+    @cached_property
+    def _brought(self) -> Mapping[str, Sequence[str]]:
+        """Versions that an import brought, by the memory that it made."""
+        brought: defaultdict[str, list[str]] = defaultdict(list)
+        if self.root.kind == IMPORT_KIND:
+            ids = [change.id for change in self.operation.changes if change.before is None]
+            for version in self.entries.each_version(ids, self.caller.namespace):
+                if not version.metadata.get("withdrawn"):
+                    brought[version.id.rpartition("@")[0]].append(version.id)
+        return brought
+
+    @cached_property
+    def _before(self) -> Mapping[str, int]:
+        """Revisions that the root operation replaced, by memory."""
+        return {change.id: change.before for change in self.root.changes if change.before is not None}
+
     def of(self, change: MemoryChange) -> MemoryChange:
         """Take *change* back; return what that changes."""
-        live = self._live(change.id)
+        live = self.entries.store.get([change.id], namespace=self.partition)[0]
         if live is not None:
             self._check_trust(live)
         if change.gone:
@@ -197,9 +204,6 @@ class _InverseOperation:
             return self._unmarked(change, live)
         return self._replaced(change, live)
 
-    def _live(self, id: str) -> Entry | None:
-        return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
-
     def _check_trust(self, entry: Entry) -> None:
         self.caller.check_may_change([from_entry(entry)], "undo")
 
@@ -208,7 +212,7 @@ class _InverseOperation:
         brought = self._brought.get(live.id, [])
         self._withdraw(brought, withdrawn=True)
         self._archive(live)
-        self.store.delete([live.id], namespace=store_namespace(self.namespace, CONVERSATION))
+        self.entries.store.delete([live.id], namespace=self.partition)
         self._flag(live.id)
         return MemoryChange(live.id, live.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
@@ -229,7 +233,7 @@ class _InverseOperation:
         back = restored_entry(version, change.id, **unversioned_values(from_entry(live)), **self._written())
         self._archive(live)
         self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), live.revision)
-        self.entries.hide_versions(live.id, change.old, self.namespace)
+        self.entries.hide_versions(live.id, change.old, self.caller.namespace)
         self._flag(change.id)
         return MemoryChange(change.id, live.revision, old=change.new, new=change.old)
 
@@ -239,25 +243,23 @@ class _InverseOperation:
         differs = [name for name, value in change.new.items() if live.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
-        (done,) = self.attributes.patch(live, change.old, self.namespace)
+        (done,) = self.attributes.patch(live, change.old, self.caller.namespace)
         return done
 
     def _version(self, change: MemoryChange) -> Entry:
-        found = None if change.before is None else self.entries.archived(change.id, change.before, self.namespace)
-        if found is None:
+        version = change.before and self.entries.archived(change.id, change.before, self.caller.namespace)
+        if not version:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
-        return found
+        return version
 
     def _written(self) -> dict[str, object]:
         return {"recorded_at": self.now, "operation": self.undo_id, "actor": self.caller.actor}
 
     def _archive(self, live: Entry) -> None:
-        lane = store_namespace(self.namespace, ARCHIVE)
-        self.store.upsert([retired_entry(live, self.now, withdrawn=True)], namespace=lane)
+        self.entries.store.upsert([retired_entry(live, self.now, withdrawn=True)], namespace=self.archive)
 
     def _write(self, entry: Entry, revision: int) -> None:
-        lane = store_namespace(self.namespace, CONVERSATION)
-        self.store.upsert([entry], namespace=lane, expect={entry.id: revision})
+        self.entries.store.upsert([entry], namespace=self.partition, expect={entry.id: revision})
 
     def _flag(self, id: str) -> None:
         """Let the version that the root operation replaced count for its time, or not, now that it is back."""
@@ -267,7 +269,7 @@ class _InverseOperation:
 
     def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
         """Let archived versions count for their time, or not."""
-        lane, fields = store_namespace(self.namespace, ARCHIVE), {"withdrawn": withdrawn or None}
-        found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
-        if changed := {one.id: patched_metadata(one.metadata, fields) for one in found}:
-            self.store.patch(changed, namespace=lane)
+        stored = self.entries.store.get(list(versions), namespace=self.archive)
+        fields = {"withdrawn": withdrawn or None}
+        if changed := {entry.id: patched_metadata(entry.metadata, fields) for entry in stored if entry is not None}:
+            self.entries.store.patch(changed, namespace=self.archive)
