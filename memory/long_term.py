@@ -72,18 +72,16 @@ from memory.validation import (
     checked_trust,
 )
 from memory.write.access_control import Caller, CallerOptions
-from memory.write.attributes import Attributes
-from memory.write.corrections import Corrections
+from memory.write.corrections import Attributes, Corrections
 from memory.write.crash_recovery import CrashRecovery
 from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.memory_writer import MemoryWriter
 from memory.write.pipeline import WritePipeline
-from memory.write.policies import OnPolicyFailure, WritePolicy
+from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
-from memory.write.turn_writer import TurnWriter
 from memory.write.undo import Undo
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
@@ -195,10 +193,8 @@ class LongTermMemory:
             ids=parts.get("ids") or TimeOrderedIds(clock=aware),
             zone=zone,
         )
-        in_flight = self.embedding.in_flight
-        self._writer = MemoryWriter(pipeline, self.keys, in_flight)
-        self._turn_writer = TurnWriter(pipeline, self.entries, in_flight, clock=aware, zone=zone)
-        self._recovery = CrashRecovery(pipeline, self.entries, tombstones, zone=zone)
+        self._writer = MemoryWriter(pipeline)
+        self._recovery = CrashRecovery(pipeline)
         self._attributes = Attributes(self.entries, log)
         self._corrections = Corrections(pipeline, self.entries, log, self.embedding, clock=aware, zone=zone)
         self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
@@ -280,7 +276,7 @@ class LongTermMemory:
         and is forgotten with what it quotes.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await self._turn_writer.remember(session, messages, namespace, used)
+        reports = await self._writer.remember_turn(session, messages, namespace, used)
         await self._catch_up(reports, namespace)
         return reports
 

@@ -25,7 +25,7 @@ from memory.history.protocol import HistoryRow
 from memory.tables.erasers import ExportedPart
 from memory.tables.operation_log import OperationLog
 from memory.tables.tombstones import Tombstones, history_partition, message_hashes
-from memory.write.policies import WritePolicy
+from memory.write.policies.base import WritePolicy
 from memory.write.policy_runner import redacted_message, redaction_policies
 
 

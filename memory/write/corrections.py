@@ -1,21 +1,24 @@
-"""Corrections of memories: new text, an end of validity, and a merge.
+"""Corrections of memories: new text, an end of validity, a merge, and attributes that change in place.
 
 A correction moves the old version to the archive and keeps the id. An end keeps text and vector, and says from when on
 the memory does not hold. A merge makes several memories one, under the id of the first; the others go to the archive.
+
+Attributes change without a version; the log keeps old and new values, and text, vector and validity stay. What hides a
+memory (disabled, expired) hides its earlier versions too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from memory.codec import from_entry, to_metadata
-from memory.entry_store import EntryStore
+from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import ArgumentError, RejectedText
-from memory.models import Memory, MemoryChange, Trust
+from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.operation_log import OperationLog
@@ -25,13 +28,56 @@ from memory.write.access_control import Caller
 from memory.write.draft import Draft, drafts_to_store, with_operation
 from memory.write.embedding_service import EmbeddedText, EmbeddingService
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import EARLIEST, counts_since, recorded_since, replacement_change, retired_entry
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import Entry, Filter, RevisionConflict
+from vectorstore import Entry, Filter, Metadata, RevisionConflict
 
 _BATCH_SIZE: Final = 500
+
+
+AttributeFields: TypeAlias = Mapping[str, Any]
+ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
+"""The kinds of operations that change fields in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Sets attributes of memories in *entries* and records it in the *log*."""
+
+    entries: EntryStore
+    log: OperationLog
+
+    def set(
+        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
+    ) -> Operation | None:
+        """Give memories the fields that *new* returns for theirs (None: no value), all or none.
+
+        Return the operation of that *kind*; None if nothing differs. In a thread.
+        """
+        wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
+        with self.entries.transaction():
+            entries = [self.entries.live(id, caller.namespace) for id in wanted]
+            caller.check_may_change([from_entry(entry) for entry in entries], kind)
+            changes = [
+                change for entry in entries for change in self.patch(entry, new(entry.metadata), caller.namespace)
+            ]
+            return self.log.record(caller.namespace, kind, caller.actor, changes) if changes else None
+
+    def patch(self, entry: Entry, fields: AttributeFields, namespace: str) -> list[MemoryChange]:
+        """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
+        fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
+        if not fields:
+            return []
+        self.entries.store.patch(
+            {entry.id: patched_metadata(entry.metadata, fields)},
+            namespace=store_namespace(namespace, CONVERSATION),
+            expect={entry.id: entry.revision},
+        )
+        self.entries.hide_versions(entry.id, fields, namespace)
+        before = {name: entry.metadata.get(name) for name in fields}
+        return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 from typing import Final, TypeAlias
 
-from memory.entry_store import EntryStore
 from memory.errors import ArgumentError
 from memory.history.protocol import HistoryRow
 from memory.history.rows import HistoryRows
@@ -19,11 +17,10 @@ from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
 from memory.runtime import run_sync
-from memory.tables.tombstones import Tombstones
 from memory.validation import checked_memory
 from memory.write.draft import Draft, drafts_by_turn
+from memory.write.memory_writer import memory_from_message
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from memory.write.turn_writer import memory_from_message
 from vectorstore import RevisionConflict
 
 _BATCH_SIZE: Final = 256
@@ -35,12 +32,9 @@ _MessagePlace: TypeAlias = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class CrashRecovery:
-    """Completes memory by history; naive times of other programs are taken in *zone*."""
+    """Completes memory by history; naive times of other programs are taken in the zone of the *pipeline*."""
 
     pipeline: WritePipeline
-    entries: EntryStore
-    tombstones: Tombstones
-    zone: tzinfo | None
 
     def recover(self) -> int:
         """Remember what history holds and memory lacks, without vectors; return how many messages became memories.
@@ -48,7 +42,7 @@ class CrashRecovery:
         What was forgotten stays so. Runs in batches, each one transaction; stopping between them loses nothing.
         """
         added = conflicts = 0
-        history = self.entries.rows
+        history = self.pipeline.entries.rows
         while rows := history.unsettled(_BATCH_SIZE):  # usually none: no write lock is taken, a file may be read-only
             rows = _without_partial_turn(rows)
             stored = self._stored_places(rows)
@@ -58,7 +52,7 @@ class CrashRecovery:
                 for draft in run_sync(self._decide(drafts, namespace))
             ]
             try:
-                with self.entries.settling() as settled:
+                with self.pipeline.entries.settling() as settled:
                     reserved, count = self._write(rows, stored, decided)
                     settled += reserved
                 added += count
@@ -98,7 +92,7 @@ class CrashRecovery:
 
         Return these rows as they are to be settled, and how many became memories.
         """
-        history = self.entries.rows
+        history = self.pipeline.entries.rows
         waiting = {_row_place(row) for row in history.unsettled(_BATCH_SIZE)}
         memories = {draft.origin: draft.memory for draft in drafts if draft.settled is None}
         kept: set[int] = set()
@@ -122,12 +116,12 @@ class CrashRecovery:
         return reserved, len(kept & memories.keys())
 
     def _row_memory(self, row: HistoryRow) -> Memory | None:
-        calls = message_calls(self.entries.rows, row)
+        calls = message_calls(self.pipeline.entries.rows, row)
         memory = memory_from_message(row.message, row.session, row.at, sequence=row.sequence, calls=calls)
         if isinstance(memory, str) or self._is_forgotten(row, memory.text):
             return None  # a policy may be a model, which need not see it again
         try:
-            return checked_memory(replace(memory, id=row.memory or ""), zone=self.zone)
+            return checked_memory(replace(memory, id=row.memory or ""), zone=self.pipeline.zone)
         except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
             return None
 
@@ -136,15 +130,17 @@ class CrashRecovery:
         found: set[_MessagePlace] = set()
         for namespace in dict.fromkeys(row.namespace for row in rows):
             reserved = {row.memory for row in rows if row.namespace == namespace and row.memory}
-            entries = self.entries.store.get(sorted(reserved), namespace=_partition(namespace)) if reserved else []
+            entries = (
+                self.pipeline.entries.store.get(sorted(reserved), namespace=_partition(namespace)) if reserved else []
+            )
             stored = {entry.id for entry in entries if entry is not None}
             found.update(_row_place(row) for row in rows if row.namespace == namespace and row.memory in stored)
         return found
 
     def _is_forgotten(self, row: HistoryRow, text: str) -> bool:
-        if row.memory and self.tombstones.which(_partition(row.namespace), [row.memory]):
+        if row.memory and self.pipeline.tombstones.which(_partition(row.namespace), [row.memory]):
             return True
-        times = [self.tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
+        times = [self.pipeline.tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
         return any(time is not None and row.at <= time for time in times)
 
 

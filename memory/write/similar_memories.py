@@ -23,7 +23,7 @@ from memory.partitions import CONVERSATION, store_namespace
 from memory.timestamps import Clock
 from memory.write.access_control import may_embed
 from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
-from memory.write.policies import SimilarMemory
+from memory.write.policies.base import SimilarMemory
 from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
 _WORD: Final = re.compile(r"\w+")

@@ -23,7 +23,7 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.validation import checked_label
 from memory.write.access_control import Caller
-from memory.write.attributes import ATTRIBUTE_KINDS, Attributes
+from memory.write.corrections import ATTRIBUTE_KINDS, Attributes
 from memory.write.provenance import restored_entry, retired_entry, unversioned_values
 from vectorstore import Entry
 
