@@ -204,7 +204,7 @@ class Agent:
         """
         components = self._components
         if self._closed:
-            await components.turns.flush()
+            await components.turns.store()
             return
         self._closed = True
         async with AsyncExitStack() as closing:
@@ -213,7 +213,7 @@ class Agent:
                 closing.push_async_callback(close)
             if self._open_connectors is not None:
                 closing.push_async_callback(self._open_connectors.aclose)
-            await components.turns.flush()
+            await components.turns.store()
 
     async def __aenter__(self) -> Agent:
         await self.start()
