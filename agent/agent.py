@@ -21,12 +21,11 @@ from agent.configuration import AgentComponents, AgentSettings, checked_seconds
 from agent.context.history_reader import HistoryReader, history_bound
 from agent.context.memory_reader import MemoryReader
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
-from agent.events import Event, RunEnded
-from agent.hooks import Hooks
+from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
 from agent.results import OutputT, RunResult
-from agent.run import AgentRun, RunState
+from agent.run import AgentRun
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
@@ -245,13 +244,20 @@ class Agent:
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
         limit = checked_seconds("deadline", deadline) or settings.deadline
         self._check_capabilities(message)
-        state = RunState(
-            message, session or settings.sessions(), store and components.turns.keeps, limit, settings.timer
-        )
         expected = None
         if result_type is not None:
             expected = expected_output(result_type, capabilities_of(components.provider), repairs=settings.repairs)
-        return AgentRun(components, state, expected=expected, within=within, streams=streams, lineage=(self,))
+        return AgentRun(
+            components,
+            message,
+            self,
+            session=session or settings.sessions(),
+            stores=store and components.turns.keeps,
+            deadline=limit,
+            expected=expected,
+            within=within,
+            streams=streams,
+        )
 
     def _check_capabilities(self, *messages: Message) -> None:
         """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""

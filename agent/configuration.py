@@ -17,7 +17,7 @@ from typing import Any, Literal
 from agent.context.assembly import DEFAULT_PROFILE_TOKENS
 from agent.context.memory_reader import MemoryReader
 from agent.errors import ArgumentError
-from agent.hooks import Hooks
+from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import ModelSettings, Provider
