@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import BaseModel
 
 from agent.agent_memory import AgentMemory, PassageRetriever
-from agent.configuration import AgentComponents, AgentSettings, checked_seconds
+from agent.configuration import AgentComponents, AgentSettings
 from agent.context.history_reader import HistoryReader, history_bound
 from agent.context.memory_reader import MemoryReader
-from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
+from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
@@ -242,7 +242,7 @@ class Agent:
             message = with_trust(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
-        limit = checked_seconds("deadline", deadline) or settings.deadline
+        check_seconds("deadline", deadline)
         self._check_capabilities(message)
         expected = None
         if result_type is not None:
@@ -253,7 +253,7 @@ class Agent:
             self,
             session=session or settings.sessions(),
             stores=store and components.turns.keeps,
-            deadline=limit,
+            deadline=deadline or settings.deadline,
             expected=expected,
             within=within,
             streams=streams,

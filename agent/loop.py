@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from agent.context_items import AnswerCitation
-from agent.errors import ArgumentError, ContextOverflow, ProviderError, RequestRefused, StopRun
+from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, check_count
 from agent.events import (
     EmptyReplyRetried,
     Event,
@@ -62,10 +62,8 @@ class LoopLimits:
     nudge: str = EMPTY_REPLY_PROMPT
 
     def __post_init__(self) -> None:
-        if type(self.rounds) is not int or self.rounds < 1:
-            raise ArgumentError("max_rounds", self.rounds, "at least 1 is needed")
-        if type(self.nudges) is not int or self.nudges < 0:
-            raise ArgumentError("nudges", self.nudges, "0 or more is needed")
+        check_count("max_rounds", self.rounds)
+        check_count("nudges", self.nudges, 0)
 
 
 @dataclass(frozen=True, slots=True)
