@@ -27,8 +27,7 @@ from agent import (
 )
 from agent.approval import ApprovalDecision, ApprovalRequest, ApprovalStatus, approval_as_annotated
 from agent.errors import CircuitOpen, RateLimited
-from agent.events import ApprovalDecided
-from agent.hooks import HookDispatcher
+from agent.events import ApprovalDecided, HookDispatcher
 from agent.testing import call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of
