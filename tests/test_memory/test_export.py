@@ -1213,6 +1213,7 @@ def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path,
 # --- large ones
 
 
+@pytest.mark.slow
 def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refused(opened, tmp_path, monkeypatch):
     memory, other = opened("m.db"), opened("n.db")
     file = DocumentBlock(media_type="application/pdf", data=bytes(39_000_000))

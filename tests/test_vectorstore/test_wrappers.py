@@ -72,10 +72,12 @@ class TestWrappedNumpyStore(WrappedNumpy):
     wrap = staticmethod(WrapperStore)
 
 
+@pytest.mark.slow
 class TestWrappedSqliteStore(WrappedSqlite):
     wrap = staticmethod(WrapperStore)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("caplog")
 class TestObservedNumpyStore(WrappedNumpy):
     wrap = staticmethod(watched)
