@@ -12,22 +12,34 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory import entry_store
+from memory import (
+    Action,
+    ArgumentError,
+    DocumentBlock,
+    DuplicateKey,
+    ExtractedFact,
+    Extractor,
+    Judge,
+    KnowledgeBase,
+    Memory,
+    Message,
+    MinimumLength,
+    NearDuplicates,
+    NoSecrets,
+    PolicyDecision,
+    Retention,
+    TextBlock,
+    ToolResultBlock,
+    Trust,
+    UnreadableExport,
+    entry_store,
+    open_memory,
+    run_sync,
+)
 from memory.codec import to_entry, to_metadata
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
 from memory.export_import import reader
-from memory.history.retention import Retention
-from memory.messages import DocumentBlock, Message, TextBlock, ToolResultBlock
-from memory.models import Memory, Trust
-from memory.open import open_memory
+from memory.internals import Outcome
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.results import Outcome
-from memory.runtime import run_sync
-from memory.write.policies.base import Action, PolicyDecision
-from memory.write.policies.builtin import MinimumLength, NearDuplicates
-from memory.write.policies.callbacks import ExtractedFact, Extractor, Judge
-from memory.write.policies.no_secrets import NoSecrets
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import base as engines
 from vectorstore.persisted_names import EXPORT_FORMAT

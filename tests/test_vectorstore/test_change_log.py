@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.slow import first_fast
-from vectorstore import Cursor, Entry, LifecycleStore, Space, open_store
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import Cursor, Entry, LifecycleStore, NumpyStore, Space, SqliteStore, open_store
 
 SPACE = Space("toy", 4)
 KEPT = 1000

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.slow import first_fast
-from vectorstore import Entry, Match, Metric, Space, VectorStore
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import Entry, Match, Metric, NumpyStore, Space, SqliteStore, VectorStore
 from vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
 from vectorstore.testing.parity import OperationGenerator, StoreOperation
 
