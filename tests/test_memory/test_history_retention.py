@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
-from memory.history.retention import first_retained, idle_cutoff
+from memory.history.retention import first_retained, session_cutoff
 from memory.history.schema import HistoryTables, m001_history_tables
 from memory.internals import Summary
 from memory.testing import RetentionContract, SummaryStorageContract
@@ -351,7 +351,7 @@ def test_what_becomes_of_the_unremembered_must_be_said() -> None:
 
 def test_an_idle_time_longer_than_the_calendar_never_ends() -> None:
     forever = Retention(idle=timedelta(days=999_999_999), unremembered="keep")
-    assert idle_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) is None
+    assert session_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) == ""
 
 
 def test_more_messages_are_asked_for_where_a_group_may_go_on() -> None:

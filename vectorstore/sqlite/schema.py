@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from vectorstore.analyzer import Analyzer
@@ -38,7 +38,7 @@ class StoreSettings:
     """The settings of a store; *recorded* says whether a file has them."""
 
     space: Space | None = None
-    analyzer: Analyzer = Analyzer()  # noqa: RUF009 - frozen, so one default serves all
+    analyzer: Analyzer = field(default_factory=Analyzer)
     fields: tuple[str, ...] = ()
     recorded: bool = False
 
