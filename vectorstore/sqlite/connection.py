@@ -311,11 +311,6 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     return connection
 
 
-def open_memory_connection() -> apsw.Connection:
-    """Open an empty database in the memory of the process, private to its connection."""
-    return open_connection(Path(":memory:"), Access.WRITE, busy_timeout=0)
-
-
 def reading_access(path: Path, access: Access) -> Access:
     """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
 

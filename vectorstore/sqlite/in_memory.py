@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
-from vectorstore.sqlite.connection import open_memory_connection, translate_errors
+from vectorstore.sqlite.connection import Access, open_connection, translate_errors
 from vectorstore.sqlite.files import FileIdentity, RandomBytes, utc_now, write_header
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
 from vectorstore.sqlite.migrations import is_attached, run_migrations
@@ -46,7 +46,7 @@ class InMemoryDatabase:
         """Undoes of what the present ``write()`` changed outside of the tables; run backwards where it is undone."""
         self._lock = lock or threading.RLock()
         self._birth = FileIdentity(token(16).hex(), clock().isoformat())
-        self._connection = open_memory_connection()
+        self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
         write_header(self._connection, self._birth)
         self._connection.set_commit_hook(_refuse_commit)
         self._components: dict[str, Component] = {}

@@ -89,11 +89,8 @@ def record_fields(connection: Connection, fields: Sequence[str]) -> None:
     _write_store_fact(connection, "fields", list(fields))
 
 
-def write_space(connection: Connection, space: Space | None, name: str = SPACE_FACT) -> None:
-    """Record a space, or that there is none."""
-    if space is None:
-        connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
-        return
+def write_space(connection: Connection, space: Space, name: str = SPACE_FACT) -> None:
+    """Record a space."""
     facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
     _write_store_fact(connection, name, facts)
 
@@ -146,7 +143,7 @@ def abort_migration(connection: Connection) -> None:
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
     connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
-    write_space(connection, None, NEXT_SPACE_FACT)
+    connection.execute("DELETE FROM store_facts WHERE name = ?", (NEXT_SPACE_FACT,))
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
