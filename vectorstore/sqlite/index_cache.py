@@ -114,13 +114,9 @@ class NamespaceIndexCache:
             self.forget(name)
             loaded = None
         try:
-            if loaded is None:
-                loaded = self._loaded[name] = LoadedIndex(
-                    key, NamespaceIndex(space=self.space, fields=self.fields), revision
-                )
-                self._load_rows(connection, loaded)
-            elif loaded.revision != revision:
-                self._catch_up(connection, loaded, revision, entries)
+            moved = loaded is not None and loaded.revision != revision
+            if loaded is None or (moved and not self._catch_up(connection, loaded, revision, entries)):
+                loaded = self._loaded[name] = self._load(connection, key, revision)
         except BaseException:
             self.forget(name)  # it is not what the file holds
             raise
@@ -171,11 +167,10 @@ class NamespaceIndexCache:
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
-    def _load_rows(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+    def _load(self, connection: apsw.Connection, key: int, revision: int) -> LoadedIndex:
+        """Return a new index with the rows of the namespace *key*."""
         column = "metadata" if self.fields else "''"
-        rows = iterate_rows(
-            connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (loaded.key,)
-        )
+        rows = iterate_rows(connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (key,))
         keys: list[int] = []
         ids: list[str] = []
         total = 0
@@ -189,10 +184,12 @@ class NamespaceIndexCache:
                 total = add_checksums(total, *checksums)
                 yield from self._columns(texts)
 
-        loaded.index.load_rows(keys, ids, metadata())
-        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
+        index = NamespaceIndex(space=self.space, fields=self.fields)
+        index.load_rows(keys, ids, metadata())
+        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (key,))
         if (len(keys), total) != (entries, tally):
             raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
+        return LoadedIndex(key, index, revision)
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
         if not self.fields:
@@ -203,20 +200,20 @@ class NamespaceIndexCache:
             raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
-    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> None:
-        changed = fetch_all(
+    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> bool:
+        """Apply the changes up to *revision*; False where they are so many that the index is better loaded anew."""
+        rows = fetch_all(
             connection,
             "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
             (loaded.key, loaded.revision),
         )
-        self.recent.forget(key for (key,) in changed)
+        changed = [key for (key,) in rows]
+        self.recent.forget(changed)
         if len(changed) > max(100, _RELOAD_SHARE * entries):
-            fields = NamespaceIndex(space=self.space, fields=self.fields)
-            loaded.index, loaded.next_term = fields, 1
-            self._load_rows(connection, loaded)
-        else:
-            self._apply(connection, loaded, [key for (key,) in changed])
+            return False
+        self._apply(connection, loaded, changed)
         loaded.revision = revision
+        return True
 
     def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
         index, changed_json = loaded.index, json.dumps(changed)

@@ -41,23 +41,21 @@ class WriteTransaction:
         self._depth = 0
         self._committing = False
 
-    def begin(self) -> None:
-        """Take the file's write lock. From now on only ``commit`` can commit on this connection."""
+    @contextmanager
+    def outer(self) -> Iterator[None]:
+        """Take the write lock, and make durable what the block leaves; nothing else can commit on this connection."""
         self.connection.set_commit_hook(lambda: not self._committing)
-        self.connection.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """Make everything durable."""
-        if not self.connection.in_transaction:
-            raise VectorStoreError(_TRANSACTION_LOST)
-        self._committing = True
-        self.connection.execute("COMMIT")
-
-    def end(self) -> None:
-        """Undo what was not committed, and leave the connection as it was."""
-        self.connection.set_commit_hook(None)
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            yield
+            if not self.connection.in_transaction:
+                raise VectorStoreError(_TRANSACTION_LOST)
+            self._committing = True
+            self.connection.execute("COMMIT")
+        finally:
+            self.connection.set_commit_hook(None)
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     @contextmanager
     def inner(self) -> Iterator[None]:
@@ -250,17 +248,15 @@ class Transactions:
                 check_same_file(self._path, self._place)
                 writing = WriteTransaction(connection)
                 try:
-                    writing.begin()
-                    self._local.writing = writing
-                    self._check(connection)
-                    yield connection
-                    noted = self._note(connection)
-                    marked = secure_delete.erasure_mark(connection) is not None
-                    writing.commit()
+                    with writing.outer():
+                        self._local.writing = writing
+                        self._check(connection)
+                        yield connection
+                        noted = self._note(connection)
+                        marked = secure_delete.erasure_mark(connection) is not None
                     del self._notes[:noted]
                 finally:
                     self._local.writing = None
-                    writing.end()
                 if marked:
                     self._erase_quietly(connection)
             run_callbacks(writing.callbacks)
