@@ -13,7 +13,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from agent.errors import ArgumentError
@@ -146,22 +146,21 @@ def _base64_source(block: ImageBlock | DocumentBlock) -> dict[str, Any]:
     return {"type": "base64", "media_type": block.media_type, "data": base64.b64encode(block.data).decode()}
 
 
-_ANTHROPIC_STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "pause_turn": StopReason.STOP,
-    "tool_use": StopReason.TOOL_CALLS,
-    "max_tokens": StopReason.MAX_TOKENS,
-    "model_context_window_exceeded": StopReason.MAX_TOKENS,
-    "refusal": StopReason.REFUSAL,
-}
 _TRANSIENT_ERROR_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
 
 
 class AnthropicEventReader(ReplyReader):
     """Reader of the events of one reply."""
 
-    _stop_reasons = _ANTHROPIC_STOP_REASONS
+    _stop_reasons: ClassVar = {
+        "end_turn": StopReason.STOP,
+        "stop_sequence": StopReason.STOP,
+        "pause_turn": StopReason.STOP,
+        "tool_use": StopReason.TOOL_CALLS,
+        "max_tokens": StopReason.MAX_TOKENS,
+        "model_context_window_exceeded": StopReason.MAX_TOKENS,
+        "refusal": StopReason.REFUSAL,
+    }
 
     def __init__(self, endpoint: ProviderEndpoint) -> None:
         super().__init__(endpoint)
@@ -258,11 +257,6 @@ def anthropic_usage(usage: dict[str, Any]) -> Usage:
 
 ANTHROPIC_API_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"
-_ANTHROPIC_HINTS = {
-    401: "the key was refused; is ANTHROPIC_API_KEY that of this endpoint?",
-    403: "the key may not use this model",
-    404: "no such model, or the address is wrong: it has no /v1 at its end",
-}
 _UNSUPPORTED_SETTINGS = frozenset({"min_p", "presence_penalty", "frequency_penalty", "seed"})
 _SAMPLING_PARAMETERS = frozenset({"temperature", "top_p", "top_k"})
 _FIRST_VERSION_WITHOUT_SAMPLING = "2026-10-21"
@@ -279,7 +273,11 @@ class AnthropicProvider(HttpProvider):
     given is shared and not closed here.
     """
 
-    _hints = _ANTHROPIC_HINTS
+    _hints: ClassVar = {
+        401: "the key was refused; is ANTHROPIC_API_KEY that of this endpoint?",
+        403: "the key may not use this model",
+        404: "no such model, or the address is wrong: it has no /v1 at its end",
+    }
 
     def __init__(
         self,

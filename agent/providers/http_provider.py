@@ -79,12 +79,9 @@ class ProviderEndpoint:
             problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
             if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
+            unreached = True if isinstance(error, (HttpConnectError, HttpTimeout)) else None
             raise ProviderError(
-                problem,
-                provider=self.name,
-                status=error.status,
-                retry_after=error.retry_after,
-                transient=True if isinstance(error, (HttpConnectError, HttpTimeout)) else None,
+                problem, provider=self.name, status=error.status, retry_after=error.retry_after, transient=unreached
             ) from error
 
     def malformed(self, problem: str, *, transient: bool | None = None) -> ProviderError:
@@ -93,8 +90,8 @@ class ProviderEndpoint:
 
     def reported_error(self, error: Any, *, transient: bool | None = None) -> ProviderError:
         """Return the error for an error object in the middle of an answer, shortened and without keys."""
-        message = error.get("message") if isinstance(error, dict) else error
-        kind = error.get("type") or error.get("code") if isinstance(error, dict) else None
+        fields = error if isinstance(error, dict) else {"message": error}
+        message, kind = fields.get("message"), fields.get("type") or fields.get("code")
         words = (message if isinstance(message, str) else "no reason given").split()
         line = redact_key(" ".join(words), self.key)
         line = line if len(line) <= _COMPLAINT_LENGTH else line[: _COMPLAINT_LENGTH - 1] + "…"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.errors import Unsupported
 from agent.providers.base import (
@@ -20,7 +20,6 @@ from agent.providers.base import (
     Capabilities,
     Delta,
     ModelInfo,
-    ModelSettings,
     Request,
     TextPiece,
     ThinkingPiece,
@@ -50,19 +49,16 @@ def ollama_payload(request: Request, model: str) -> dict[str, Any]:
     body: dict[str, Any] = {"model": model, "messages": list(_ollama_messages(request)), "stream": True}
     if request.tools and request.tool_choice != "none":
         body["tools"] = [function_definition(spec) for spec in request.tools]
-    return {**body, **_option_fields(request.settings), **request.settings.extra}
-
-
-def _option_fields(settings: ModelSettings) -> dict[str, Any]:
-    options = sampling_fields(settings, max_tokens="num_predict")
-    fields: dict[str, Any] = {"options": options} if options else {}
+    settings = request.settings
+    if options := sampling_fields(settings, max_tokens="num_predict"):
+        body["options"] = options
     if settings.response_schema is not None:
-        fields["format"] = dict(settings.response_schema)
+        body["format"] = dict(settings.response_schema)
     if settings.effort is not None:
-        fields["think"] = settings.effort
+        body["think"] = settings.effort
     elif settings.thinking is not None:
-        fields["think"] = settings.thinking == "adaptive"
-    return fields
+        body["think"] = settings.thinking == "adaptive"
+    return {**body, **settings.extra}
 
 
 def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
@@ -106,17 +102,14 @@ def _image_fields(blocks: Sequence[Block]) -> dict[str, Any]:
     return {"images": images} if images else {}
 
 
-_OLLAMA_STOP_REASONS = {
-    "length": StopReason.MAX_TOKENS,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "refusal": StopReason.REFUSAL,
-}
-
-
 class OllamaLineReader(ReplyReader):
     """Reader of the lines of one reply."""
 
-    _stop_reasons = _OLLAMA_STOP_REASONS
+    _stop_reasons: ClassVar = {
+        "length": StopReason.MAX_TOKENS,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "refusal": StopReason.REFUSAL,
+    }
     _calls = 0
 
     def read(self, frame: str) -> Iterator[Delta]:
@@ -135,7 +128,9 @@ class OllamaLineReader(ReplyReader):
         if value.get("done") is True:
             self.done = True
             self._reason = text_or_empty(value.get("done_reason"))
-            yield UsagePiece(ollama_usage(value))
+            # the format counts neither caching nor reasoning
+            read, written = count_or_zero(value.get("prompt_eval_count")), count_or_zero(value.get("eval_count"))
+            yield UsagePiece(Usage(input=read, output=written))
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
         """Return a call, numbered by us: calls come whole, and the server's index is not unique."""
@@ -146,13 +141,7 @@ class OllamaLineReader(ReplyReader):
         return ToolCallPiece(index, text_or_empty(call.get("id")), text_or_empty(function.get("name")), text)
 
 
-def ollama_usage(line: dict[str, Any]) -> Usage:
-    """Return the counts of the last *line*; the format counts neither caching nor reasoning."""
-    return Usage(input=count_or_zero(line.get("prompt_eval_count")), output=count_or_zero(line.get("eval_count")))
-
-
 OLLAMA_API_URL = "http://127.0.0.1:11434"
-_OLLAMA_HINTS = {404: "no such model there; `ollama pull` fetches it"}
 
 
 class OllamaProvider(HttpProvider):
@@ -162,7 +151,7 @@ class OllamaProvider(HttpProvider):
     *client* given is shared and not closed here. The format has no way to force a tool call and no thinking budget.
     """
 
-    _hints = _OLLAMA_HINTS
+    _hints: ClassVar = {404: "no such model there; `ollama pull` fetches it"}
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from agent.providers.base import (
@@ -20,7 +20,6 @@ from agent.providers.base import (
     Capabilities,
     Delta,
     ModelInfo,
-    ModelSettings,
     Request,
     StopPiece,
     TextPiece,
@@ -61,18 +60,14 @@ def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_
         body["tools"] = [function_definition(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice
-    body.update(_completion_settings(request.settings, limit_field))
-    return body
-
-
-def _completion_settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
-    sampling = sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
+    settings = request.settings
+    body |= sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
     if settings.thinking == "off":
-        sampling["reasoning_effort"] = "none"
+        body["reasoning_effort"] = "none"
     if settings.response_schema is not None:
         schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
-        sampling["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return {**sampling, **settings.extra}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {**body, **settings.extra}
 
 
 def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
@@ -171,20 +166,17 @@ def _data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-_OPENAI_STOP_REASONS = {
-    "stop": StopReason.STOP,
-    "length": StopReason.MAX_TOKENS,
-    "tool_calls": StopReason.TOOL_CALLS,
-    "function_call": StopReason.TOOL_CALLS,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "refusal": StopReason.REFUSAL,
-}
-
-
 class OpenAIChunkReader(ReplyReader):
     """Reader of the chunks of one reply."""
 
-    _stop_reasons = _OPENAI_STOP_REASONS
+    _stop_reasons: ClassVar = {
+        "stop": StopReason.STOP,
+        "length": StopReason.MAX_TOKENS,
+        "tool_calls": StopReason.TOOL_CALLS,
+        "function_call": StopReason.TOOL_CALLS,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "refusal": StopReason.REFUSAL,
+    }
 
     def __init__(self, endpoint: ProviderEndpoint) -> None:
         super().__init__(endpoint)
@@ -263,11 +255,6 @@ def _delta_text(value: Any) -> str:
     return ""
 
 
-_OPENAI_HINTS = {
-    401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
-    403: "the key may not use this model",
-    404: "no such model, or the address lacks its /v1",
-}
 _UNSUPPORTED_BY_OPENAI = frozenset({"top_k", "min_p"})
 
 
@@ -280,7 +267,11 @@ class OpenAICompatibleProvider(HttpProvider):
     for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
     """
 
-    _hints = _OPENAI_HINTS
+    _hints: ClassVar = {
+        401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
+        403: "the key may not use this model",
+        404: "no such model, or the address lacks its /v1",
+    }
 
     def __init__(
         self,
