@@ -140,14 +140,12 @@ class EmbedderChanged(EmbedderMismatch):
     def __init__(self, fingerprint: str, nearness: float) -> None:
         super().__init__(fingerprint, fingerprint)
         self.nearness = nearness
-        self.args = (self._said(fingerprint),)
-
-    def _said(self, fingerprint: str) -> str:
-        return (
+        text = (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
-            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            f"{nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
             "the memory (`tellback reembed`)"
         )
+        self.args = (text,)
 
 
 class HttpError(MemoryLayerError):

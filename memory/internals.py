@@ -16,9 +16,10 @@ _EXPORTS: Final = {
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
     "memory.embedders.cache": "EmbeddingCache",
-    "memory.embedders.fingerprint": "embedder_space",
     "memory.embedders.local": "LocalWordVectors",
-    "memory.embedders.protocol": "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed",
+    "memory.embedders.protocol": (
+        "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
+    ),
     "memory.evaluation.bootstrap": "ConfidenceInterval bootstrap",
     "memory.evaluation.evaluation": "Evaluation EvaluationLine",
     "memory.export_import.report": "ExportReport ImportLine ImportReport",

@@ -11,7 +11,6 @@ from memory.documents.ingest_report import IngestProgress as IngestProgress
 from memory.documents.ingest_report import IngestReport as IngestReport
 from memory.documents.knowledge_base import DocumentInfo as DocumentInfo
 from memory.embedders.cache import EmbeddingCache as EmbeddingCache
-from memory.embedders.fingerprint import embedder_space as embedder_space
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
 from memory.embedders.protocol import DetailedEmbedder as DetailedEmbedder
 from memory.embedders.protocol import EmbeddingKind as EmbeddingKind
@@ -19,6 +18,7 @@ from memory.embedders.protocol import Embeddings as Embeddings
 from memory.embedders.protocol import Truncation as Truncation
 from memory.embedders.protocol import WordVectors as WordVectors
 from memory.embedders.protocol import embed_detailed as embed_detailed
+from memory.embedders.protocol import embedder_space as embedder_space
 from memory.evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from memory.evaluation.bootstrap import bootstrap as bootstrap
 from memory.evaluation.evaluation import Evaluation as Evaluation

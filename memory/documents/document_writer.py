@@ -19,7 +19,7 @@ from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
 from memory.timestamps import to_aware
-from memory.write.embedding_service import EmbeddingResult
+from memory.write.embedding_service import EmbeddedText
 from vectorstore import Entry, Metadata, RevisionConflict, Vector
 
 _TITLE_LIMIT = 200
@@ -144,7 +144,7 @@ class EmbeddedPlan:
     """Plan with the vectors of its texts, in their order."""
 
     plan: DocumentPlan
-    embedded: EmbeddingResult
+    embedded: Sequence[EmbeddedText]
 
 
 def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
@@ -189,27 +189,26 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
         raise StalePlan
     new = len(plan.new)
     embedded = collection.memory.embedding.still(work.embedded)
-    vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
-    late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
-    filled = {entry.id: vector for entry, vector in late if vector is not None}
+    late = zip(plan.vectorless, embedded[new:], strict=True)
+    filled = {entry.id: text.vector for entry, text in late if text.vector is not None}
     entries = [
-        to_entry(memory, vector=vector, no_vector=reason)
-        for memory, vector, reason in zip(plan.new, vectors, reasons, strict=True)
+        to_entry(memory, vector=text.vector, no_vector=text.no_vector)
+        for memory, text in zip(plan.new, embedded[:new], strict=True)
     ]
     erased = _store_chunks(collection, plan, [*entries, *plan.rewritten], filled)
     collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
-    pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))
+    pending = sum(text.vector is None and text.no_vector is None for text in embedded[:new])
     return IngestLine(
         record.source,
         _ingest_action(plan),
-        reason=(embedded.deferred or next(iter(embedded.refused.values()), "")) if pending else "",
+        reason=next((text.deferred for text in embedded if text.deferred is not None), "") if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(vector is not None for vector in vectors) + len(filled),
+        embedded=sum(text.vector is not None for text in embedded[:new]) + len(filled),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=(*plan.draft.document.notes, *_truncation_notes(len(embedded.truncated))),
+        notes=(*plan.draft.document.notes, *_truncation_notes(sum(text.truncated is not None for text in embedded))),
     )
 
 

@@ -186,9 +186,8 @@ class IngestRun:
             lambda: [plan_document(self.collection, draft, again=self.again) for draft in drafts]
         )
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
-        embedded = await self.collection.memory.embedding.vectors(texts)
-        positions = {text: index for index, text in enumerate(texts)}
-        works = [EmbeddedPlan(plan, embedded.part([positions[text] for text in plan.texts])) for plan in plans]
+        embedded = dict(zip(texts, await self.collection.memory.embedding.vectors(texts), strict=True))
+        works = [EmbeddedPlan(plan, [embedded[text] for text in plan.texts]) for plan in plans]
         return await asyncio.to_thread(write_plans, self.collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:

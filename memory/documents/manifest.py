@@ -18,7 +18,7 @@ from typing import Any, Final
 from memory.codec import from_entry
 from memory.documents.document import document_mark
 from memory.errors import ArgumentError
-from memory.export_import.codec import parse_moment
+from memory.export_import.codec import read_time
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
 from memory.tables.erasers import ErasedItems
@@ -278,7 +278,7 @@ class ManifestEraser:
             raise ArgumentError("item.chunks", chunks, "a list of ids is needed")
         values: dict[str, Any] = {key: checked_text(fields.get(key, ""), f"item.{key}") for key in _TEXT_FIELDS}
         times = {key: fields[key] for key in _TIME_FIELDS if fields.get(key) is not None}
-        values |= {key: parse_moment(time, f"item.{key}") for key, time in times.items()}
+        values |= {key: read_time(time, f"item.{key}") for key, time in times.items()}
         source = checked_label(fields.get("source"), "item.source")
         manifest = DocumentManifest(self._memory.database, partition)
         return manifest, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)

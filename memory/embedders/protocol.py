@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,7 +11,8 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, EmbedderError
+from vectorstore import Metric, Space
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 
@@ -122,3 +124,21 @@ class ForgettingEmbedder(Protocol):
 def forget_texts(embedder: Embedder | None, texts: Sequence[str]) -> int:
     """Remove what *embedder* keeps of *texts*; most keep nothing."""
     return embedder.forget(texts) if isinstance(embedder, ForgettingEmbedder) else 0
+
+
+_MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
+
+
+def embedder_space(embedder: Embedder) -> Space:
+    """Return the space of *embedder*'s vectors, named by its fingerprint.
+
+    It must know its dimension, which may take a first call.
+    """
+    if embedder.dimension < 1:
+        raise EmbedderError(f"{embedder.fingerprint} does not know its dimension before its first text")
+    return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
+
+
+def is_space_of(space: Space, embedder: Embedder) -> bool:
+    """Return whether *space* has the name of *embedder*'s vectors, with the mark of a changed model or without."""
+    return space.fingerprint == embedder.fingerprint or _MODEL_MARK.sub("", space.fingerprint) == embedder.fingerprint

@@ -15,12 +15,11 @@ from memory.embedders.batching import truncate_text
 from memory.embedders.fingerprint import (
     PROBES,
     is_same_model,
-    is_space_of,
     marked_fingerprint,
     probe_embedder,
     probe_similarity,
 )
-from memory.embedders.protocol import measure_truncation
+from memory.embedders.protocol import is_space_of, measure_truncation
 from memory.internals import Embeddings, Truncation, embed_detailed
 from memory.testing import EmbedderContract
 from vectorstore import Space
