@@ -23,7 +23,7 @@ from memory.embedders.batching import (
     truncate_text,
 )
 from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.embedders.protocol import EmbeddingKind, Embeddings, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
@@ -107,6 +107,7 @@ class HttpEmbedder:
             name_parts.append("+".join(map(repr, prefixes.values())))
         self._url = base_url.rstrip("/") + path
         self._model = model
+        self._server_name = f"the server of embedding model {model}"
         self._fingerprint = fingerprint or "/".join(name_parts)
         self._headers = _authorization_header(options.get("api_key"))
         self._sent_dimensions = {} if dimensions is None else {"dimensions": dimensions}
@@ -165,7 +166,8 @@ class HttpEmbedder:
                 found[text] = result
             else:
                 kept = None if result.truncation is None else result.truncation.kept
-                found[text] = TextVector(result.vector, self._truncation(kept, part, whole))
+                cut = measure_truncation(part, whole, self._counter.count, kept=kept)
+                found[text] = TextVector(result.vector, cut)
         return spread_vectors(len(texts), self._dimension, positions, found, refused)
 
     async def aclose(self) -> None:
@@ -193,10 +195,6 @@ class HttpEmbedder:
 
     def _invalid_answer(self, problem: str) -> EmbedderError:
         return invalid_answer(self._server_name, problem)
-
-    @property
-    def _server_name(self) -> str:
-        return f"the server of embedding model {self._model}"
 
     async def _embed_batch(self, batch: Sequence[str]) -> list[TextVector | str]:
         """Return the vector of each text of *batch*, or why it is refused; raise if it is not the texts."""
@@ -228,16 +226,15 @@ class HttpEmbedder:
                     raise
                 error, may_cut = again, False
             else:
-                return TextVector(vectors[0], self._truncation(kept, part, text))
+                return TextVector(vectors[0], measure_truncation(part, text, self._counter.count, kept=kept))
         return str(error)
 
     async def _post_batch(
         self, batch: Sequence[str], *, may_cut: bool = False
     ) -> tuple[list[NDArray[np.float32]], int | None]:
+        body = self._request_body(batch, may_cut=may_cut)
         try:
-            answer = await self._client.post_json(
-                self._url, self._request_body(batch, may_cut=may_cut), headers=self._headers
-            )
+            answer = await self._client.post_json(self._url, body, headers=self._headers)
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
         vectors, tokens = self._parse_answer(answer, len(batch))
@@ -246,9 +243,6 @@ class HttpEmbedder:
         rows = normalize_rows(vectors, expected=self._dimension, who=self._server_name)
         self._dimension = rows.shape[1]
         return list(rows), tokens if type(tokens) is int and tokens > 0 else None
-
-    def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        return measure_truncation(part, whole, self._counter.count, kept=kept)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fingerprint!r})"
