@@ -74,9 +74,7 @@ def _parse_yaml(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
             fields[key] = [*(fields[key] or []), _parse_scalar(item["value"])]
         elif pair is not None:
             key = None if pair[1] else pair[0]
-            in_brackets = pair[1].startswith("[") and pair[1].endswith("]")
-            parts = [_parse_scalar(part) for part in pair[1][1:-1].split(",") if part.strip()]
-            fields[pair[0]] = parts if in_brackets else _parse_scalar(pair[1])
+            fields[pair[0]] = _parse_value(pair[1])
         else:
             unread += 1
             key = None
@@ -91,6 +89,12 @@ def _parse_pair(line: str) -> tuple[str, str] | None:
         return None
     value = value.strip()
     return None if value.startswith(_UNSUPPORTED_VALUES) else (name.strip(), value)
+
+
+def _parse_value(text: str) -> Any:
+    if text.startswith("[") and text.endswith("]"):
+        return [_parse_scalar(part) for part in text[1:-1].split(",") if part.strip()]
+    return _parse_scalar(text)
 
 
 def _parse_scalar(text: str) -> str:
