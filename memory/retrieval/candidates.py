@@ -190,7 +190,7 @@ def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: in
     rows = np.flatnonzero(index.alive.rows)
     fit = date_fit(index, rows, question)
     rows, fit = rows[fit >= _MIN_DATE_FIT], fit[fit >= _MIN_DATE_FIT]
-    latest_first = np.lexsort((-index.day.rows[rows], -fit))[:count]
+    latest_first = np.lexsort((-index.columns["day"][rows], -fit))[:count]
     return np.asarray(rows[latest_first], dtype=np.int64)
 
 

@@ -132,10 +132,10 @@ def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
         sentence_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         question_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
         sides,
-        sessions[index.session.rows[rows]].tolist(),
-        index.day.rows[rows].tolist(),
-        index.text_features.rows[rows].tolist(),
-        index.question_bits.rows[rows].tolist(),
+        sessions[index.columns["session"][rows]].tolist(),
+        index.columns["day"][rows].tolist(),
+        index.columns["text_features"][rows].tolist(),
+        index.columns["question_bits"][rows].tolist(),
         sorted(name for _, name in index.participants.present()),
     ]
 
@@ -287,7 +287,7 @@ def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
     assert row(Memory("apple. river", id="a")).question_bits == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.question_bits.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
+    assert index.columns["question_bits"].tolist() == [2**MAX_SENTENCES - 1, 1]
     words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
     assert question_similarity(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[
         0
@@ -368,7 +368,7 @@ def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.M
 def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
     late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
-    assert index.day.rows[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
+    assert index.columns["day"][index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
     assert to_microseconds(late) > NEVER
 
 

@@ -211,9 +211,9 @@ def _answered_question_scores(
     were made from memories that are candidates themselves, or from none.
     """
     likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
-    likely = likely[~index.assistant.rows[rows[likely]]]
+    likely = likely[~index.columns["assistant"][rows[likely]]]
     if question.participants and len(index.participants.present()) > 1:
-        likely = likely[np.isin(index.speaker.rows[rows[likely]], question.participants)]
+        likely = likely[np.isin(index.columns["speaker"][rows[likely]], question.participants)]
     similarities = np.zeros(len(rows))
     similarities[likely] = question_similarity(words, answered[likely], index, df, count)
     return similarities
@@ -221,7 +221,7 @@ def _answered_question_scores(
 
 def _recency_ranks(index: RetrievalIndex, rows: Rows) -> Floats:
     """Return the rank of each row by day, recorded time and id, scaled to (0, 1]; the latest has 1."""
-    days, recorded = index.day.rows[rows].tolist(), index.recorded_at.rows[rows].tolist()
+    days, recorded = index.columns["day"][rows].tolist(), index.columns["recorded_at"][rows].tolist()
     oldest_first = sorted(range(len(rows)), key=lambda i: (days[i], recorded[i], index.ids[rows[i]]))
     ranks = np.empty(len(rows))
     ranks[oldest_first] = np.arange(1, len(rows) + 1)
@@ -230,7 +230,7 @@ def _recency_ranks(index: RetrievalIndex, rows: Rows) -> Floats:
 
 def _session_scores(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion, bm25: Floats) -> Floats:
     """Return BM25 of each row's session; a memory without a session has its own *bm25* instead."""
-    sessions = index.session.rows[rows]
+    sessions = index.columns["session"][rows]
     alone = sessions == NO_SESSION
     numbers = [number for term in question.all_terms if (number := index.vocabulary.find(term))]
     by_session = index.session_bm25.scores(numbers)

@@ -62,7 +62,7 @@ def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion)
     """Return 1 where the question names the speaker, else 0; 0 everywhere in a namespace of a single speaker."""
     if not question.participants or len(index.participants.present()) < 2:
         return np.zeros(len(rows))
-    return np.isin(index.speaker.rows[rows], question.participants).astype(np.float64)
+    return np.isin(index.columns["speaker"][rows], question.participants).astype(np.float64)
 
 
 def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
@@ -72,8 +72,8 @@ def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuest
     """
     if not question.participants:
         return np.zeros(len(rows))
-    sessions = index.session.rows[rows]
-    speakers = index.speaker.rows[rows]
+    sessions = index.columns["session"][rows]
+    speakers = index.columns["speaker"][rows]
     alone = sessions == NO_SESSION
     size = int(sessions.max(initial=-1)) + 1
     total = np.zeros(len(rows))
@@ -89,13 +89,13 @@ def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuest
 
 def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """Return how well a date of the question fits the day of each row, or the day that its text mentions, in [0, 1]."""
-    of_day = date_match(index.day.rows[rows], question.dates)
-    return np.maximum(of_day, date_match(index.mentioned_day.rows[rows], question.dates))
+    of_day = date_match(index.columns["day"][rows], question.dates)
+    return np.maximum(of_day, date_match(index.columns["mentioned_day"][rows], question.dates))
 
 
 def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:
     """Return 1 where the text has *feature*, else 0."""
-    return np.asarray((index.text_features.rows[rows] & int(feature)) != 0, dtype=np.float64)
+    return np.asarray((index.columns["text_features"][rows] & int(feature)) != 0, dtype=np.float64)
 
 
 def relevance_feedback(

@@ -181,7 +181,7 @@ def question_similarity(
     """
     similarities = np.zeros(len(answered))
     rows = np.unique(answered[answered != NO_ROW])
-    rows = rows[index.question_bits.rows[rows] != 0]
+    rows = rows[index.columns["question_bits"][rows] != 0]
     if not len(rows) or not len(words.numbers):
         return similarities
     terms, owners = _question_terms(rows, index)
@@ -216,7 +216,7 @@ def _question_terms(rows: Rows, index: RetrievalIndex) -> tuple[NDArray[np.int64
     firsts, ends = sentence_bounds(terms)
     owners = np.searchsorted(starts, firsts, side="right") - 1
     numbers = np.minimum(np.arange(len(firsts)) - np.searchsorted(firsts, starts)[owners], MAX_SENTENCES)
-    asks = (index.question_bits.rows[rows][owners] >> numbers) & 1
+    asks = (index.columns["question_bits"][rows][owners] >> numbers) & 1
     in_question = np.repeat(asks == 1, ends - firsts + 1) & (terms != NO_TERM)
     term_owners = np.repeat(owners, ends - firsts + 1)[in_question]
     terms = terms[in_question]
