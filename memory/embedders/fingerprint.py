@@ -58,5 +58,5 @@ def probe_similarity(before: NDArray[np.float32], now: NDArray[np.float32]) -> f
 
 
 def is_same_model(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
-    """Whether two answers to ``PROBES`` are the same model's."""
+    """Return whether two answers to ``PROBES`` are the same model's."""
     return probe_similarity(before, now) >= MIN_PROBE_SIMILARITY

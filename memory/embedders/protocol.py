@@ -67,9 +67,6 @@ class WordVectors(Protocol):
         ...
 
 
-_NONE_REFUSED: Mapping[int, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Truncation:
     """Truncation of a text whose vector is of its beginning: *kept* of *of* tokens, as the embedder counts them."""
@@ -96,7 +93,7 @@ class Embeddings:
 
     vectors: NDArray[np.float32]
     truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    refused: Mapping[int, str] = field(default_factory=lambda: _NONE_REFUSED)
+    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @runtime_checkable

@@ -141,7 +141,7 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 def _tear(plant: str) -> None:
     """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
-    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._in_transaction
+    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._merge
     caller = method.__name__
 
     def torn(self: SqliteStore) -> Any:

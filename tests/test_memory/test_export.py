@@ -24,16 +24,10 @@ from memory.open import open_memory
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.results import Outcome
 from memory.runtime import run_sync
-from memory.write.policies import (
-    Action,
-    ExtractedFact,
-    Extractor,
-    Judge,
-    MinimumLength,
-    NearDuplicates,
-    NoSecrets,
-    PolicyDecision,
-)
+from memory.write.policies.base import Action, PolicyDecision
+from memory.write.policies.builtin import MinimumLength, NearDuplicates
+from memory.write.policies.callbacks import ExtractedFact, Extractor, Judge
+from memory.write.policies.no_secrets import NoSecrets
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import base as engines
 from vectorstore.persisted_names import EXPORT_FORMAT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory import ArgumentError, KnowledgeBase, LongTermMemory
-from memory.documents.document_ids import chunk_ids, document_mark
+from memory.documents.document import chunk_ids, document_mark
 from memory.documents.manifest import DocumentManifest, DocumentRecord
 from memory.internals import Document, IngestAction
 from memory.partitions import DOCUMENTS, store_namespace

@@ -96,8 +96,8 @@ def shuffled(memories: list[Memory], rng: np.random.Generator) -> list[Memory]:
 
 def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> None:
     """Write memories with the ids they have, as an import would."""
-    rows = run(memory.embedding.vectors([one.text for one in memories])).vectors
-    entries = [to_entry(one, vector=row) for one, row in zip(memories, rows, strict=True)]
+    embedded = run(memory.embedding.vectors([one.text for one in memories]))
+    entries = [to_entry(one, vector=text.vector) for one, text in zip(memories, embedded, strict=True)]
     memory.store.upsert(entries, namespace=f"{namespace}/conversation")
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
     from memory import LongTermMemory
     from memory.http import HttpClient
-    from vectorstore.sqlite import MigrationCopy
 
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
@@ -206,22 +205,16 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
         if store.pending_erasure():
             yield DoctorCheck("erasure", True, "bytes of what was forgotten wait for another process to leave")
         database = store.database
-        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else []
+        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else {}
         findings = store.verify()
         for finding in findings[:_FINDING_LIMIT]:
             yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
-        for copy in copies:
-            yield _migration_copy_check(copy, kept=database is not None and copy.path in database.backups())
-
-
-def _migration_copy_check(copy: MigrationCopy, *, kept: bool) -> DoctorCheck:
-    """Report on a copy that was made before the file was migrated to a newer version."""
-    if not kept:
-        return DoctorCheck("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
-    remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
-    return DoctorCheck("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
+        for path, time in copies.items():
+            seen = f"the copy of {time[:16]}, from before it, stays: {path}"
+            remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
+            yield DoctorCheck("upgrade", True, seen, remedy)
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
@@ -267,22 +260,13 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
-    without_copy: Annotated[
-        bool, typer.Option("--without-copy", help="Let a file of an older version be upgraded without a copy first.")
-    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. A file of an
-    older version is copied before it is upgraded; where the disk has no room for that, --without-copy goes on.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
     """
     configuration = global_options(context).configuration()
-    if without_copy:
-        from vectorstore.sqlite import SqliteDatabase
-
-        with SqliteDatabase(configuration.settings.memory, create=False) as database:
-            database.migrate_without_copy()
     checks = [
         *check_installation(),
         *check_settings(configuration),
