@@ -154,11 +154,7 @@ def add_term_matches(
         if not positions:
             continue
         with searcher.analyze(view, target, query) as analyzed:
-
-            def df(terms: Sequence[str], name: str = target.name) -> list[int]:
-                return view.df(terms, namespace=name)
-
-            words = weigh_terms(analyzed.question, analyzed.index, df, view.count(namespace=target.name))
+            words = weigh_terms(analyzed.question, analyzed.index, analyzed.frequencies)
             window = () if target.partition == DOCUMENTS else searcher.settings.conversation.word_window
             for i in positions:
                 row = analyzed.index.row(hits[i].memory.id)

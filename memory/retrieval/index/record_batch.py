@@ -200,7 +200,7 @@ def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     return values[positions], ends
 
 
-def renumber(numbers: Ints, size: int) -> tuple[Ints, Ints]:
+def renumber(numbers: Ints, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
     occurs = np.zeros(size, dtype=np.bool_)
     occurs[numbers] = True
