@@ -55,7 +55,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"context"},
         {"testing", "tools"},
         {"middleware"},
-        {"model_call", "tool_executor"},
+        {"tool_executor"},
         {"loop"},
         {"configuration"},
         {"run"},

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.isolated import isolated
 from tests.test_faults.migrating import power_lost, raced, stopped_at_each_step
 
 
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
-@pytest.mark.parametrize("how", ["killed", "full", "broken", "full for good", "broken for good"])
+@pytest.mark.parametrize("how", first_fast(["killed", "full", "broken", "full for good", "broken for good"]))
 def test_a_migration_stopped_at_any_step_is_made_or_not_and_leaves_no_copy_unnamed(
     how: str, right: bool, campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -13,13 +13,13 @@ import pytest
 from vectorstore import (
     BusyError,
     DamageError,
+    Finding,
     NotAStore,
     StorageFull,
     StorageUnwritable,
     UnsupportedError,
 )
 from vectorstore.sqlite import SqliteDatabase, backup
-from vectorstore.types import Finding
 
 
 def at_noon():

@@ -18,15 +18,15 @@ from vectorstore import (
     Entry,
     Erasure,
     Match,
+    NumpyStore,
     ObservableStore,
     Space,
     SpaceMigration,
     SpaceNotReady,
+    SqliteStore,
     VectorStore,
     WrapperStore,
 )
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.sqlite import InMemoryDatabase
