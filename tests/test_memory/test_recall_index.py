@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import memory.retrieval.index.session_statistics as module
 from memory import Memory
-from memory.codec import to_entry
+from memory.internals import to_entry
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
