@@ -39,6 +39,14 @@ EVERY_BLOCK = (
 )
 
 
+NEEDED_ARGUMENTS: dict[str, dict[str, Any]] = {
+    "append": {"messages": [Message.user("x")]},
+    "load": {"session": "s"},
+    "delete": {"session": "s"},
+    "sessions": {},
+}
+
+
 class SyncHistory:
     """A history each call of which is run to its end: tests read as if it were no coroutine."""
 
@@ -178,10 +186,9 @@ class HistoryStorageContract:
         self, storage: SyncHistory, method: str, argument: str, values: list[Any]
     ) -> None:
         storage.append_user("a", "b")
-        needed = {"load": {"session": "s"}, "delete": {"session": "s"}, "append": {"messages": [Message.user("x")]}}
         for bad in values:
             with pytest.raises(ArgumentError, match=argument):
-                getattr(storage, method)(**needed.get(method, {}) | {argument: bad})
+                getattr(storage, method)(**NEEDED_ARGUMENTS[method] | {argument: bad})
         assert storage.texts() == ["a", "b"]
 
     def test_numbers_are_never_given_twice(self, storage: SyncHistory) -> None:

@@ -64,8 +64,9 @@ class SummaryStorageContract:
     @pytest.mark.parametrize("method", ["delete", "replace", "clear"])
     def test_a_summary_goes_with_a_message_it_was_made_of(self, storage: SyncHistory, method: str) -> None:
         keep_summary(storage, FIRST)
-        arguments = {"delete": [[2]], "replace": [[Message.user("1"), Message.user("2")]], "clear": []}[method]
-        getattr(storage, method)("s", *arguments)
+        anew = [Message.user("1"), Message.user("2")]
+        arguments: dict[str, list[Any]] = {"delete": [[2]], "replace": [anew], "clear": []}
+        getattr(storage, method)("s", *arguments[method])
         assert storage.summary("s", "brief") is None
 
     def test_a_summary_stays_when_a_later_message_goes_or_comes(self, storage: SyncHistory) -> None:
@@ -87,11 +88,11 @@ class SummaryStorageContract:
     def test_of_several_kept_at_once_from_the_same_state_one_is_kept(self, history: Any, storage: SyncHistory) -> None:
         rivals = [Summary("brief", str(i), 2, 2) for i in range(5)]
 
-        async def keep_at_once() -> list[bool]:
+        async def keep_at_once() -> int:
             keeping = (history.keep_summary("s", rival, before=None, made_of=[1, 2]) for rival in rivals)
-            return await asyncio.gather(*keeping)
+            return sum(await asyncio.gather(*keeping))
 
-        assert sum(asyncio.run(keep_at_once())) == 1
+        assert asyncio.run(keep_at_once()) == 1
         assert storage.summary("s", "brief").text in "01234"
 
     @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ class OperationGenerator:
             writes.append("put_vectors")
             reads += ["search", "search", "search_many"]
         if self._others and self._rng.random() < 0.3:
-            (method,) = self._rng.choices(list(SPACE_STEPS), SPACE_STEPS.values())
+            (method,) = self._rng.choices(list(SPACE_STEPS), list(SPACE_STEPS.values()))
         else:
             method = self._rng.choice(writes if self._rng.random() < 0.45 else reads)
         if method == "fill_rest":
@@ -314,7 +314,7 @@ def _rankings_alike(left: Sequence[Match], right: Sequence[Match], tolerance: fl
     if not all(near(match.score, other.score) for match, other in zip(left, right, strict=True)):
         return False
     if tolerance == 0.0:
-        return _plain_answer(match.entry for match in left) == _plain_answer(match.entry for match in right)
+        return bool(_plain_answer(match.entry for match in left) == _plain_answer(match.entry for match in right))
     left_matches, right_matches = ({match.entry.id: match for match in found} for found in (left, right))
     shared = left_matches.keys() & right_matches.keys()
     same = all(
