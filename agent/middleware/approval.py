@@ -17,7 +17,6 @@ from agent.approval import (
     ApprovalStatus,
     Approver,
     approval_as_annotated,
-    to_approval_decision,
 )
 from agent.errors import ArgumentError, ToolCallRefused
 from agent.events import ApprovalDecided, ApprovalRequested
@@ -99,7 +98,14 @@ class ApprovalMiddleware:
     async def _answer(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> ApprovalDecision:
         if approver is not None:
             try:
-                return to_approval_decision(await approver(request))
+                answer = await approver(request)
+                if isinstance(answer, bool):
+                    return ApprovalDecision(ApprovalStatus.APPROVED if answer else ApprovalStatus.REJECTED)
+                if not isinstance(answer, ApprovalDecision):
+                    raise ArgumentError(
+                        "approver", answer, "an approver answers with an ApprovalDecision, True or False"
+                    )
+                return answer
             except Exception as error:  # a broken dialogue approves nothing
                 return ApprovalDecision(ApprovalStatus.UNAVAILABLE, f"{type(error).__name__}: {error}")
         return await request.decided() if streams else ApprovalDecision(ApprovalStatus.UNAVAILABLE)
