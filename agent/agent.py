@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
-from agent.context.history_reader import HistoryReader, history_bound
-from agent.context.memory_reader import MemoryReader
+from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware

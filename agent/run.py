@@ -14,8 +14,7 @@ from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.history_reader import NO_SEQUENCE
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext
 from agent.context_items import ContextItem, citations_in
 from agent.errors import error_for_result
 from agent.events import Event, HookDispatcher, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
@@ -78,7 +77,7 @@ class AgentRun:
         gathered, outcome = await self._gather()
         for error in () if components.raises_memory_errors else gathered.errors:
             yield self._warn(f"memory could not be read, so this was answered without: {error}")
-        assembled = AssembledContext("", (self._prompt,))
+        assembled = AssembledContext("", (self._prompt,), notes=gathered.notes)
         if outcome is None:
             assembled = self._assemble(gathered, self._settings.token_budget)
             self._track_trust(gathered, assembled)
@@ -86,8 +85,8 @@ class AgentRun:
             if assembled.over_budget:
                 yield self._warn("the prompt alone is over the token budget; nothing was added to it")
             if components.grounded:
-                left_out, notes = (*assembled.left_out, *assembled.shortened), _context_notes(gathered, assembled)
-                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, notes, **self._stamp())
+                left_out = (*assembled.left_out, *assembled.shortened)
+                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, assembled.notes, **self._stamp())
             async with aclosing(self._answer(gathered, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -252,14 +251,8 @@ class AgentRun:
             stored=reports,
             abstain=gathered.abstain,
             warnings=tuple(self._warnings),
-            notes=_context_notes(gathered, assembled),
+            notes=assembled.notes,
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
             trust=self._trust.least,
         )
-
-
-def _context_notes(gathered: GatheredContext, assembled: AssembledContext) -> tuple[str, ...]:
-    notes = tuple(dict.fromkeys((*gathered.notes, *assembled.notes)))
-    reasons = ", ".join(assembled.reasons)
-    return (*notes, f"messages of history left out: {reasons}") if reasons else notes

@@ -17,9 +17,8 @@ from agent.context.rendering import break_mark
 from agent.errors import ArgumentError, StopRun, ToolFailed, check_count, shorten
 from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
 from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
-from agent.middleware.circuit_breaker import CircuitBreaker
 from agent.middleware.logging import LoggingMiddleware
-from agent.middleware.resilience import RateLimit, Retry, ToolTimeout
+from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
 from agent.results import ToolCallRecord
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
@@ -82,11 +81,16 @@ class ToolExecutor:
         check_count("parallel_tools", parallel)
         policy = self._policy = policy or ToolPolicy()
         self._tools, self._parallel, self._timer = tools, parallel, timer
-        guards = [guard for guard in (policy.breaker, policy.rate_limit, policy.retry) if guard is not None]
-        around = [LoggingMiddleware(), ToolTimeout(timeout), *guards, *policy.middleware]
+        guards: list[ToolMiddleware | None] = [policy.breaker, policy.rate_limit, policy.retry]
+        around: list[ToolMiddleware] = [
+            LoggingMiddleware(),
+            ToolTimeout(timeout),
+            *filter(None, guards),
+            *policy.middleware,
+        ]
         self._call_tool = wrap_tool_handler(around, _call_tool)
         # These may wait for a person, so a call that has not passed them is no running call.
-        self._before = [
+        self._before: list[ToolMiddleware] = [
             AuthorizationMiddleware(policy.authorise),
             ApprovalMiddleware(policy.approval, approver=policy.approver, timeout=policy.approval_timeout),
         ]

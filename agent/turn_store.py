@@ -1,7 +1,7 @@
 """Storage of turns: the messages of a run that are kept, written to memory or to a history alone.
 
 Thinking is not kept, quotes are kept as references, and a turn is written whole or not at all. A turn whose writing
-fails is held and written with the next one. Reading is ``context.history_reader``.
+fails is held and written with the next one. Reading is ``context.memory_reader``.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
-from agent.context.history_reader import NO_SEQUENCE, SessionHistory
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, item_texts, render_items, unused_mark
 from agent.context_items import ContextItem
 from agent.providers.base import ToolSpec
@@ -114,8 +113,8 @@ class ContextSources:
 class AssembledContext:
     """Context that is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
 
-    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part.
-    *over_budget*: system, tools and prompt alone exceed the budget. *notes* are those of the window.
+    *left_out* and *dropped* (messages of history) had no room, *shortened* only in part. *over_budget*: system, tools
+    and prompt alone exceed the budget. *notes* tell how memory was searched and why messages of history were dropped.
     """
 
     system: str
@@ -123,7 +122,6 @@ class AssembledContext:
     items: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     dropped: int = 0
-    reasons: tuple[str, ...] = ()
     shortened: tuple[Omitted, ...] = ()
     over_budget: bool = False
     mark: str = ""
@@ -148,6 +146,7 @@ def assemble_context(
     if budget is not None:
         tools = sum(counter.count(f"{tool.name}{tool.description}{dict(tool.parameters)}") for tool in sources.tools)
         room = budget - counter.count(system) - tools - message_tokens(sources.prompt, counter)
+    window_notes = (*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
     recalled = render_items(_items_outside_history(sources, chosen, history), _heading_of_recalled(gathered), mark)
@@ -160,11 +159,10 @@ def assemble_context(
         items=(*chosen.pinned, *chosen.recalled),
         left_out=(*_omitted_items(gathered, chosen, profile), *gathered.left_out),
         dropped=stored.dropped + len(stored.messages) - len(history),
-        reasons=_omission_reasons(stored, view.messages, history),
         shortened=chosen.shortened,
         over_budget=room is not None and room < 0,
         mark=mark,
-        notes=(*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes,
+        notes=(*dict.fromkeys((*gathered.notes, *window_notes)), *_omission_notes(stored, view.messages, history)),
     )
 
 
@@ -199,15 +197,16 @@ def _omitted_items(gathered: GatheredContext, chosen: ContextSelection, profile:
     return [Omitted(key[1], reason) for key, reason in reasons.items() if key not in kept]
 
 
-def _omission_reasons(stored: SessionHistory, window: tuple[Message, ...], shown: Sequence[Message]) -> tuple[str, ...]:
-    """Return the reasons why messages of history are not shown, with their numbers."""
+def _omission_notes(stored: SessionHistory, window: tuple[Message, ...], shown: Sequence[Message]) -> tuple[str, ...]:
+    """Return a note why messages of history are not shown, with their numbers; none if all are."""
     whole = len(from_first_user_message(window))
     counts = {
         "outside the window": stored.dropped + len(stored.messages) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_CONTEXT_BUDGET: whole - len(shown),
     }
-    return tuple(f"{count} {reason}" for reason, count in counts.items() if count > 0)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
+    return (f"messages of history left out: {reasons}",) if reasons else ()
 
 
 def _items_outside_history(

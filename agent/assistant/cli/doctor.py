@@ -312,8 +312,7 @@ def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
     from pydantic import SecretStr
 
-    from agent.assistant.config import ADDRESS_SETTINGS
-    from agent.assistant.endpoints import ollama_address
+    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
     from agent.providers.http_provider import redacted_url
 
     if isinstance(value, SecretStr):

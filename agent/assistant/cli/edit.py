@@ -16,7 +16,15 @@ from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import DEFAULT_LIMIT, IdArgument, JsonOption, LimitOption, YesOption, parse_time
-from agent.assistant.cli.output import format_minute, one_line, print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    format_minute,
+    one_line,
+    operation_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import (
     AllowSensitiveOption,
     confirm,
@@ -25,7 +33,6 @@ from agent.assistant.cli.prompts import (
     read_text_argument,
     require_terminal_or_yes,
 )
-from agent.assistant.cli.text import operation_line
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory

@@ -30,12 +30,13 @@ from agent.assistant.cli.output import (
     format_count,
     format_day,
     format_minute,
+    operation_line,
     print_json,
     print_note,
     print_table,
     print_text,
+    version_line,
 )
-from agent.assistant.cli.text import operation_line, version_line
 
 
 class MemoryOrder(StrEnum):
