@@ -227,11 +227,7 @@ class AgentRun:
         return reports, None
 
     def _result(
-        self,
-        outcome: LoopOutcome,
-        gathered: GatheredContext,
-        assembled: AssembledContext,
-        reports: tuple[Report, ...],
+        self, outcome: LoopOutcome, gathered: GatheredContext, assembled: AssembledContext, reports: tuple[Report, ...]
     ) -> RunResult[Any]:
         return RunResult(
             ending=outcome.ending,

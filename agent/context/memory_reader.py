@@ -15,25 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, PassageRetriever
-from agent.context_items import ContextItem, item_from_hit, item_from_passage
-from agent.usage import UsageLedger
-from memory import Hit, Memory, RecallResult
-from memory.internals import Omitted, Passages
-
-if TYPE_CHECKING:
-    from vectorstore import Analyzer
-
-
-from typing import TYPE_CHECKING
-
 from agent.context.summarizer import Summarizer
+from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.errors import ArgumentError
 from agent.turn_store import with_quoted_words
-from memory import FullWindow, Message, TokenCounter, TokenWindow, WindowPolicy
-from memory.internals import Conversation, ConversationWindowPolicy, StoredMessage
+from agent.usage import UsageLedger
+from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
+from memory.internals import Conversation, ConversationWindowPolicy, Omitted, Passages, StoredMessage
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
+    from vectorstore import Analyzer
 
 NO_SEQUENCE = -1
 """Sequence of a message that is a policy's own, such as a summary."""
@@ -52,9 +44,8 @@ class SessionHistory:
     def last_user_texts(self, count: int) -> list[str]:
         """Return the last *count* texts of the user, oldest first."""
         numbered = zip(self.messages, self.sequences, strict=True)
-        return [message.text for message, number in numbered if message.role == "user" and number != NO_SEQUENCE][
-            -count:
-        ]
+        texts = [message.text for message, number in numbered if message.role == "user" and number != NO_SEQUENCE]
+        return texts[-count:]
 
 
 def history_bound(window: WindowPolicy | None, budget: int | None, counter: TokenCounter) -> WindowPolicy:
@@ -191,25 +182,21 @@ class MemoryReader:
             _value_or_error(lambda: self._retrieve(question), Passages(())),
         )
         (pinned, _), (recall, _), (passages, _) = reads
-        errors = tuple(error for error in (history_error, *(error for _, error in reads)) if error is not None)
+        errors = [error for error in (history_error, *(error for _, error in reads)) if error is not None]
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
-        profile = tuple(
-            item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), number)
-            for number, memory in enumerate(pinned, start=1)
-        )
+        profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
+        numbered = [replace(item, number=number) for number, item in enumerate((*profile, *recalled), start=1)]
         return GatheredContext(
             history=history,
-            pinned=profile,
-            recalled=tuple(
-                replace(item, number=number) for number, item in enumerate(recalled, start=len(profile) + 1)
-            ),
+            pinned=tuple(numbered[: len(profile)]),
+            recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
-            errors=errors,
+            errors=tuple(errors),
         )
 
     async def _pinned(self) -> Sequence[Memory]:
@@ -219,11 +206,8 @@ class MemoryReader:
     async def _recall(self, question: str, earlier: Sequence[str]) -> RecallResult:
         if self.memory is None or not question.strip():
             return RecallResult(())
-        return await self.memory.recall(question, self.k, context=earlier, namespace=self.namespace, where=self._filter)
-
-    @property
-    def _filter(self) -> dict[str, Any] | None:
-        return None if self.sensitive else dict(NOT_SENSITIVE_FILTER)
+        where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        return await self.memory.recall(question, self.k, context=earlier, namespace=self.namespace, where=where)
 
     async def _retrieve(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import (
-    EXIT_FAILED,
-    EXIT_FILE,
-    EXIT_USAGE,
-    describe_error,
-    with_error_report,
-)
+from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_table, print_text
 

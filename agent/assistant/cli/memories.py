@@ -178,11 +178,7 @@ def show(
 
 
 @with_error_report
-def history(
-    context: typer.Context,
-    id: IdArgument,
-    json: JsonOption = False,
-) -> None:
+def history(context: typer.Context, id: IdArgument, json: JsonOption = False) -> None:
     """Show the versions of memory ID and what was done to it.
 
     The newest first. An earlier version is shown whole by `tellback memories show ID@REVISION`.
