@@ -145,11 +145,6 @@ class AgentComponents:
         """Whether there is a memory, or documents, to recall from."""
         return self.reader.memory is not None or self.reader.knowledge is not None
 
-    @property
-    def raises_memory_errors(self) -> bool:
-        """Whether a memory that cannot be read or written ends a run in an error."""
-        return self.settings.on_memory_error == "raise"
-
 
 def _fingerprint(tools: Iterable[Tool], configuration: Mapping[str, Any]) -> str:
     """Return SHA-256, in hex, over *configuration* and *tools* in a canonical form: neither the order of the tools nor

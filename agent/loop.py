@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -35,6 +35,7 @@ from agent.results import Ending, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
 from agent.tool_executor import ToolExecutor, tool_result_block
 from agent.tools.base import ToolContext
+from agent.turn_store import without_tool_calls
 from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class Loop:
                     yield event
         except LoopExit as end:
             run.end = end
-        yield LoopEnded(run.outcome(), **run.stamp())
+        yield LoopEnded(run.outcome(), **run.context.stamp())
 
 
 @dataclass(slots=True)
@@ -159,10 +160,6 @@ class _LoopRun:
     answer: Response | None = None
     output: BaseModel | None = None
     end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
-
-    def stamp(self) -> dict[str, Any]:
-        """Return the fields that every event carries."""
-        return self.context.stamp()
 
     def outcome(self) -> LoopOutcome:
         """Return the outcome, once the loop has ended."""
@@ -212,7 +209,7 @@ class _LoopRun:
                 rounds += 1
             elif _is_empty(response):
                 self._nudge(response, without_tools)
-                yield EmptyReplyRetried(**self.stamp())
+                yield EmptyReplyRetried(**self.context.stamp())
             else:
                 self._end_with(response, without_tools)
 
@@ -228,7 +225,7 @@ class _LoopRun:
             request = self.expected.prepare(request, last=without_tools)
         accumulator = ResponseAccumulator(self.loop.ids)
         context.scope.ledger.call()
-        yield RoundStarted(**self.stamp())
+        yield RoundStarted(**self.context.stamp())
         await self._dispatch("model_called", request)
         stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)
         deltas: AsyncIterator[Delta] | None = None
@@ -253,9 +250,9 @@ class _LoopRun:
                     raise _exit_for_error(error) from error
                 accumulator.add(delta)
                 if isinstance(delta, TextPiece):
-                    yield TextDelta(delta.text, **self.stamp())
+                    yield TextDelta(delta.text, **self.context.stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
-                    yield ThinkingDelta(delta.text, **self.stamp())
+                    yield ThinkingDelta(delta.text, **self.context.stamp())
             if accumulator.stop is None and shortened is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
@@ -273,13 +270,13 @@ class _LoopRun:
                 await self._dispatch("thinking", block)
         await self._dispatch("model_answered", response)
         self.reply = response
-        yield RoundEnded(response.usage, **self.stamp())
+        yield RoundEnded(response.usage, **self.context.stamp())
 
     async def _call_tools(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
         """Run the tools and put calls and results into the conversation, together."""
         for call in calls:
             await self._dispatch("tool_called", call)
-            yield ToolStarted(call, **self.stamp())
+            yield ToolStarted(call, **self.context.stamp())
         emitted: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = replace(self.context.scope, emit=emitted.put_nowait)
         task = asyncio.create_task(self.loop.executor.run(calls, replace(self.context, scope=scope)))
@@ -296,7 +293,7 @@ class _LoopRun:
         self.nudges, self.transient = 0, []
         for run in batch.runs:
             await self._dispatch("tool_ended", run)
-            yield ToolEnded(run, **self.stamp())
+            yield ToolEnded(run, **self.context.stamp())
         if batch.stop is not None:
             raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
         if batch.answers and self.expected is None:
@@ -325,7 +322,9 @@ class _LoopRun:
             problem = f"the request is longer than the model's window: {error}"
             raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error)
         self.request = shorter
-        return WarningIssued("the request was longer than the model's window; it was made shorter", **self.stamp())
+        return WarningIssued(
+            "the request was longer than the model's window; it was made shorter", **self.context.stamp()
+        )
 
     def _nudge(self, response: Response, without_tools: bool) -> None:
         if without_tools and response.message.tool_calls:
@@ -365,10 +364,8 @@ class _LoopRun:
         raise LoopExit(Ending.ITERATION_CAP, problem)
 
     def _end_with(self, response: Response, without_tools: bool) -> None:
-        blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
-        self.answer = response
-        self.text = response.text
-        self.added.append(response.message.model_copy(update={"blocks": blocks}))
+        self.answer, self.text = response, response.text
+        self.added.append(without_tool_calls(response.message))
         usual = Ending.LAST_ROUND if without_tools else Ending.FINAL
         raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, usual))
 

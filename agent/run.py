@@ -58,6 +58,7 @@ class AgentRun:
         self._session, self._stores, self._deadline = session, stores, deadline
         self._expected, self._streams = expected, streams
         self._within = within if within is not None else ToolContext(trust=Trust.USER)
+        self._raises = settings.on_memory_error == "raise"
         self._warnings: list[str] = []
         self._began, self._ends = 0.0, self._within.deadline
         self._hooks = HookDispatcher(components.hooks, agent=settings.name, session=session, timer=self._timer)
@@ -75,12 +76,15 @@ class AgentRun:
             self._ends = end if self._ends is None else min(end, self._ends)
         await self._hooks.dispatch("run_started", self._prompt)
         gathered, outcome = await self._gather()
-        for error in () if components.raises_memory_errors else gathered.errors:
+        for error in () if self._raises else gathered.errors:
             yield self._warn(f"memory could not be read, so this was answered without: {error}")
         assembled = AssembledContext("", (self._prompt,), notes=gathered.notes)
         if outcome is None:
             assembled = self._assemble(gathered, self._settings.token_budget)
-            self._track_trust(gathered, assembled)
+            self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
+            self._trust.record(*(message_trust(message) for message in assembled.messages))
+            if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
+                self._trust.record(Trust.DOCUMENT)
             await self._hooks.dispatch("context_built", assembled)
             if assembled.over_budget:
                 yield self._warn("the prompt alone is over the token budget; nothing was added to it")
@@ -102,7 +106,7 @@ class AgentRun:
             else:
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
-                if components.raises_memory_errors and outcome.ending.is_answer:  # another error says more than this
+                if self._raises and outcome.ending.is_answer:  # another error says more than this
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=storage_error)
         result = self._result(outcome, gathered, assembled, reports)
@@ -138,17 +142,10 @@ class AgentRun:
             return gathered, LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         await self._hooks.dispatch("memory_loaded", gathered.history.messages)
         await self._hooks.dispatch("memory_retrieved", (*gathered.pinned, *gathered.recalled))
-        if gathered.errors and self._components.raises_memory_errors:
+        if gathered.errors and self._raises:
             problem = f"memory could not be read: {gathered.errors[0]}"
             return gathered, LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
         return gathered, None
-
-    def _track_trust(self, gathered: GatheredContext, assembled: AssembledContext) -> None:
-        """Record whose words the model is about to read."""
-        self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
-        self._trust.record(*(message_trust(message) for message in assembled.messages))
-        if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
-            self._trust.record(Trust.DOCUMENT)
 
     def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> AsyncGenerator[Event, None]:
         components, parent = self._components, self._within.scope

@@ -103,8 +103,8 @@ def messages_to_store(
     if kept is not None and stored[-1].role == "assistant":
         stored[-1] = _as_references(stored[-1], kept, citations)
     if not trace:
-        answers = [_without_tool_calls(message) for message in stored[1:] if message.role == "assistant"]
-        stored = [stored[0], *answers[-1:]]
+        answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
+        stored = [stored[0], *map(without_tool_calls, answers)]
     dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
     return tuple(message for message in dated if message.blocks or message.metadata)
 
@@ -114,7 +114,8 @@ def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Messag
     return message.model_copy(update={"metadata": {**message.metadata, RECALLED: recalled}}) if recalled else message
 
 
-def _without_tool_calls(message: Message) -> Message:
+def without_tool_calls(message: Message) -> Message:
+    """Return *message* without its tool calls."""
     blocks = tuple(block for block in message.blocks if not isinstance(block, ToolCallBlock))
     return message.model_copy(update={"blocks": blocks})
 

@@ -139,7 +139,10 @@ def assemble_context(
     """Assemble the context within *budget* tokens, at most *profile* of them for pinned memories; *window* chooses from
     history first."""
     gathered, stored = sources.gathered, sources.gathered.history
-    mark = unused_mark(_untrusted_texts(sources), sources.seed)
+    # Every text of the request that is not ours: none of it may contain the mark.
+    texts = [text for message in (*stored.messages, sources.prompt) for text in _message_texts(message)]
+    untrusted = [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
+    mark = unused_mark(untrusted, sources.seed)
     system = "\n\n".join(part for part in (sources.system, item_rules(mark) if sources.rules else "") if part)
     view = Window(stored.messages) if window is None else window.apply(stored.messages)
     room = None
@@ -149,7 +152,10 @@ def assemble_context(
     window_notes = (*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
-    recalled = render_items(_items_outside_history(sources, chosen, history), _heading_of_recalled(gathered), mark)
+    shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
+    # What the window shows anyway is not shown again; all keep their numbers.
+    outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
+    recalled = render_items(outside, _heading_of_recalled(gathered), mark)
     messages = [*history, _prepend_text(sources.prompt, recalled)]
     first = next(index for index, message in enumerate(messages) if message.role == "user")
     messages[first] = _prepend_text(messages[first], render_items(chosen.pinned, PROFILE_HEADING, mark))
@@ -209,15 +215,6 @@ def _omission_notes(stored: SessionHistory, window: tuple[Message, ...], shown: 
     return (f"messages of history left out: {reasons}",) if reasons else ()
 
 
-def _items_outside_history(
-    sources: ContextSources, chosen: ContextSelection, history: tuple[Message, ...]
-) -> list[ContextItem]:
-    """Return the recalled items that the window does not show anyway; all keep their numbers."""
-    shown = {id(message) for message in history}
-    messages = _items_in_history(sources, chosen.recalled)
-    return [item for index, item in enumerate(chosen.recalled) if messages.get(index) not in shown]
-
-
 def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
     """Return the message of history (``id``) that each of *recalled* is, by its index."""
     history = sources.gathered.history
@@ -234,13 +231,6 @@ def _heading_of_recalled(gathered: GatheredContext) -> str:
     if gathered.abstain == "other":
         return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
     return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; none of them may be about it"
-
-
-def _untrusted_texts(sources: ContextSources) -> list[str]:
-    """Return every text of the request that is not ours: none of it may contain the mark."""
-    gathered = sources.gathered
-    texts = [text for message in (*gathered.history.messages, sources.prompt) for text in _message_texts(message)]
-    return [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
 
 
 def _message_texts(message: Message) -> Iterator[str]:

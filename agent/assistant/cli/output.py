@@ -137,14 +137,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
     used = sum(widths) + len(_COLUMN_GAP) * len(widths)
+    rest = max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _truncate_cell(line[-1], _last_column_width(used)) if terminal else line[-1]
+        end = _truncate_cell(line[-1], rest) if terminal else line[-1]
         typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
-
-
-def _last_column_width(used: int) -> int:
-    return max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
 
 
 def _truncate_cell(text: str, width: int) -> str:
@@ -220,23 +217,18 @@ def _field_changes(change: MemoryChange) -> Iterator[str]:
         yield f"to {change.new['path']}"
     if "replaced" in change.new:
         yield f"in the place of {format_count(change.new['replaced'], 'entry', 'entries')}"
-    yield from _tag_changes(change.old, change.new)
-    for name, what, none in (("importance", "importance", "none"), ("expires_at", "expires", "never")):
-        if name in change.new:
-            before = change.old.get(name)
-            yield f"{what} {_field_value_text(change.new[name], none)}" + (
-                f" (was {_field_value_text(before, none)})" if before is not None else ""
-            )
-    for name in ("pinned", "disabled"):
-        if name in change.new:
-            yield name if change.new[name] else f"not {name}"
-
-
-def _tag_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    before, after = (list(fields.get("tags") or ()) for fields in (old, new))
+    before, after = (list(fields.get("tags") or ()) for fields in (change.old, change.new))
     changed = [f"+{tag}" for tag in after if tag not in before] + [f"-{tag}" for tag in before if tag not in after]
     if changed:
         yield f"tags {' '.join(changed)}"
+    for name, what, none in (("importance", "importance", "none"), ("expires_at", "expires", "never")):
+        if name in change.new:
+            line = f"{what} {_field_value_text(change.new[name], none)}"
+            old = change.old.get(name)
+            yield line if old is None else f"{line} (was {_field_value_text(old, none)})"
+    for name in ("pinned", "disabled"):
+        if name in change.new:
+            yield name if change.new[name] else f"not {name}"
 
 
 def _field_value_text(value: Any, none: str) -> str:
@@ -266,11 +258,8 @@ def matched_terms_line(matched: Sequence[TermMatch]) -> str:
     """Return the words of a question with the terms they matched: the same one, or (``~``) one that is near."""
     if not matched:
         return "no word of the question, nor one near it"
-    return ", ".join(_matched_term_text(match) for match in matched)
-
-
-def _matched_term_text(match: TermMatch) -> str:
-    location = _MATCH_LOCATIONS[match.where]
-    if match.similarity >= _EXACT_SIMILARITY:
-        return f"{match.word}{location}"
-    return f"{match.word} ~ {match.by} {match.similarity:.2f}{location}"
+    terms = []
+    for match in matched:
+        near = "" if match.similarity >= _EXACT_SIMILARITY else f" ~ {match.by} {match.similarity:.2f}"
+        terms.append(f"{match.word}{near}{_MATCH_LOCATIONS[match.where]}")
+    return ", ".join(terms)
