@@ -36,9 +36,9 @@ LAYERS: dict[str, list[set[str]]] = {
         {"internals", "open", "recall_eval"},
     ],
     "memory": [
-        {"documents.loaders", "http", "retrieval.languages", "secrets", "tokens"},
+        {"http", "retrieval.languages", "secrets", "tokens"},
         {"chunking", "history"},
-        {"embedders", "entry_store", "tables", "write.policies"},
+        {"documents.loaders", "embedders", "entry_store", "tables", "write.policies"},
         {"retrieval.index", "write"},
         {"erasure", "retrieval.scoring"},
         {"export_import", "retrieval"},

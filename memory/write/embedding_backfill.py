@@ -15,8 +15,8 @@ from memory.entry_store import EntryStore
 from memory.partitions import parse_store_namespace
 from memory.results import Outcome, Report
 from memory.runtime import run_in_thread
-from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
+from memory.write.access_control import may_embed_entry
+from memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
 from vectorstore import Entry, RevisionConflict
 
 BACKFILL_BATCH = 256
@@ -56,16 +56,16 @@ class _EmbedderStopped(Exception):
     """It is the embedder that does not work."""
 
 
+@dataclass(frozen=True, slots=True)
 class EmbeddingBackfill:
     """Embeds entries that wait for their vector, in every partition."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
-        self._entries = entries
-        self._embedding = embedding
+    entries: EntryStore
+    embedding: EmbeddingService
 
     def count_pending(self, namespace: str | None) -> int:
         """Return how many entries of a namespace (None: of all) have no vector and no reason for none. In a thread."""
-        scan = self._entries.store.scan
+        scan = self.entries.store.scan
         return sum(1 for name in self._partitions(namespace) for _ in scan(namespace=name, embedded=False))
 
     async def embed_pending(
@@ -75,7 +75,7 @@ class EmbeddingBackfill:
 
         It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
         """
-        run = _BackfillRun(self._entries, self._embedding, patient=patient)
+        run = _BackfillRun(self.entries, self.embedding, patient=patient)
         for partition in await asyncio.to_thread(self._partitions, namespace):
             after: str | None = None
             while limit is None or run.embedded < limit:
@@ -104,10 +104,10 @@ class EmbeddingBackfill:
         flushing = None
         if wait > 0:
             await self._wait_for_writes(wait)
-            if self._embedding.embedder is not None:
+            if self.embedding.embedder is not None:
                 flushing = asyncio.ensure_future(self.embed_pending_quietly(None))
                 await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
-        self._embedding.in_flight.hurry()
+        self.embedding.in_flight.hurry()
         if flushing is not None:
             await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
         await self._wait_for_writes(_STORE_PATIENCE)
@@ -117,14 +117,14 @@ class EmbeddingBackfill:
 
         Those of the event loop may all be needed for that, and cancelled it would keep the loop from ending.
         """
-        await run_in_thread(partial(self._embedding.in_flight.wait, seconds), name="tellback-closing")
+        await run_in_thread(partial(self.embedding.in_flight.wait, seconds), name="tellback-closing")
 
     def _partitions(self, namespace: str | None) -> list[str]:
-        names = self._entries.store.namespaces()
+        names = self.entries.store.namespaces()
         return names if namespace is None else [name for name in names if parse_store_namespace(name)[0] == namespace]
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
-        return list(islice(self._entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
+        return list(islice(self.entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
 
 
 class _BackfillRun:
@@ -169,46 +169,45 @@ class _BackfillRun:
         """Embed and store *batch*; return whether the embedder answered."""
         with self._embedding.in_flight.write():
             embedder = self._embedding.embedder
-            places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedder)]
-            result = await self._embedding.vectors([batch[place].text for place in places], patient=self._patient)
-            result = result.among(len(batch), places, SENSITIVE_REASON)
-            if result.deferred is None:
-                await asyncio.to_thread(self._store, partition, batch, result)
-        return result.deferred is None
+            sent = [entry for entry in batch if may_embed_entry(entry, embedder)]
+            answer = await self._embedding.vectors([entry.text for entry in sent], patient=self._patient)
+            if answered := all(text.space is not None for text in answer):
+                by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
+                embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
+                await asyncio.to_thread(self._store, partition, batch, embedded)
+        return answered
 
-    def _store(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         try:
-            stored = self._store_vectors(partition, batch, result)
+            stored = self._store_vectors(partition, batch, embedded)
         except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
             if len(batch) == 1:
                 self._embedding.forget([batch[0].text])
                 return
-            for place, entry in enumerate(batch):
-                self._store(partition, [entry], result.part([place]))
+            for entry, text in zip(batch, embedded, strict=True):
+                self._store(partition, [entry], [text])
             return
-        self.embedded += sum(vector is not None for vector in stored.vectors)
-        self._without += sum(reason is not None for reason in stored.reasons)
-        for place, entry in enumerate(batch):
-            cut, refused = stored.truncated.get(place), stored.refused.get(place)
-            if refused is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, deferred=refused))
-            elif cut is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, kept=cut.kept, total=cut.of))
+        self.embedded += sum(text.vector is not None for text in stored)
+        self._without += sum(text.no_vector is not None for text in stored)
+        for entry, text in zip(batch, stored, strict=True):
+            if text.refused is not None:
+                self._lines.append(Report(Outcome.STORED, entry.id, deferred=text.refused))
+            elif text.truncated is not None:
+                kept, total = text.truncated.kept, text.truncated.of
+                self._lines.append(Report(Outcome.STORED, entry.id, kept=kept, total=total))
 
-    def _store_vectors(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> EmbeddingResult:
-        """Store what *result* has for *batch*; return what of it was stored, which is nothing after a switch."""
-        store = self._entries.store
+    def _store_vectors(
+        self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]
+    ) -> Sequence[EmbeddedText]:
+        """Store what is *embedded* of *batch*; return what of it was stored, which is nothing after a switch."""
+        store, expect = self._entries.store, {entry.id: entry.revision for entry in batch}
         with self._entries.transaction():
-            result = self._embedding.still(result)
-            vectors, without = {}, []
-            for place, entry in enumerate(batch):
-                if (vector := result.vectors[place]) is not None:
-                    vectors[entry.id] = vector
-                if (reason := result.reasons[place]) is not None:
-                    without.append(replace(entry, no_vector=reason))
-            expect = {entry.id: entry.revision for entry in batch}
+            embedded = self._embedding.still(embedded)
+            pairs = list(zip(batch, embedded, strict=True))
+            vectors = {entry.id: text.vector for entry, text in pairs if text.vector is not None}
+            without = [replace(entry, no_vector=text.no_vector) for entry, text in pairs if text.no_vector is not None]
             if vectors:
                 store.put_vectors(vectors, namespace=partition, expect={id: expect[id] for id in vectors})
             if without:
                 store.upsert(without, namespace=partition, expect={entry.id: expect[entry.id] for entry in without})
-        return result
+        return embedded

@@ -23,7 +23,7 @@ from memory.results import Outcome
 from memory.tables.operation_log import least_trusted_actor
 from memory.validation import checked_memory
 from memory.write.draft import Draft, drafts_by_turn, with_facts
-from memory.write.policies import (
+from memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
     LookupPolicy,

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from memory.embedders.fingerprint import is_same_model, is_space_of, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, forget_texts
+from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
+from memory.embedders.protocol import Embedder, checked_embedder, forget_texts, is_space_of
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
 from memory.tables.embedder_probes import ProbeVectors
@@ -22,11 +22,12 @@ from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
 from memory.write.embedding_backfill import EmbeddingBackfill
 from memory.write.embedding_service import (
     EMBEDDER_REFUSED,
+    NOT_SENT,
     ZERO_VECTOR,
-    EmbeddingResult,
+    EmbeddedText,
     EmbeddingService,
     embed_distinct,
-    embedding_result,
+    embedded_texts,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
@@ -66,13 +67,13 @@ class ReembeddingReport:
 OnReembeddingProgress = Callable[[ReembeddingProgress], None]
 
 
+@dataclass(frozen=True, slots=True)
 class Reembedding:
     """Gives every entry a vector of an embedder, and switches the memory to it."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService, backfill: EmbeddingBackfill) -> None:
-        self._entries = entries
-        self._embedding = embedding
-        self._backfill = backfill
+    entries: EntryStore
+    embedding: EmbeddingService
+    backfill: EmbeddingBackfill
 
     async def reembed(
         self,
@@ -83,8 +84,8 @@ class Reembedding:
         on_progress: OnReembeddingProgress | None,
     ) -> ReembeddingReport:
         """Fill the space of *embedder* (None: the memory's own) and switch to it; see ``LongTermMemory.reembed``."""
-        store = self._entries.lifecycle("reembed")
-        chosen = embedder if embedder is not None else self._embedding.embedder
+        store = self.entries.lifecycle("reembed")
+        chosen = embedder if embedder is not None else self.embedding.embedder
         if chosen is None:
             expected = "the memory has none of its own, so the one to embed with is needed"
             raise ArgumentError("embedder", embedder, expected)
@@ -92,30 +93,30 @@ class Reembedding:
         if on_progress is not None and not callable(on_progress):
             raise ArgumentError("on_progress", on_progress, "a function of a ReembeddingProgress is needed")
         probes = await probe_embedder(chosen)
-        before = await asyncio.to_thread(self._entries.follow_space)
+        before = await asyncio.to_thread(self.entries.follow_space)
         if before is None:
             return await self._embed_first(store, chosen, probes, on_progress)
         target = await asyncio.to_thread(self._target, store, chosen, probes, before, again=again)
         if target == before:
-            self._embedding.use(chosen, before)
+            self.embedding.use(chosen, before)
             report = await self._embed_all_pending(before, on_progress)
             return replace(report, before=before.fingerprint, already=not (report.embedded or report.without))
         await asyncio.to_thread(_retry_refused, store, chosen)
-        run = _MigrationRun(self._entries, self._embedding, store, chosen, target, on_progress)
+        run = _MigrationRun(self.entries, self.embedding, store, chosen, target, on_progress)
         await asyncio.to_thread(self._begin, store, target, probes)
         await run.fill()
         for _ in range(_MAX_ROUNDS):
             if not switch:
                 return run.report(before, switched=False)
             if await asyncio.to_thread(_switch_space, store, target):
-                self._embedding.use(chosen, target)
+                self.embedding.use(chosen, target)
                 return run.report(before, switched=True)
             await run.fill()  # something was written meanwhile
         raise EmbedderError("others write faster than this embedder embeds; call reembed again when they have ended")
 
     def abandon(self) -> bool:
         """Drop the second space and what was filled in it; return whether there was one. In a thread."""
-        store = self._entries.lifecycle("abandon_reembedding")
+        store = self.entries.lifecycle("abandon_reembedding")
         with store.transaction():
             begun = store.filling() is not None
             store.abort_space()
@@ -123,7 +124,7 @@ class Reembedding:
 
     def progress(self) -> ReembeddingProgress | None:
         """Return how far a second space is that was begun and not ended; None where there is none. In a thread."""
-        return _migration_progress(self._entries.lifecycle_store)
+        return _migration_progress(self.entries.lifecycle_store)
 
     async def _embed_first(
         self,
@@ -138,18 +139,18 @@ class Reembedding:
         def record() -> None:
             with store.transaction():
                 store.set_space(space)
-                self._embedding.probes.put(space.fingerprint, probes)
+                self.embedding.probes.put(space.fingerprint, probes)
 
         await asyncio.to_thread(record)
-        self._embedding.use(embedder, space)
+        self.embedding.use(embedder, space)
         return await self._embed_all_pending(space, on_progress)
 
     async def _embed_all_pending(self, space: Space, on_progress: OnReembeddingProgress | None) -> ReembeddingReport:
         """Embed what is pending; raise where the embedder fails at it, or gives nothing but zeros."""
-        total = await asyncio.to_thread(self._backfill.count_pending, None)
+        total = await asyncio.to_thread(self.backfill.count_pending, None)
         report = ReembeddingReport(None, space.fingerprint)
         while total:
-            batch = await self._backfill.embed_pending(None, limit=REEMBED_BATCH)
+            batch = await self.backfill.embed_pending(None, limit=REEMBED_BATCH)
             report = replace(
                 report,
                 embedded=report.embedded + batch.embedded,
@@ -159,8 +160,8 @@ class Reembedding:
             if on_progress is not None:
                 on_progress(ReembeddingProgress(report.embedded, total))
             if not batch.embedded:
-                if self._embedding.problem is not None:
-                    raise EmbedderError(self._embedding.problem)
+                if self.embedding.problem is not None:
+                    raise EmbedderError(self.embedding.problem)
                 if not report.embedded and any(str(line.deferred).endswith(ZERO_VECTOR) for line in batch.waiting):
                     raise EmbedderError(f"none of {total} texts has a vector: {batch.waiting[0].deferred}")
                 return replace(report, without=report.without + len(batch.waiting))
@@ -170,7 +171,7 @@ class Reembedding:
         self, store: LifecycleStore, embedder: Embedder, probes: ProbeVectors, before: Space, *, again: bool
     ) -> Space:
         """Return the space to fill: the one that is being filled for this very model, the one in use, or a new one."""
-        recorded = self._embedding.probes
+        recorded = self.embedding.probes
         filling = store.filling()
         if filling is not None:
             known = recorded.get(filling.space.fingerprint)
@@ -192,7 +193,7 @@ class Reembedding:
     def _begin(self, store: LifecycleStore, target: Space, probes: ProbeVectors) -> None:
         with store.transaction():
             store.begin_space(target)
-            self._embedding.probes.put(target.fingerprint, probes)
+            self.embedding.probes.put(target.fingerprint, probes)
 
 
 def _migration_progress(store: LifecycleStore | None) -> ReembeddingProgress | None:
@@ -270,52 +271,51 @@ class _MigrationRun:
                 while batch := await asyncio.to_thread(self._page, partition, after):
                     after = batch[-1].id
                     with self._embedding.in_flight.write():
-                        result = await self._embed(batch)
-                        await asyncio.to_thread(self._put, partition, batch, result)
+                        sent = [entry for entry in batch if may_embed_entry(entry, self._embedder)]
+                        answer = await self._embed(sent) if sent else []
+                        by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
+                        embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
+                        await asyncio.to_thread(self._put, partition, batch, embedded)
                     self._report_progress()
         except SpaceNotReady as error:
             if error.filling is not None or await asyncio.to_thread(self._entries.follow_space) != self._target:
                 raise
             # another process has filled the rest and switched: it is done
 
-    async def _embed(self, batch: Sequence[Entry]) -> EmbeddingResult:
-        places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, self._embedder)]
-        texts = [batch[place].text for place in places]
-        if not texts:
-            return EmbeddingResult((), (), space=self._target).among(len(batch), (), SENSITIVE_REASON)
-        answer = await embed_distinct(self._embedder, texts)
+    async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
+        answer = await embed_distinct(self._embedder, [entry.text for entry in batch])
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(
-                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[places[zeros]].id}, so it "
+                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[zeros].id}, so it "
                 "is not switched to; the vectors in use stay"
             )
         if answer.vectors.shape[1] != self._target.dimension:
             raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self._target.dimension} before")
         if answer.refused:
             await probe_embedder(self._embedder)  # raises where it is not about the texts
-        return embedding_result(answer, self._target).among(len(batch), places, SENSITIVE_REASON)
+        return embedded_texts(answer, self._target)
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
         return list(islice(self._store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
 
-    def _put(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _put(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         try:
-            self._fill(partition, batch, result)
+            self._fill(partition, batch, embedded)
         except RevisionConflict:  # one was corrected meanwhile; it is pending again, the others are to be filled
             if len(batch) > 1:
-                for place, entry in enumerate(batch):
-                    self._put(partition, [entry], result.part([place]))
+                for entry, text in zip(batch, embedded, strict=True):
+                    self._put(partition, [entry], [text])
             else:  # or it was forgotten: then nothing of it may stay in a cache
                 self._embedding.forget([batch[0].text])
                 forget_texts(self._embedder, [batch[0].text])
 
-    def _fill(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _fill(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         vectors, reasons = {}, {}
-        for place, entry in enumerate(batch):
-            if (vector := result.vectors[place]) is not None:
-                vectors[entry.id] = vector
-            if (reason := result.reasons[place] or result.refused.get(place)) is not None:
+        for entry, text in zip(batch, embedded, strict=True):
+            if text.vector is not None:
+                vectors[entry.id] = text.vector
+            elif (reason := text.no_vector or text.refused) is not None:
                 reasons[entry.id] = reason
         expect = {entry.id: entry.revision for entry in batch}
         self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=partition, expect=expect)
@@ -323,7 +323,7 @@ class _MigrationRun:
         self._done += len(vectors)
         self._total -= len(reasons)
         self._without += len(reasons)
-        self._truncated += len(result.truncated)
+        self._truncated += sum(text.truncated is not None for text in embedded)
 
     def _report_progress(self) -> None:
         if self._on_progress is not None:

@@ -22,8 +22,8 @@ from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
 from memory.timestamps import Clock
 from memory.write.access_control import may_embed
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
-from memory.write.policies import SimilarMemory
+from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
+from memory.write.policies.base import SimilarMemory
 from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
 _WORD: Final = re.compile(r"\w+")
@@ -137,7 +137,7 @@ class SimilarMemoryLookup:
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
     embeds: bool = True
-    ready: dict[str, EmbeddingResult] = field(default_factory=dict)
+    ready: dict[str, EmbeddedText] = field(default_factory=dict)
     """Answers of the embedder by text, so that what is stored need not be embedded again."""
     tried: set[str] = field(default_factory=set)
     """The texts that the embedder was asked about."""
@@ -160,11 +160,8 @@ class SimilarMemoryLookup:
         if not missing:
             return
         self.tried.update(missing)
-        result = await self.embedding.vectors(missing)
-        if result.deferred is None:
-            self.ready.update(
-                {text: part for text, part in result.by_text(missing).items() if part.vectors[0] is not None}
-            )
+        answers = zip(missing, await self.embedding.vectors(missing), strict=True)
+        self.ready.update((text, embedded) for text, embedded in answers if embedded.vector is not None)
 
     async def forget_unused(self, stored: Iterable[str]) -> None:
         """Let the embedder's cache forget the texts that were tried and are not *stored*: nobody could later."""
@@ -197,8 +194,7 @@ class SimilarMemoryLookup:
         return sorted(seen, key=lambda other: (-other.similarity, other.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> ComparedMemory:
-        result = self.ready.get(entry_text(memory))
-        return ComparedMemory(None if result is None else result.vectors[0], memory=memory)
+        return ComparedMemory(self.ready.get(entry_text(memory), NOT_YET_EMBEDDED).vector, memory=memory)
 
     def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from agent import (
+    ApprovalRequest,
     ApprovalRequested,
     ArgumentError,
     AuthorizationDecision,
@@ -25,7 +26,7 @@ from agent import (
     approval_never,
     tool,
 )
-from agent.approval import ApprovalDecision, ApprovalRequest, ApprovalStatus, approval_as_annotated
+from agent.approval import ApprovalDecision, ApprovalStatus, approval_as_annotated
 from agent.errors import CircuitOpen, RateLimited
 from agent.events import ApprovalDecided, HookDispatcher
 from agent.testing import call

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -187,17 +187,15 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
         if store.pending_erasure():
             yield DoctorCheck("erasure", True, "bytes of what was forgotten wait for another process to leave")
         database = store.database
-        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else []
+        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else {}
         findings = store.verify()
         for finding in findings[:_FINDING_LIMIT]:
             yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
-        for copy in copies:  # those that were made before the file was migrated to a newer version
-            seen, remedy = f"it went well; the copy from before it was removed: {copy.path}", ""
-            if database is not None and copy.path in database.backups():
-                seen = f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}"
-                remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
+        for path, time in copies.items():
+            seen = f"the copy of {time[:16]}, from before it, stays: {path}"
+            remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
             yield DoctorCheck("upgrade", True, seen, remedy)
 
 
@@ -237,22 +235,13 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
-    without_copy: Annotated[
-        bool, typer.Option("--without-copy", help="Let a file of an older version be upgraded without a copy first.")
-    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. A file of an
-    older version is copied before it is upgraded; where the disk has no room for that, --without-copy goes on.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
     """
     configuration = global_options(context).configuration()
-    if without_copy:
-        from vectorstore.sqlite import SqliteDatabase
-
-        with SqliteDatabase(configuration.settings.memory, create=False) as database:
-            database.migrate_without_copy()
     checks = [
         *check_installation(),
         *check_settings(configuration),
