@@ -97,7 +97,7 @@ class NearDuplicates:
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
         for similar in await stored.nearest(memory):
-            if self._is_near(similar) and _is_comparable(similar.memory, memory):
+            if self._is_near(similar) and _shared_fields(similar.memory) == _shared_fields(memory):
                 other = similar.memory.id
                 if self.fold and _sorted_words(memory.text) == _sorted_words(similar.memory.text):
                     return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
@@ -109,14 +109,9 @@ class NearDuplicates:
         return similar.similarity >= (self.meaning if similar.by == "meaning" else self.words)
 
 
-def _is_comparable(memory: Memory, other: Memory) -> bool:
-    """Whether both are of one kind, one speaker and one set of scopes, so that either could stand for the other."""
-    return (memory.kind, memory.role, memory.speaker, dict(memory.scopes)) == (
-        other.kind,
-        other.role,
-        other.speaker,
-        dict(other.scopes),
-    )
+def _shared_fields(memory: Memory) -> tuple[object, ...]:
+    """Return kind, speaker and scopes: memories that agree in all of them could stand for one another."""
+    return memory.kind, memory.role, memory.speaker, dict(memory.scopes)
 
 
 def _sorted_words(text: str) -> list[str]:
