@@ -162,14 +162,11 @@ class EntryStore:
     def hide_versions(self, id: str, fields: Mapping[str, Any], namespace: str) -> None:
         """Let those of *fields* that hide a memory, or show it again, hold for its archived versions too."""
         hiding = {name: fields[name] for name in _FIELDS_OF_ALL_VERSIONS if name in fields}
-        if not hiding:
-            return
-        changed = {}
-        for version in self.versions([id], namespace):
-            new = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
-            if new:
-                changed[version.id] = patched_metadata(version.metadata, new)
-        if changed:
+        versions = self.versions([id], namespace) if hiding else ()
+        patched = {version.id: patched_metadata(version.metadata, hiding) for version in versions}
+        if changed := {
+            version.id: patched[version.id] for version in versions if patched[version.id] != version.metadata
+        }:
             self.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
     def _live_partitions(self, namespace: str) -> Iterator[str]:

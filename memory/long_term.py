@@ -15,7 +15,6 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -68,6 +67,7 @@ from memory.validation import (
     checked_int,
     checked_label,
     checked_labels,
+    checked_seconds,
     checked_text_list,
     checked_trust,
 )
@@ -676,10 +676,7 @@ class LongTermMemory:
         Embedders are waited for *wait* seconds at the most, for what is pending too; what has no vector then stays
         pending, and is embedded when the memory is open again. Writing after this raises ``StoreClosed``.
         """
-        usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
-        if not usable:
-            raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await self._backfill.finish_writes(float(wait))
+        await self._backfill.finish_writes(checked_seconds(wait, "wait"))
         await asyncio.to_thread(self.embedding.close)
         await asyncio.to_thread(self.store.close)
 

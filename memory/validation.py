@@ -6,10 +6,10 @@ An error names the field and the value that is wrong. What a write policy thinks
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from memory.errors import ArgumentError
 from memory.models import Actor, Memory, Source, Trust, choice
@@ -131,8 +131,7 @@ def checked_actor(value: Any, argument: str) -> Actor:
     """Return *value* if it is one of those who may act."""
     if value not in get_args(Actor):
         raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-    actor: Actor = value
-    return actor
+    return cast("Actor", value)
 
 
 def _checked_times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:
@@ -146,13 +145,22 @@ def _checked_times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[s
     return times
 
 
+def checked_number(value: object, argument: str, expected: str, fits: Callable[[float], bool]) -> float:
+    """Return *value* if it is a finite number that *fits*; *expected* says what is needed."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value) or not math.isfinite(value):
+        raise ArgumentError(argument, value, expected)
+    return float(value)
+
+
+def checked_seconds(value: object, argument: str) -> float:
+    """Return *value* if it is a length of time."""
+    return checked_number(value, argument, "a number of seconds, at least 0, is needed", lambda number: number >= 0)
+
+
 def checked_importance(value: object, argument: str) -> float | None:
     """Return *value* if it says how much something matters: a number in [0, 1], or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is in no range
-        raise ArgumentError(argument, value, "a number in [0, 1] is needed")
-    return float(value)
+    expected = "a number in [0, 1] is needed"
+    return None if value is None else checked_number(value, argument, expected, lambda number: 0 <= number <= 1)
 
 
 def checked_trust(value: object, argument: str) -> Trust:

@@ -130,10 +130,16 @@ class EmbeddingBackfill:
 async def embed_entries(
     batch: Sequence[Entry], embedder: object, embed: Callable[[Sequence[Entry]], Awaitable[Sequence[EmbeddedText]]]
 ) -> list[EmbeddedText]:
-    """Return the answer of *embed* for each entry of *batch*; what *embedder* may not see gets no vector."""
-    sent = [entry for entry in batch if may_embed_entry(entry, embedder)]
-    answers = await embed(sent) if sent else []
-    by_id = dict(zip((entry.id for entry in sent), answers, strict=True))
+    """Return the answer of *embed* for each entry of *batch*; what *embedder* may not see gets no vector.
+
+    Entries of one text are given to *embed* once.
+    """
+    allowed = [entry for entry in batch if may_embed_entry(entry, embedder)]
+    sent: dict[str, Entry] = {}
+    for entry in allowed:
+        sent.setdefault(entry.text, entry)
+    answers = dict(zip(sent, await embed([*sent.values()]) if sent else (), strict=True))
+    by_id = {entry.id: answers[entry.text] for entry in allowed}
     return [by_id.get(entry.id, NOT_SENT) for entry in batch]
 
 

@@ -26,8 +26,7 @@ from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
 from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
-from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
-from memory.write.in_flight import WritesInFlight
+from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService, WritesInFlight
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
@@ -125,19 +124,19 @@ class WritePipeline:
         """Authorize and judge turn after turn, each beside what is stored and what comes before it in *drafts*."""
         if lookup is not None:
             await lookup.prepare([draft.memory for draft in drafts if draft.settled is None])
-        decided: dict[int, Draft] = {}
+        decided: list[Draft] = []
         added: dict[str, Memory] = {}
         for turn in drafts_by_turn(drafts):
             authorized = await self.authorize(turn, namespace, added)
             for draft in await self.run_policies(authorized, namespace, lookup):
-                decided[draft.origin] = draft
+                decided.append(draft)
                 if draft.settled is None and await self._is_known(draft, namespace, added):
                     continue  # it will not be written, nor what was made of it
                 for stored in drafts_to_store([draft]):
                     added[stored.memory.id] = stored.memory
                     if lookup is not None:
                         lookup.add(stored.memory)
-        return [decided[draft.origin] for draft in drafts]
+        return decided
 
     async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
         """Return *drafts* with their vectors, or with the reason why there are none.
@@ -247,14 +246,14 @@ class WritePipeline:
 
     def _identified(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts* with ids and times of recording; facts name the items that they were found in."""
-        identified: dict[int, Draft] = {}
+        identified: list[Draft] = []
         for turn in drafts_by_turn(drafts):
             items = [self._with_id(draft, namespace) if draft.settled is None else draft for draft in turn]
             ids = {item.origin: item.memory.id for item in items if item.settled is None}
             for item in items:
                 facts = tuple(self._identified_fact(fact, ids, namespace) for fact in item.facts)
-                identified[item.origin] = replace(item, facts=facts) if facts else item
-        return [identified[draft.origin] for draft in drafts]
+                identified.append(replace(item, facts=facts) if facts else item)
+        return identified
 
     def _identified_fact(self, fact: Draft, ids: Mapping[int, str], namespace: str) -> Draft:
         if fact.settled is not None:

@@ -98,8 +98,7 @@ async def apply_policies_apart(drafts: Sequence[Draft], rules: PolicyRules) -> l
             return await apply_policies(turn, rules)
 
     judged = await asyncio.gather(*map(judge, drafts_by_turn(drafts)))
-    by_origin = {draft.origin: draft for turn in judged for draft in turn}
-    return [by_origin[draft.origin] for draft in drafts]
+    return [draft for turn in judged for draft in turn]
 
 
 async def _apply_policy(policy: WritePolicy, draft: Draft, rules: PolicyRules, stored: MemoryLookup | None) -> Draft:

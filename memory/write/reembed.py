@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 
 from memory.embedders.fingerprint import is_same_model, is_space_of, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, forget_texts
+from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
 from memory.tables.embedder_probes import ProbeVectors
@@ -26,7 +26,7 @@ from memory.write.embedding_service import (
     ZERO_VECTOR,
     EmbeddedText,
     EmbeddingService,
-    embed_distinct,
+    checked_embeddings,
     embedded_texts,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
@@ -255,7 +255,8 @@ class _MigrationRun:
             # another process has filled the rest and switched: it is done
 
     async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
-        answer = await embed_distinct(self.embedder, [entry.text for entry in batch])
+        texts = [entry.text for entry in batch]
+        answer = checked_embeddings(await embed_detailed(self.embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(

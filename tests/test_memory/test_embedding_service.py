@@ -35,8 +35,7 @@ from memory.embedders.fingerprint import PROBES
 from memory.internals import BackfillReport, Embeddings, Truncation, is_remote
 from memory.partitions import CONVERSATION, store_namespace
 from memory.tables.embedder_probes import EmbedderProbes
-from memory.write.embedding_service import EmbeddingService
-from memory.write.in_flight import WritesInFlight
+from memory.write.embedding_service import EmbeddingService, WritesInFlight
 from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 

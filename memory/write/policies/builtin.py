@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.validation import checked_int
+from memory.validation import checked_int, checked_number
 from memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
@@ -86,9 +86,7 @@ class NearDuplicates:
 
     def __post_init__(self) -> None:
         for name in ("meaning", "words"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-                raise ArgumentError(name, value, "a number in (0, 1] is needed")
+            checked_number(getattr(self, name), name, "a number in (0, 1] is needed", lambda number: 0 < number <= 1)
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Accept: there is nothing to compare with."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.runtime import run_in_thread
-from memory.validation import checked_int, checked_labels
+from memory.validation import checked_int, checked_labels, checked_number
 from memory.write.policies.base import Action, MemoryTurn, OnPolicyFailure, PolicyDecision, TurnDecision, accept_all
 
 CALLBACK_PATIENCE: Final = 60.0
@@ -50,12 +49,8 @@ def checked_callback(function: object, what: str) -> None:
 
 def checked_callback_patience(patience: object) -> float | None:
     """Return *patience* if it is a length of time in seconds, or None."""
-    if patience is None:
-        return None
-    number = isinstance(patience, (int, float)) and not isinstance(patience, bool)
-    if not number or not math.isfinite(patience) or patience <= 0:  # type: ignore[arg-type,operator]  # it is a number
-        raise ArgumentError("patience", patience, "a number of seconds above 0 is needed, or None")
-    return float(patience)  # type: ignore[arg-type]  # as above
+    expected = "a number of seconds above 0 is needed, or None"
+    return None if patience is None else checked_number(patience, "patience", expected, lambda number: number > 0)
 
 
 MemoryVerdict: TypeAlias = bool | str | Memory | PolicyDecision | None
