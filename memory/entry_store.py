@@ -23,7 +23,7 @@ ERASED_PAGE_SIZE: Final = 1000
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
 _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
-"""What hides a memory hides its earlier versions too."""
+"""Fields that hide a memory, and its earlier versions too."""
 
 
 class EntryStore:
@@ -49,7 +49,7 @@ class EntryStore:
 
     @property
     def history_apart(self) -> bool:
-        """Whether history is kept elsewhere than the entries: no transaction holds both."""
+        """True if history is kept elsewhere than the entries: no transaction holds both."""
         return self.rows.database is not self.database
 
     def lifecycle(self, operation: str) -> LifecycleStore:
@@ -211,5 +211,5 @@ def _version_order(entry: Entry) -> tuple[str, int]:
 
 
 def _is_version_of(id: str, owners: Container[str]) -> bool:
-    """Whether the archive's *id* lies among versions of one of *owners*: ids may hold an "@" themselves."""
+    """Return whether the archive's *id* is a version of one of *owners*; ids may hold an "@" themselves."""
     return any(id[:index] in owners for index, sign in enumerate(id) if sign == "@")

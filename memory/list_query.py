@@ -28,11 +28,11 @@ from vectorstore import Entry, Filter, ScanPosition, VectorStore, scan_by, scan_
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
 TimeRange: TypeAlias = tuple[datetime | None, datetime | None]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")
-"""What orders by time: when it was said, or else written; equal times by id."""
+"""Fields that order by time: when it was said, or else written; equal times by id."""
 
 
 class ListFilters(TypedDict, total=False):
-    """What ``list`` and ``count`` can be bounded by; what is not given bounds nothing.
+    """Filters of ``list`` and ``count``; what is not given bounds nothing.
 
     *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
     are, or only those that are not. *between*: when it was said, or else written, from the first time until before

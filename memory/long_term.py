@@ -56,7 +56,7 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
@@ -178,7 +178,7 @@ class LongTermMemory:
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
             CachedVectorEraser(self.embedding),
-            IdempotencyKeyEraser(self.keys),
+            self.keys,
         ]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
@@ -231,7 +231,7 @@ class LongTermMemory:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What embeds texts and questions; another one after ``reembed``."""
+        """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:

@@ -77,7 +77,7 @@ class ToolCallBlock(_FrozenModel):
 
 
 class ToolResultBlock(_FrozenModel):
-    """What a tool answered to the call *call_id*."""
+    """Answer of a tool to the call *call_id*."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -98,7 +98,7 @@ Block: TypeAlias = Annotated[
 
 
 class Message(_FrozenModel):
-    """One utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
+    """Utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
 
     role: Role
     blocks: tuple[Block, ...] = ()
@@ -130,7 +130,7 @@ class Message(_FrozenModel):
 
     @property
     def text(self) -> str:
-        """What was said: the text blocks, joined by newlines (tool results and thinking left out)."""
+        """Words of the message: the text blocks, joined by newlines (tool results and thinking left out)."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property

@@ -29,7 +29,7 @@ NO_MEMORY: Final = ""
 
 
 def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
-    """Whether *holds* is true of a value that *change* keeps of a memory."""
+    """Return whether *holds* is true of a value that *change* keeps of a memory."""
     return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in_json(fields))
 
 

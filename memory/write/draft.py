@@ -34,7 +34,7 @@ class Draft:
     message: Message | None = None
     """The message of conversation history that it is, with secrets taken out."""
     in_place: bool = False
-    """Whether it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
+    """True if it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
     outcome: Outcome = Outcome.STORED
     reasons: tuple[str, ...] = ()
     spans: int = 0
@@ -61,7 +61,7 @@ class Draft:
 
     @property
     def named(self) -> bool:
-        """Whether the caller chose the id; a forgotten one is then not brought back."""
+        """True if the caller chose the id; a forgotten one is then not brought back."""
         return bool(self.given.id)
 
     @property
@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def reason(self) -> str:
-        """What the policies did, in order."""
+        """Reasons of the policies, in order."""
         return "; ".join(self.reasons)
 
     def settle(self, report: Report, conflict: DuplicateKey | None = None) -> Draft:

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """What became of what was pending: *embedded* entries got their vector, *without* never get one.
+    """Result of embedding what was pending: *embedded* entries got their vector, *without* never get one.
 
     *lines* are of those of which there is more to say: of a text too long for the embedder only the beginning is in
     the vector (*kept* of *total* tokens); one that it refused or failed at is pending still (*deferred* says why).
@@ -165,7 +165,7 @@ def store_each(
 
 @dataclass(slots=True)
 class _BackfillRun:
-    """One call's work: fills batches, and finds the text that is to blame where one of them fails as a whole."""
+    """Work of one call: fills batches, and finds the text that is to blame where one of them fails as a whole."""
 
     entries: EntryStore
     embedding: EmbeddingService

@@ -147,7 +147,7 @@ class WritesInFlight:
 
     def __init__(self) -> None:
         self.closing = False
-        """Whether embeddings are no longer waited for."""
+        """True when embeddings are no longer waited for."""
         self._changed = threading.Condition()
         self._writes = 0
         self._waits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
@@ -237,7 +237,7 @@ class EmbeddingService:
 
     @property
     def resting(self) -> bool:
-        """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
+        """Return whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.in_flight.closing
 
     async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[EmbeddedText]:

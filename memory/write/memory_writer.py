@@ -191,7 +191,7 @@ class MemoryWriter:
         return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)
 
     async def _are_linked(self, drafts: Sequence[Draft], namespace: str) -> bool:
-        """Whether one of *drafts* was made from, or supersedes, another of them."""
+        """Return whether one of *drafts* was made from, or supersedes, another of them."""
         referenced = {id for draft in drafts for id in referenced_ids(draft.memory)}
         if not referenced:
             return False

@@ -272,5 +272,5 @@ class WritePipeline:
 
 
 def _is_identified(draft: Draft) -> bool:
-    """Whether the caller gave it an id or a key, so that it may be there already."""
+    """Return whether the caller gave it an id or a key, so that it may be there already."""
     return draft.named or draft.memory.key is not None

@@ -61,7 +61,7 @@ class PolicyRules:
 
     @property
     def looking(self) -> bool:
-        """Whether one of them must see what is stored, so that items are judged one after another."""
+        """Return whether one of them must see what is stored, so that items are judged one after another."""
         return any(isinstance(policy, LookupPolicy) for policy in self.policies)
 
 

@@ -37,7 +37,7 @@ _MAX_ROUNDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingProgress:
-    """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
+    """Progress of embedding anew: *done* of *total* entries of all namespaces, documents and old versions included.
 
     What has nothing to embed is not counted; what is written meanwhile is, when the rest is done.
     """
@@ -48,7 +48,7 @@ class ReembeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingReport:
-    """What embedding anew did: from which space *before* (None: there was none) to which one (*space*).
+    """Result of embedding anew: from which space *before* (None: there was none) to which one (*space*).
 
     *embedded* entries got their vector in this call, *without* got none (the embedder refused the text, it may not be
     sent, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
@@ -216,7 +216,7 @@ def _switch_space(store: LifecycleStore, target: Space) -> bool:
 
 @dataclass(slots=True)
 class _MigrationRun:
-    """One call's work: what it embedded, and how far it is."""
+    """Work of one call, and how far it is."""
 
     entries: EntryStore
     embedding: EmbeddingService

@@ -59,7 +59,7 @@ class ComparedMemory:
         return frozenset(_WORD.findall(self.memory.text.casefold()))
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has neither expired nor ended."""
+        """Return whether it has neither expired nor ended."""
         return all(end is None or end > now for end in (self.memory.expires_at, self.memory.valid_to))
 
     def near(self, other: ComparedMemory) -> SimilarMemory:
@@ -238,7 +238,7 @@ def _entries_by_text(
 
 
 def _is_same_memory(memory: Memory, other: Memory) -> bool:
-    """Whether both are the same memory: by the id, or by the key that the caller gave, which comes to the same id."""
+    """Return whether both are the same memory: by id, or by the caller's key, which comes to the same id."""
     return memory.id == other.id or (memory.key is not None and memory.key == other.key)
 
 
