@@ -24,10 +24,9 @@ _EXPORTS: Final = {
         "Unsupported"
     ),
     "agent.events": (
-        "ApprovalRequested MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
+        "ApprovalRequested Hooks MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
         "ToolStarted WarningIssued"
     ),
-    "agent.hooks": "Hooks",
     "agent.middleware.base": "ToolInvocation",
     "agent.middleware.circuit_breaker": "CircuitBreaker",
     "agent.middleware.resilience": "RateLimit Retry",

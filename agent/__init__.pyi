@@ -23,6 +23,7 @@ from agent.errors import StopRun as StopRun
 from agent.errors import ToolFailed as ToolFailed
 from agent.errors import Unsupported as Unsupported
 from agent.events import ApprovalRequested as ApprovalRequested
+from agent.events import Hooks as Hooks
 from agent.events import MemoryRecalled as MemoryRecalled
 from agent.events import MemoryStored as MemoryStored
 from agent.events import RunEnded as RunEnded
@@ -32,7 +33,6 @@ from agent.events import ThinkingDelta as ThinkingDelta
 from agent.events import ToolEnded as ToolEnded
 from agent.events import ToolStarted as ToolStarted
 from agent.events import WarningIssued as WarningIssued
-from agent.hooks import Hooks as Hooks
 from agent.middleware.base import ToolInvocation as ToolInvocation
 from agent.middleware.circuit_breaker import CircuitBreaker as CircuitBreaker
 from agent.middleware.resilience import RateLimit as RateLimit

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import BaseModel
 
 from agent.agent_memory import AgentMemory, PassageRetriever
-from agent.configuration import AgentComponents, AgentSettings, checked_seconds
+from agent.configuration import AgentComponents, AgentSettings
 from agent.context.history_reader import HistoryReader, history_bound
 from agent.context.memory_reader import MemoryReader
-from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
-from agent.events import Event, RunEnded
-from agent.hooks import Hooks
+from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
+from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
 from agent.results import OutputT, RunResult
-from agent.run import AgentRun, RunState
+from agent.run import AgentRun
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
@@ -204,7 +203,7 @@ class Agent:
         """
         components = self._components
         if self._closed:
-            await components.turns.flush()
+            await components.turns.store()
             return
         self._closed = True
         async with AsyncExitStack() as closing:
@@ -213,7 +212,7 @@ class Agent:
                 closing.push_async_callback(close)
             if self._open_connectors is not None:
                 closing.push_async_callback(self._open_connectors.aclose)
-            await components.turns.flush()
+            await components.turns.store()
 
     async def __aenter__(self) -> Agent:
         await self.start()
@@ -243,15 +242,22 @@ class Agent:
             message = with_trust(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
-        limit = checked_seconds("deadline", deadline) or settings.deadline
+        check_seconds("deadline", deadline)
         self._check_capabilities(message)
-        state = RunState(
-            message, session or settings.sessions(), store and components.turns.keeps, limit, settings.timer
-        )
         expected = None
         if result_type is not None:
             expected = expected_output(result_type, capabilities_of(components.provider), repairs=settings.repairs)
-        return AgentRun(components, state, expected=expected, within=within, streams=streams, lineage=(self,))
+        return AgentRun(
+            components,
+            message,
+            self,
+            session=session or settings.sessions(),
+            stores=store and components.turns.keeps,
+            deadline=deadline or settings.deadline,
+            expected=expected,
+            within=within,
+            streams=streams,
+        )
 
     def _check_capabilities(self, *messages: Message) -> None:
         """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from agent.context.assembly import DEFAULT_PROFILE_TOKENS
 from agent.context.memory_reader import MemoryReader
-from agent.errors import ArgumentError
-from agent.hooks import Hooks
+from agent.errors import ArgumentError, check_count, check_seconds
+from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import ModelSettings, Provider
@@ -87,17 +87,13 @@ class AgentSettings:
     seeds: Callable[[], str] = new_mark_seed
 
     def __post_init__(self) -> None:
-        budget = self.token_budget
-        if budget is not None and (type(budget) is not int or budget < 1):
-            raise ArgumentError("token_budget", budget, "at least 1 token is needed, or None")
+        if self.token_budget is not None:
+            check_count("token_budget", self.token_budget, expected="at least 1 token is needed, or None")
         for name in ("profile_tokens", "recall", "repairs"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 0:
-                raise ArgumentError(name, value, "0 or more is needed")
-        if type(self.parallel_tools) is not int or self.parallel_tools < 1:
-            raise ArgumentError("parallel_tools", self.parallel_tools, "at least 1 is needed")
+            check_count(name, getattr(self, name), 0)
+        check_count("parallel_tools", self.parallel_tools)
         for name in ("tool_timeout", "deadline"):
-            checked_seconds(name, getattr(self, name))
+            check_seconds(name, getattr(self, name))
         if self.on_memory_error not in ("degrade", "raise"):
             raise ArgumentError("on_memory_error", self.on_memory_error, 'one of "degrade", "raise" is needed')
         if self.limits.cost is not None and self.prices is None:
@@ -107,13 +103,6 @@ class AgentSettings:
     def loop_limits(self) -> LoopLimits:
         """Return the limits of the loop."""
         return LoopLimits(self.max_rounds, self.last_round_answers, self.nudges, self.nudge)
-
-
-def checked_seconds(name: str, seconds: float | None) -> float | None:
-    """Return *seconds* if they are a limit of time, or None for no limit."""
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
-        raise ArgumentError(name, seconds, "a number of seconds above 0 is needed, or None")
-    return seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,6 +66,20 @@ def choice(kind: type[_Choice], value: object, argument: str, expected: str = ""
     return kind(value)
 
 
+def check_count(argument: str, value: object, least: int = 1, expected: str = "") -> None:
+    """Raise ``ArgumentError`` unless *value* is a whole number of at least *least*."""
+    if type(value) is not int or value < least:
+        raise ArgumentError(
+            argument, value, expected or (f"at least {least} is needed" if least else "0 or more is needed")
+        )
+
+
+def check_seconds(argument: str, value: object) -> None:
+    """Raise ``ArgumentError`` unless *value* is a limit of time in seconds, or None for no limit."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+        raise ArgumentError(argument, value, "a number of seconds above 0 is needed, or None")
+
+
 class Unsupported(ArgumentError):
     """A request asks what *provider* cannot do; nothing was sent."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.approval import ApprovalPolicy, Approver, approval_as_annotated
 from agent.context.rendering import break_mark
-from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent.errors import ArgumentError, StopRun, ToolFailed, check_count
 from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
 from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
 from agent.middleware.circuit_breaker import CircuitBreaker
@@ -96,8 +96,7 @@ class ToolExecutor:
         policy: ToolPolicy | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if type(parallel) is not int or parallel < 1:
-            raise ArgumentError("parallel_tools", parallel, "at least 1 is needed")
+        check_count("parallel_tools", parallel)
         self._policy = policy or ToolPolicy()
         self._tools = tools
         self._parallel = parallel

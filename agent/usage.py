@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, check_count
 from agent.results import Usage
 
 _TOKENS_PER_PRICE = 1_000_000
@@ -49,9 +49,8 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         for name in ("calls", "tokens"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ArgumentError(name, value, "at least 1 is needed, or None")
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), expected="at least 1 is needed, or None")
         if self.cost is not None and not (math.isfinite(self.cost) and self.cost > 0):
             raise ArgumentError("cost", self.cost, "a cost above 0 is needed, or None")
 

@@ -149,7 +149,9 @@ class EmbedderChanged(EmbedderMismatch):
 
 
 class HttpError(MemoryLayerError):
-    """An HTTP exchange failed; *url* carries no credentials."""
+    """An HTTP exchange failed; *url* carries no credentials. If it is *retriable*, another attempt may succeed."""
+
+    retriable = False
 
     def __init__(self, url: str, problem: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         self.url = url
@@ -161,9 +163,13 @@ class HttpError(MemoryLayerError):
 class HttpConnectError(HttpError):
     """Nothing answered at the address."""
 
+    retriable = True
+
 
 class HttpTimeout(HttpError):
     """The server took too long, or fell silent in the middle."""
+
+    retriable = True
 
 
 class HttpStatusError(HttpError):

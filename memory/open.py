@@ -11,15 +11,14 @@ from typing import Unpack
 
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import attach_documents
-from memory.embedders.fingerprint import is_space_of
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.embedders.protocol import Embedder, checked_embedder
+from memory.embedders.protocol import Embedder, checked_embedder, is_space_of
 from memory.entry_store import database_for
 from memory.errors import store_errors
 from memory.history.retention import Retention, checked_retention
 from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory, MemoryParts, check_parts
-from memory.retrieval.languages import analyzer_language
+from memory.retrieval.languages.lexicon import analyzer_language
 from memory.timestamps import aware_clock, system_clock
 from memory.write.embedding_service import EmbeddingSettings, checked_embedding_settings
 from vectorstore import Analyzer, Space, open_store

@@ -26,7 +26,7 @@ from typing import Final, TypeAlias, cast
 import Stemmer
 
 from vectorstore.errors import ArgumentError
-from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, GermanCompounds
+from vectorstore.languages import CHINESE_PARTICLES, GermanCompounds, stop_words
 from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 NO_LANGUAGE: Final = "none"
@@ -151,7 +151,7 @@ class _TokenTerms:
         self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._parts = GermanCompounds(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
         self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
-        words = STOP_WORDS.get(language, frozenset())
+        words = stop_words(language)
         self._stop_words = words | {fold_text(word) for word in words}
         self._remembered: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, _Word] = {}

@@ -39,7 +39,6 @@ class OrderedStore(Protocol):
         after: ScanPosition | None = None,
     ) -> Iterator[Entry]:
         """As the function ``scan_by``."""
-        ...
 
 
 def scan_by(

@@ -7,13 +7,13 @@ something of its own such as a summary, reads the session itself; a read policy 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.agent_memory import AgentMemory
 from agent.context.summarizer import Summarizer
 from agent.errors import ArgumentError
-from agent.turn_store import quoted_message
+from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Message, TokenCounter, TokenWindow, WindowPolicy
 from memory.internals import Conversation, ConversationWindowPolicy, StoredMessage
@@ -75,7 +75,7 @@ class HistoryReader:
         if isinstance(self.policy, ConversationWindowPolicy):
             return await self._read_with_policy(self.policy, storage, session, ledger or UsageLedger())
         newest, notes = await self._newest(storage, session)
-        stored = await self._with_quotes(newest)
+        stored = await with_quoted_words(newest, self.memory, self.namespace)
         messages = tuple(item.message for item in stored)
         return SessionHistory(messages, tuple(item.sequence for item in stored), notes=notes)
 
@@ -102,7 +102,7 @@ class HistoryReader:
         by_identity: dict[int, StoredMessage] = {}  # holds the messages, so that no id is used again
 
         async def with_quotes(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
-            shown = await self._with_quotes(stored)
+            shown = await with_quoted_words(stored, self.memory, self.namespace)
             by_identity.update((id(item.message), item) for item in shown)
             return shown
 
@@ -113,10 +113,3 @@ class HistoryReader:
         stored = [by_identity.get(id(message)) for message in window.messages]
         sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
         return SessionHistory(window.messages, sequences, window.dropped, window.notes)
-
-    async def _with_quotes(self, stored: Sequence[StoredMessage]) -> list[StoredMessage]:
-        """Return *stored*, the references to quoted memories replaced by their present words."""
-        ids = list(dict.fromkeys(id for item in stored for id in quoted_message(item.message).ids))
-        memories = await self.memory.get(ids, namespace=self.namespace) if ids and self.memory is not None else []
-        texts = {memory.id: memory.text for memory in memories if memory is not None}
-        return [replace(item, message=quoted_message(item.message).with_text(texts)) for item in stored]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed
+from agent.errors import ArgumentError, CircuitOpen, RateLimited, StopRun, ToolFailed, check_count
 from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.tools.base import ToolOutput
 
@@ -38,8 +38,7 @@ class CircuitBreaker:
     def __init__(
         self, failures: int = 5, *, reset_timeout: float = 30.0, timer: Callable[[], float] = time.monotonic
     ) -> None:
-        if type(failures) is not int or failures < 1:
-            raise ArgumentError("failures", failures, "at least 1 is needed")
+        check_count("failures", failures)
         if not (math.isfinite(reset_timeout) and reset_timeout > 0):
             raise ArgumentError("reset_timeout", reset_timeout, "a number of seconds above 0 is needed")
         self._threshold, self._reset_timeout, self._timer = failures, reset_timeout, timer
@@ -48,29 +47,13 @@ class CircuitBreaker:
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """Call the tool; an open circuit raises ``CircuitOpen``."""
-        name = invocation.call.name
-        circuit, generation = self._admit(name)
+        circuit, generation = self._admit(invocation.call.name)
         try:
             output = await proceed(invocation)
-        except asyncio.CancelledError:
-            if invocation.given_up():
-                await self._record_failure(invocation, circuit, generation)
-            else:
-                self._release(circuit, generation)
+        except (Exception, asyncio.CancelledError) as error:
+            await self._record(invocation, circuit, generation, failed=_is_failure(error, invocation))
             raise
-        except (RateLimited, StopRun):
-            self._release(circuit, generation)
-            raise
-        except ToolFailed as error:
-            if error.transient:
-                await self._record_failure(invocation, circuit, generation)
-            else:
-                self._record_success(circuit, generation)
-            raise
-        except Exception:
-            await self._record_failure(invocation, circuit, generation)
-            raise
-        self._record_success(circuit, generation)
+        await self._record(invocation, circuit, generation, failed=False)
         return output
 
     def is_open(self, name: str) -> bool:
@@ -92,25 +75,31 @@ class CircuitBreaker:
             circuit.generation += 1
             return circuit, circuit.generation
 
-    def _record_success(self, circuit: _Circuit, generation: int) -> None:
-        with self._lock:
-            if circuit.generation == generation:
-                circuit.failures, circuit.opened_at, circuit.half_open = 0, None, False
-
-    def _release(self, circuit: _Circuit, generation: int) -> None:
-        """Leave the state as it was; where this call was the probe, another one may probe."""
-        with self._lock:
-            if circuit.generation == generation:
-                circuit.half_open = False
-
-    async def _record_failure(self, invocation: ToolInvocation, circuit: _Circuit, generation: int) -> None:
+    async def _record(
+        self, invocation: ToolInvocation, circuit: _Circuit, generation: int, *, failed: bool | None
+    ) -> None:
+        """Record whether a call *failed*; None leaves the state as it was, and another call may probe."""
+        opens = False
         with self._lock:
             if circuit.generation != generation:
                 return
-            circuit.failures += 1
-            opens = circuit.half_open or circuit.failures >= self._threshold
-            if opens:
-                circuit.opened_at, circuit.half_open, circuit.generation = self._timer(), False, generation + 1
+            if failed:
+                circuit.failures += 1
+                opens = circuit.half_open or circuit.failures >= self._threshold
+                if opens:
+                    circuit.opened_at, circuit.generation = self._timer(), generation + 1
+            elif failed is not None:
+                circuit.failures, circuit.opened_at = 0, None
+            circuit.half_open = False  # a probe that fails has opened the circuit again
         if opens:
             context = invocation.context
             await context.scope.hooks.dispatch("circuit_opened", invocation.call.name, step=context.step)
+
+
+def _is_failure(error: BaseException, invocation: ToolInvocation) -> bool | None:
+    """Return whether *error* is a failure of the tool; None if it says nothing about the tool."""
+    if isinstance(error, asyncio.CancelledError):
+        return True if invocation.given_up() else None
+    if isinstance(error, (RateLimited, StopRun)):
+        return None
+    return error.transient if isinstance(error, ToolFailed) else True

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from agent.errors import ArgumentError, RateLimited, StopRun, ToolFailed, ToolTimedOut
+from agent.errors import ArgumentError, RateLimited, StopRun, ToolFailed, ToolTimedOut, check_count, check_seconds
 from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.providers.retrying import Backoff
 from agent.tools.base import ToolOutput
@@ -23,8 +23,7 @@ class ToolTimeout:
     """Cancels a call after the tool's own limit, or else after *seconds* (None: never)."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ArgumentError("tool_timeout", seconds, "a number of seconds above 0 is needed, or None")
+        check_seconds("tool_timeout", seconds)
         self._seconds = seconds
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
@@ -57,8 +56,7 @@ class RateLimit:
     ) -> None:
         if not (math.isfinite(per_second) and per_second > 0):
             raise ArgumentError("per_second", per_second, "a number of calls above 0 is needed")
-        if type(burst) is not int or burst < 1:
-            raise ArgumentError("burst", burst, "at least 1 is needed")
+        check_count("burst", burst)
         self._gap, self._burst, self._shared, self._timer = 1 / per_second, burst, shared, timer
         self._full_at: dict[str, float] = {}
         self._last: dict[tuple[str, asyncio.AbstractEventLoop], asyncio.Future[None]] = {}
@@ -74,10 +72,8 @@ class RateLimit:
         try:
             if wait > 0:
                 await asyncio.sleep(wait)
-            if (
-                previous is not None and not previous.done()
-            ):  # its turn has come, too, but a busy loop has not woken it yet
-                await asyncio.wait([previous])
+            if previous is not None and not previous.done():
+                await asyncio.wait([previous])  # its turn has come, too, but a busy loop has not woken it yet
         finally:
             gone.set_result(None)
             if self._last[name, loop] is gone:
@@ -132,23 +128,19 @@ class Retry:
             except StopRun:
                 raise
             except Exception as error:  # a stranger's code may raise anything; *passes* decides
-                if (
-                    attempt >= self._backoff.attempts
-                    or not invocation.annotations.idempotent
-                    or not self._passes(error)
-                ):
+                repeatable = attempt < self._backoff.attempts and invocation.annotations.idempotent
+                if not (repeatable and self._passes(error)):
                     raise
-                wait = self._delay(attempt, getattr(error, "retry_after", None))
+                retry_after = getattr(error, "retry_after", None)
+                if isinstance(retry_after, (int, float)) and retry_after > 0:
+                    wait = min(float(retry_after), self._backoff.longest)
+                else:
+                    wait = self._backoff.wait(attempt)
                 deadline = invocation.context.deadline
                 if deadline is not None and asyncio.get_running_loop().time() + wait >= deadline:
                     raise
                 await self._sleep(wait)
                 attempt += 1
-
-    def _delay(self, attempt: int, retry_after: object) -> float:
-        if isinstance(retry_after, (int, float)) and retry_after > 0:
-            return min(float(retry_after), self._backoff.longest)
-        return self._backoff.wait(attempt)
 
 
 def _is_retryable(error: Exception) -> bool:

@@ -12,8 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from agent.approval import Approver
 from agent.errors import ArgumentError, choice
-from agent.events import Event
-from agent.hooks import HookDispatcher
+from agent.events import Event, HookDispatcher
 from agent.providers.base import ToolSpec
 from agent.trust import TrustTracker
 from agent.usage import UsageLedger

@@ -15,20 +15,20 @@ from memory import TextBlock, Trust
 
 class ChainedTool:
     """A tool that calls *tools* one after the other: the first with the arguments, each later one with the text of
-    the tool before as its only required parameter. A tool that fails ends the chain. An annotation of any of them (of
-    *idempotent*: of all) holds for the chain."""
+    the tool before as its only required parameter, all within *timeout* seconds. A tool that fails ends the chain. An
+    annotation of any of them (of *idempotent*: of all) holds for the chain."""
 
     def __init__(self, *tools: Tool, name: str, description: str, timeout: float | None = None) -> None:
         if len(tools) < 2 or not all(isinstance(tool, Tool) for tool in tools):
             raise ArgumentError("tools", tools, "at least two tools are needed")
         self._tools = tools
         self._parameters = [_single_parameter(tool) for tool in tools[1:]]
-        self._spec = ToolSpec(name, description, tools[0].spec.parameters)
-        self._timeout = timeout
+        self.spec = ToolSpec(name, description, tools[0].spec.parameters)
+        self.timeout = timeout
         annotations = [annotations_of(tool) for tool in tools]
         if any(later.authorise is not None for later in annotations[1:]):
             raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
-        self._annotations = ToolAnnotations(
+        self.annotations = ToolAnnotations(
             # A later tool is given the word of a tool, for which it may want approval.
             needs_approval=any(each.needs_approval for each in annotations)
             or any(later.wants_approval(earlier.trust) for earlier, later in combinations(annotations, 2)),
@@ -39,21 +39,6 @@ class ChainedTool:
             trust=Trust.least(each.trust for each in annotations),
             recalls=any(each.recalls for each in annotations),
         )
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
-        return self._spec
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that the whole chain may take."""
-        return self._timeout
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        """Annotations, made from those of the tools."""
-        return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Call the tools in turn, and return the output of the last one."""

@@ -21,7 +21,7 @@ from typing import Any, Unpack, overload
 
 import pydantic_core
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, check_seconds
 from agent.providers.base import ToolSpec
 from agent.tools.base import AnnotationOptions, ToolAnnotations, ToolContext, ToolOutput
 from agent.tools.schema import FunctionParameters
@@ -34,7 +34,7 @@ _EMPTY_OUTPUT = "done"
 class FunctionTool:
     """A function that a model may call; a synchronous one runs in a thread, with the caller's context variables.
 
-    *annotations* are those of ``ToolAnnotations``.
+    *annotations* are those of ``ToolAnnotations``; ``spec``, ``timeout`` and ``annotations`` are those of a ``Tool``.
     """
 
     def __init__(
@@ -48,34 +48,18 @@ class FunctionTool:
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError("timeout", timeout, "a number of seconds above 0 is needed, or None")
+        check_seconds("timeout", timeout)
+        functools.update_wrapper(self, function)
         self._function = function
         self._parameters = FunctionParameters(function)
-        self._timeout = timeout
-        self._annotations = ToolAnnotations(**annotations)
-        self._spec = ToolSpec(
+        self._is_async = inspect.iscoroutinefunction(function)
+        self.timeout = timeout
+        self.annotations = ToolAnnotations(**annotations)
+        self.spec = ToolSpec(
             name if name is not None else getattr(function, "__name__", type(function).__name__),
             self._parameters.description if description is None else description,
             self._parameters.schema,
         )
-        self._is_async = inspect.iscoroutinefunction(function)
-        functools.update_wrapper(self, function)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
-        return self._spec
-
-    @property
-    def timeout(self) -> float | None:
-        """Time limit of one call in seconds."""
-        return self._timeout
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        """Annotations, beside its schema."""
-        return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Check the arguments and call the function."""
@@ -93,7 +77,7 @@ class FunctionTool:
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<tool {self._spec.name}>"
+        return f"<tool {self.spec.name}>"
 
 
 @overload

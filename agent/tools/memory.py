@@ -7,10 +7,11 @@ result it changes and removes nothing without approval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -25,11 +26,11 @@ from memory.internals import Actor, Outcome
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
-ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, "correct_memory", "forget_memory")
+_CHANGING_TOOLS = ("correct_memory", "forget_memory")
+ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, *_CHANGING_TOOLS)
 ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
 _ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
 _MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
-_CHANGING_TOOLS = frozenset({"correct_memory", "forget_memory"})
 
 MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
@@ -50,28 +51,15 @@ def memory_tools(
     marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
     """
     tools = _MemoryTools(memory, namespace, users_words, sensitive)
-    functions: dict[str, Callable[..., Any]] = {
-        "search_memory": tools.search_memory,
-        "get_memory": tools.get_memory,
-        "remember": tools.remember,
-        "correct_memory": tools.correct_memory,
-        "forget_memory": tools.forget_memory,
-    }
     names = list(include)
     for name in names:
-        if name not in functions:
+        if name not in ALL_MEMORY_TOOLS:
             raise ArgumentError("include", name, f"names among {', '.join(ALL_MEMORY_TOOLS)} are needed")
-    below = (
-        Trust.USER if ask else Trust.ASSISTANT
-    )  # a model's word is never the user's, so approval is always asked for
-    # The trust of what they show is recorded item by item, so their results have no trust of their own.
+    # A model's word is never the user's, so approval below it is always asked for. The trust of what the tools show is
+    # recorded item by item, so their results have no trust of their own.
+    below = dict.fromkeys(_CHANGING_TOOLS, Trust.USER if ask else Trust.ASSISTANT)
     return tuple(
-        FunctionTool(
-            functions[name],
-            trust=Trust.USER,
-            recalls=True,
-            approval_below=below if name in _CHANGING_TOOLS else None,
-        )
+        FunctionTool(getattr(tools, name), trust=Trust.USER, recalls=True, approval_below=below.get(name))
         for name in names
     )
 
@@ -113,18 +101,10 @@ class _MemoryTools:
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
     ) -> str:
         """Note something in the long-term memory that will matter in later conversations."""
-        note = Memory(
-            text=text,
-            kind="note",
-            tags=tuple(tags or ()),
-            session=context.session or None,
-            trust=Trust(_actor_of_call(context)),
-            actor=_actor_of_call(context),
-        )
-        try:
+        actor, session = _actor_of_call(context), context.session or None
+        note = Memory(text, kind="note", tags=tuple(tags or ()), session=session, trust=Trust(actor), actor=actor)
+        with _failing():
             report = await self._memory.remember(note, namespace=self._namespace)
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return f"Stored as {report.id}."
@@ -137,27 +117,23 @@ class _MemoryTools:
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
         approved_by = await self._authorize([id], context)
-        try:
+        actor = _actor_of_call(context)
+        with _failing():
             report = await self._memory.correct(
-                id, text, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
+                id, text, namespace=self._namespace, actor=actor, approved_by=approved_by
             )
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
         return f"Corrected {report.id}."
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._authorize(ids, context)
-        forget = partial(
-            self._memory.forget, ids, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
-        )
-        try:
+        actor = _actor_of_call(context)
+        forget = partial(self._memory.forget, ids, namespace=self._namespace, actor=actor, approved_by=approved_by)
+        with _failing():
             preview = await forget(dry_run=True)
             # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
             await self._changeable([*preview.derived, *preview.also], of="what would go with it")
             receipt = await forget()
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
     async def _authorize(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
@@ -184,6 +160,15 @@ class _MemoryTools:
                 raise ToolFailed(f"{subject} is not a note of yours; only the user can change or remove it")
             memories.append(memory)
         return memories
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Raise an error of the memory as ``ToolFailed``."""
+    try:
+        yield
+    except MemoryLayerError as error:
+        raise ToolFailed(str(error)) from error
 
 
 def _actor_of_call(context: ToolContext) -> ModelActor:

@@ -39,7 +39,7 @@ def find_headings(text: str) -> list[Heading]:
     """Return the headings of *text* in order: ``#`` lines and underlined lines, outside of fenced code."""
     found: list[Heading] = []
     above: list[tuple[int, str]] = []
-    for start, end, level, title in _raw_headings(text):
+    for start, end, level, title in raw_headings(text):
         above = [(other, name) for other, name in above if other < level]
         above.append((level, _plain_title(title)))
         found.append(Heading(start, end, tuple(name for _, name in above if name)))
@@ -58,7 +58,8 @@ def heading_path(found: Sequence[Heading], text: str, start: int, end: int) -> t
     return found[index].path if index >= 0 else ()
 
 
-def _raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
+def raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """Yield start, end, level and title of each heading, the title with its inner marks."""
     front = _FRONT_MATTER.match(text)
     fence = ""
     paragraph: list[tuple[int, str]] = []  # the lines so far of a paragraph that an underline could turn

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.protocol import Embeddings, Truncation
 from memory.errors import ArgumentError
 
 
@@ -23,13 +28,16 @@ def check_texts(texts: Sequence[object], argument: str = "texts") -> None:
     if isinstance(texts, bytes) or not isinstance(texts, Sequence):
         raise ArgumentError(argument, texts, "a list of texts is needed")
     for position, text in enumerate(texts):
-        whole = isinstance(text, str) and _is_encodable(text)
+        try:
+            whole = isinstance(text, str) and (text.isascii() or bool(text.encode()))
+        except UnicodeEncodeError:
+            whole = False
         if not whole:
             raise ArgumentError(f"{argument}[{position}]", text, "a text without lone surrogates is needed")
 
 
 def is_blank(text: str) -> bool:
-    """Whether *text* has nothing to embed."""
+    """Return whether *text* has nothing to embed."""
     return not text or text.isspace()
 
 
@@ -71,20 +79,36 @@ def distinct_texts(texts: Sequence[str]) -> tuple[list[str], dict[str, list[int]
     return list(positions), positions
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TextVector:
+    """Vector of a text, shape (d,), float32, and the truncation of the text."""
+
+    vector: NDArray[np.float32]
+    truncation: Truncation | None = None
+
+
+def spread_vectors(
+    count: int,
+    dimension: int,
+    positions: Mapping[str, Sequence[int]],
+    found: Mapping[str, TextVector],
+    refused: Mapping[str, str],
+) -> Embeddings:
+    """Return the answer for *count* texts of vectors and refusals by distinct text, at the *positions* of each."""
+    vectors = np.zeros((count, dimension), np.float32)
+    truncated: dict[int, Truncation] = {}
+    for text, result in found.items():
+        vectors[positions[text]] = result.vector
+        if result.truncation is not None:
+            truncated.update(dict.fromkeys(positions[text], result.truncation))
+    reasons = {position: reason for text, reason in refused.items() for position in positions[text]}
+    return Embeddings(vectors, truncated, reasons)
+
+
 def check_positive_number(name: str, value: object, *, unset: bool = False) -> None:
     """Raise ``ArgumentError`` unless *value* is a whole number of at least 1 (or None, where it may be *unset*)."""
     if not (unset and value is None) and (type(value) is not int or value < 1):
         raise ArgumentError(name, value, "a whole number of at least 1 is needed")
-
-
-def _is_encodable(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 T = TypeVar("T")
@@ -102,16 +126,16 @@ async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int
         for index, call in waiting:
             answers[index] = await call()
 
+    failed: BaseException | None = None
     if len(calls) == 1 or limit == 1:  # nothing to do at once; no task is needed
         await work()
-        return [answers[index] for index in range(len(calls))]
-    failed: BaseException | None = None
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(limit, len(calls))):
-                group.create_task(work())
-    except BaseExceptionGroup as several:
-        failed = several.exceptions[0]
+    else:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(limit, len(calls))):
+                    group.create_task(work())
+        except BaseExceptionGroup as several:
+            failed = several.exceptions[0]
     if failed is not None:
         raise failed
     return [answers[index] for index in range(len(calls))]

@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.batching import (
+    TextVector,
     check_embedder_input,
     check_positive_number,
     distinct_texts,
     gather_bounded,
     split_batches,
+    spread_vectors,
     truncate_text,
 )
 from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.embedders.protocol import EmbeddingKind, Embeddings, measure_truncation
 from memory.errors import ArgumentError
 from memory.runtime import run_in_thread
 from memory.tokens.counter import TokenCounter, checked_counter
@@ -70,10 +72,10 @@ class FunctionEmbedder:
             raise ArgumentError("fingerprint", fingerprint, "a name for the model and its settings is needed")
         if takes not in ("texts", "text"):
             raise ArgumentError("takes", takes, "'texts' or 'text' is needed")
-        check_positive_number("dimension", dimension, unset=True)
-        check_positive_number("batch_texts", batch_texts)
-        check_positive_number("concurrency", concurrency)
-        check_positive_number("max_tokens", max_tokens, unset=True)
+        for name, number in (("batch_texts", batch_texts), ("concurrency", concurrency)):
+            check_positive_number(name, number)
+        for name, limit in (("dimension", dimension), ("max_tokens", max_tokens)):
+            check_positive_number(name, limit, unset=True)
         if not isinstance(remote, bool):
             raise ArgumentError("remote", remote, "True or False is needed: whether texts leave this machine")
         self.remote = remote
@@ -108,14 +110,12 @@ class FunctionEmbedder:
         runs = [[text] for text in parts] if self._single else split_batches(parts, self._batch_texts, BATCH_CHARACTERS)
         function = self._functions[kind]
         answers = await gather_bounded([partial(self._call, function, run) for run in runs], self._concurrency)
-        vectors = np.zeros((len(texts), self._dimension), np.float32)
-        truncated: dict[int, Truncation] = {}
         rows = (row for answer in answers for row in answer)
-        for text, part, row in zip(distinct, parts, rows, strict=True):
-            vectors[positions[text]] = row
-            if len(part) < len(text):
-                truncated.update(dict.fromkeys(positions[text], measure_truncation(part, text, self._count)))
-        return Embeddings(vectors, truncated)
+        found = {
+            text: TextVector(row, measure_truncation(part, text, self._count) if len(part) < len(text) else None)
+            for text, part, row in zip(distinct, parts, rows, strict=True)
+        }
+        return spread_vectors(len(texts), self._dimension, positions, found, {})
 
     async def _call(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
         argument: Any = run[0] if self._single else list(run)

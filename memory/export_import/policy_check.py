@@ -24,7 +24,7 @@ from memory.write.draft import Draft, drafts_to_store
 from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import Entry, VectorStore, open_store
+from vectorstore import VectorStore, open_store
 
 
 @dataclass(slots=True)
@@ -68,11 +68,15 @@ class ImportPolicyCheck:
         for partition, items in partitions.items():
             existing = job.existing(partition, [memory.id for _, memory in items])
             for line, memory in items:
-                if not _is_known(line, memory, existing.get(memory.id)):
-                    draft = Draft.new(without_version_fields(memory), origin=line.number)
-                    (memories if line.kind == ExportItem.MEMORY else apart).append(draft)
-        turns = groupby(memories, key=lambda draft: turn_key(draft.memory) or draft.origin)
-        return apart, [_one_turn(list(drafts)) for _, drafts in turns]
+                if (entry := existing.get(memory.id)) is not None:
+                    same = comparable_content(from_entry(entry)) == comparable_content(memory)
+                    if same or line.kind == ExportItem.VERSION:
+                        continue
+                draft = Draft.new(without_version_fields(memory), origin=line.number)
+                (memories if line.kind == ExportItem.MEMORY else apart).append(draft)
+        groups = groupby(memories, key=lambda draft: turn_key(draft.memory) or draft.origin)
+        turns = [list(drafts) for _, drafts in groups]
+        return apart, [[replace(draft, turn=turn[0].turn) for draft in turn] for turn in turns]
 
     async def _judge_in_order(self, batch: Sequence[ExportLine], turns: Sequence[Sequence[Draft]]) -> list[Draft]:
         """Judge turns one after another, each beside the stored memories and what of the file came before it.
@@ -142,17 +146,6 @@ class ImportPolicyCheck:
         return self.job.ceiling is not None and not any(
             draft.memory.id in sources or draft.memory.operation in sources for draft in turn
         )
-
-
-def _is_known(line: ExportLine, memory: Memory, existing: Entry | None) -> bool:
-    """Whether the item is here already: a version of a known memory, or a memory in the same words."""
-    if existing is None:
-        return False
-    return line.kind == ExportItem.VERSION or comparable_content(from_entry(existing)) == comparable_content(memory)
-
-
-def _one_turn(drafts: Sequence[Draft]) -> list[Draft]:
-    return [replace(draft, turn=drafts[0].turn) for draft in drafts]
 
 
 def _is_unchanged(draft: Draft) -> bool:

@@ -19,7 +19,7 @@ from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.retrieval.languages.base import Lexicon
+from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.query import Query
 from memory.retrieval.query_analysis import analyze_question, remove_names
 from memory.retrieval.scoring.conversation_scorer import score_conversation

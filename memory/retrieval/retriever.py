@@ -38,7 +38,7 @@ from memory.retrieval.index.index_cache import IndexCache
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
 from memory.retrieval.index.validity import combine_filters
-from memory.retrieval.languages import lexicon_for
+from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.query import Query, QueryVariant, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context
 from memory.retrieval.scoring.confidence import assess_confidence

@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fingerprint import is_same_model, is_space_of, probe_embedder, probe_similarity
+from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -27,6 +27,7 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
+    is_space_of,
 )
 from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch

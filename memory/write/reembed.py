@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from memory.embedders.fingerprint import is_same_model, is_space_of, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts
+from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
+from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
 from memory.tables.embedder_probes import ProbeVectors

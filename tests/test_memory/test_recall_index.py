@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 
 import memory.retrieval.index.session_statistics as module
 from memory import Memory
-from memory.codec import to_entry
+from memory.internals import to_entry
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import SessionBm25
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import (
-    COMMON_WORDS,
     GRID,
     NO_TERM,
     TermVectors,
     Vocabulary,
+    common_words,
     round_to_grid,
 )
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.query_analysis import analyze_question
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
@@ -75,7 +75,7 @@ def row(memory: Memory) -> IndexRecord:
     entry = to_entry(memory)
     sentences = [stem(part) for part in entry.text.split(".") if stem(part)]
     terms = [stem(entry.context), *sentences]
-    return build_record(entry, terms, asking=asking, lexicon=ENGLISH, zone=UTC, conversation=True)
+    return build_record(entry, terms, asking=asking, lexicon=lexicon_for("english"), zone=UTC, conversation=True)
 
 
 def asking(text: str) -> list[bool]:
@@ -115,7 +115,7 @@ def indexed(memories: Sequence[Memory]) -> RetrievalIndex:
 
 
 def question(text: str, index: RetrievalIndex) -> AnalyzedQuestion:
-    return analyze_question(text, index, lexicon=ENGLISH, terms=stem, today=DAY.date())
+    return analyze_question(text, index, lexicon=lexicon_for("english"), terms=stem, today=DAY.date())
 
 
 def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
@@ -169,7 +169,7 @@ def test_the_word_match_is_the_nearest_stem_or_one() -> None:
     asked = question("gardens apple", index)
     words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 20)
     found = word_match(words, index.rows(ids), index)
-    mean = Letters().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    mean = Letters().words(common_words()).astype(np.float64).mean(axis=0)
     for at, memory in enumerate(memories):
         for column, term in enumerate(asked.terms):
             near = []
@@ -259,7 +259,7 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
     def vector(term: str) -> NDArray[np.float64]:
         if vectors is None:
             return np.array([term == word for word in held], dtype=np.float64)
-        own = vectors.words([term])[0] - vectors.words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+        own = vectors.words([term])[0] - vectors.words(common_words()).astype(np.float64).mean(axis=0)
         return np.asarray(own / np.linalg.norm(own))
 
     def whole(terms: list[str]) -> NDArray[np.float64]:
@@ -410,7 +410,7 @@ class Held:
 
 
 def centred(words: Sequence[str]) -> NDArray[np.float64]:
-    mean = MadeUpVectors().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    mean = MadeUpVectors().words(common_words()).astype(np.float64).mean(axis=0)
     return MadeUpVectors().words(words) - mean
 
 

@@ -37,7 +37,7 @@ from memory.retrieval.index.record_batch import (
     build_batch,
     concatenate_batches,
 )
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer, Entry
 from vectorstore.sqlite import SqliteDatabase
 
@@ -345,7 +345,7 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyzer = Analyzer()
-    extractor = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    extractor = RecordExtractor(analyzer=analyzer, lexicon=lexicon_for("english"), zone=UTC)
     terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
 from memory import run_sync as run
-from memory.codec import to_entry
+from memory.internals import to_entry
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from vectorstore import open_store
 from vectorstore.internals import GrowableArray

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectorstore import ArgumentError, DimensionError, Metric
 from vectorstore.distance import (
     as_vector,
     as_vectors,
@@ -16,8 +17,6 @@ from vectorstore.distance import (
     row_norms,
     unit_length_rows,
 )
-from vectorstore.errors import ArgumentError, DimensionError
-from vectorstore.types import Metric
 
 METRICS = list(Metric)
 

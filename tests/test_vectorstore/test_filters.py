@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.errors import ArgumentError, FilterError
+from vectorstore import ArgumentError, FilterError
 from vectorstore.filters import (
     FILTER_NESTING_LIMIT,
     LEAF_OPERATORS,
@@ -21,7 +21,7 @@ from vectorstore.filters import (
     thaw_json,
 )
 from vectorstore.filters import condition_holds as leaf_holds
-from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase
+from vectorstore.testing import BAD_FILTERS, FILTER_CASES, FilterCase
 
 values = st.recursive(
     st.none()

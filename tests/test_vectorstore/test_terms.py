@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.index.bm25
-from vectorstore.index.forward_index import ForwardBlock
+from vectorstore.index.bm25 import ForwardBlock
 from vectorstore.index.namespace_index import NamespaceIndex
 
 WORDS = [f"w{number:02}" for number in range(40)]
@@ -45,8 +45,8 @@ def id_of(key: int) -> str:
     return f"id{(key * 37) % 101:03}"
 
 
-def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> NamespaceIndex:
-    index = NamespaceIndex(space=None, k1=k1, b=b)
+def loaded(entries: dict[int, Texts]) -> NamespaceIndex:
+    index = NamespaceIndex(space=None)
     index.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
     index.load_terms(NUMBERS, blocks(entries))
     return index
@@ -87,9 +87,12 @@ corpora = st.dictionaries(st.integers(1, 60), texts, max_size=25)
 def test_scores_are_bm25_of_the_question(
     entries: dict[int, Texts], question: list[str], parameters: tuple[float, float]
 ) -> None:
-    index = loaded(entries, *parameters)
+    index = loaded(entries)
     plain = plain_bm25(entries, question, *parameters)
-    found = index.matching(question, len(entries) + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectorstore.index.bm25, "BM25_K1", parameters[0])
+        patch.setattr(vectorstore.index.bm25, "BM25_B", parameters[1])
+        found = index.matching(question, len(entries) + 1)
     assert {key for key, _ in found} == set(plain)
     for key, score in found:
         assert score == pytest.approx(plain[key], rel=1e-12)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.forward_index import ForwardBlock, analyze_text
+from vectorstore.index.bm25 import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.snapshot import NamespaceState
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry
@@ -71,82 +71,10 @@ VectorOrReason: TypeAlias = Vector | str
 """A vector of the second space, or the reason for none."""
 
 
-class PendingVectors:
-    """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
-
-    def __init__(self, journal: list[Callable[[], object]]) -> None:
-        self._journal = journal
-        self._vectors: dict[str, VectorOrReason] = {}
-
-    @property
-    def given(self) -> Mapping[str, VectorOrReason]:
-        """Vectors and reasons by id."""
-        return self._vectors
-
-    def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
-        """Take what entries had when it was written down."""
-        self._vectors = dict(vectors)
-
-    def give(self, id: str, vector: VectorOrReason) -> None:
-        """Set what an entry has."""
-        self._undo_to(id)
-        self._vectors[id] = vector
-
-    def forget(self, id: str) -> None:
-        """Drop what an entry has."""
-        if id in self._vectors:
-            self._undo_to(id)
-            del self._vectors[id]
-
-    def clear(self) -> None:
-        """Drop everything."""
-        before, self._vectors = self._vectors, {}
-        self._journal.append(lambda: self._put_back(before))
-
-    def is_pending(self, entry: Entry) -> bool:
-        """Return whether an entry still blocks the switch."""
-        return entry.id not in self._vectors and entry.no_vector is None
-
-    def filled(self) -> int:
-        """Return how many entries have a vector."""
-        return sum(not isinstance(vector, str) for vector in self._vectors.values())
-
-    def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:
-        """Return *entries* by id with what they have here; their own reason stays where nothing was given."""
-        return {entry.id: self._switched(entry) for entry in entries}
-
-    def _switched(self, entry: Entry) -> Entry:
-        vector = self._vectors.get(entry.id)
-        if isinstance(vector, str):
-            return replace(entry, vector=None, no_vector=vector)
-        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
-
-    def _undo_to(self, id: str) -> None:
-        before = self._vectors.get(id)
-
-        def undo() -> None:
-            if before is None:
-                self._vectors.pop(id, None)
-            else:
-                self._vectors[id] = before
-
-        self._journal.append(undo)
-
-    def _put_back(self, before: dict[str, VectorOrReason]) -> None:
-        self._vectors = before
-
-
 def copy_entry(entry: Entry) -> Entry:
     """Return an entry that shares no memory with *entry*."""
-    return Entry(
-        entry.id,
-        None if entry.vector is None else entry.vector.copy(),
-        entry.text,
-        entry.context,
-        _deep_copy(entry.metadata),
-        entry.revision,
-        entry.no_vector,
-    )
+    vector, metadata = None if entry.vector is None else entry.vector.copy(), _deep_copy(entry.metadata)
+    return Entry(entry.id, vector, entry.text, entry.context, metadata, entry.revision, entry.no_vector)
 
 
 def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
@@ -185,7 +113,7 @@ class MemoryNamespace:
         self._space = space
         self._journal = journal
         self._entries: dict[str, Entry] = {}
-        self._next = PendingVectors(journal)
+        self._second: dict[str, VectorOrReason] = {}  # what was given in the space that is being filled
         self._dictionary: dict[str, int] = {}
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
@@ -208,18 +136,11 @@ class MemoryNamespace:
         """Write checked entries, each id once; return how many."""
         self.expect(expect)
         for checked in batch:
+            id, metadata, revision = checked.id, json.loads(checked.metadata), self._log.revision + 1
             self._put_entry(
-                Entry(
-                    id=checked.id,
-                    vector=checked.vector,
-                    text=checked.text,
-                    context=checked.context,
-                    metadata=json.loads(checked.metadata),
-                    revision=self._log.revision + 1,
-                    no_vector=checked.no_vector,
-                )
+                Entry(id, checked.vector, checked.text, checked.context, metadata, revision, checked.no_vector)
             )
-            self._next.forget(checked.id)
+            self._give(id, None)
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
@@ -244,18 +165,19 @@ class MemoryNamespace:
         self.expect(expect)
         present = [id for id in vectors if id in self._entries]
         for id in present:
-            self._next.give(id, vectors[id])
+            self._give(id, vectors[id])
         return len(present)
 
     def drop_next(self) -> None:
         """Forget all that was filled."""
-        self._next.clear()
+        before, self._second = self._second, {}
+        self._journal.append(lambda: self._second.update(before))
 
     def switch(self, space: Space) -> None:
         """Make the second space, which is *space*, the one in use; the log begins anew."""
         before = (self._entries, self._log, self._space)
-        self._entries = self._next.switched(self._entries.values())
-        self._next.clear()
+        self._entries = {id: self._switched(entry) for id, entry in self._entries.items()}
+        self.drop_next()
         self._log = self._log.restarted()
         self._load_vectors(space)
 
@@ -278,7 +200,7 @@ class MemoryNamespace:
             self._log.add(id)
             self._undo_to(id, self._entries[id])
             self._drop(id)
-            self._next.forget(id)
+            self._give(id, None)
         return len(present)
 
     def expect(self, expect: Mapping[str, int]) -> None:
@@ -295,11 +217,6 @@ class MemoryNamespace:
 
     # Reading.
 
-    def entry(self, id: str) -> Entry | None:
-        """Return a copy of the entry that shares nothing with the store."""
-        stored = self._entries.get(id)
-        return None if stored is None else copy_entry(stored)
-
     def matches(self, id: str, where: FilterNode) -> bool:
         """Return whether the entry *id* is here and passes."""
         stored = self._entries.get(id)
@@ -313,27 +230,24 @@ class MemoryNamespace:
 
     def page(self, where: FilterNode, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after*."""
-        ids = self.ids()
-        start = 0 if after is None else bisect_right(ids, after)
-        found: list[Entry] = []
-        for id in ids[start:]:
-            entry = self._entries[id]
-            if in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata):
-                found.append(copy_entry(entry))
-                if len(found) == size:
-                    break
-        return found
+        return self._page(
+            after, size, lambda entry: in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata)
+        )
 
     def unfilled(self, after: str | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after* that are pending in the second space."""
+        return self._page(after, size, self._is_pending)
+
+    def _page(self, after: str | None, size: int, passes: Callable[[Entry], bool]) -> list[Entry]:
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
-        entries = (self._entries[id] for id in ids[start:])
-        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, entries), size)]
+        passing = filter(passes, map(self._entries.__getitem__, ids[start:]))
+        return list(map(copy_entry, islice(passing, size)))
 
     def filled(self) -> tuple[int, int]:
         """Return how many entries have a vector in the second space, and how many are pending."""
-        return self._next.filled(), sum(map(self._next.is_pending, self._entries.values()))
+        filled = sum(not isinstance(vector, str) for vector in self._second.values())
+        return filled, sum(map(self._is_pending, self._entries.values()))
 
     def changes(self, since: int | None) -> Changes:
         """Return the changes after *since*."""
@@ -357,13 +271,13 @@ class MemoryNamespace:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
         forward = self._index.forward([entry.id for entry in entries])
-        second, log = dict(self._next.given), self._log
+        second, log = dict(self._second), self._log
         return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
 
     def load(self, state: NamespaceState, *, analysed: bool) -> None:
         """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
         self._entries = {entry.id: entry for entry in state.entries}
-        self._next.load(state.second)
+        self._second = dict(state.second)
         self._log = ChangeLog(state.log, pruned=state.pruned, revision=state.revision)
         if not analysed:
             for entry in state.entries:
@@ -401,13 +315,11 @@ class MemoryNamespace:
         return self._index.mask_of(np.array(keys, dtype=np.int64))
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query."""
         mask = filter_mask(self, self._index, where)
-        if len(queries) == 1:
-            return [self._index.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
-        return self._index.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+        return self._index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*."""
@@ -468,6 +380,30 @@ class MemoryNamespace:
             self._log.undo_newest()
 
         self._journal.append(undo)
+
+    def _give(self, id: str, vector: VectorOrReason | None) -> None:
+        """Set what an entry has in the second space, or drop it."""
+        before = self._second.get(id)
+        if vector is not before:
+            self._journal.append(lambda: self._put_second(id, before))
+            self._put_second(id, vector)
+
+    def _put_second(self, id: str, vector: VectorOrReason | None) -> None:
+        if vector is None:
+            self._second.pop(id, None)
+        else:
+            self._second[id] = vector
+
+    def _is_pending(self, entry: Entry) -> bool:
+        """Return whether an entry still blocks the switch: it has no vector there, and no reason for none."""
+        return entry.id not in self._second and entry.no_vector is None
+
+    def _switched(self, entry: Entry) -> Entry:
+        """Return an entry as it is in the second space; its own reason stays where nothing was given."""
+        vector = self._second.get(entry.id)
+        if isinstance(vector, str):
+            return replace(entry, vector=None, no_vector=vector)
+        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
 
 
 def _empty_index(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> NamespaceIndex:

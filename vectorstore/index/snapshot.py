@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, NewerFile, NotAStore
-from vectorstore.index.forward_index import ForwardIndexState
+from vectorstore.index.bm25 import ForwardIndexState
 from vectorstore.persisted_names import SNAPSHOT_MAGIC
 from vectorstore.types import Entry, Metric, Space, Vector
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 
@@ -25,7 +26,7 @@ from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
-from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
+from vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
 COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
 FROM_ENTRIES = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
@@ -34,6 +35,9 @@ IS_PENDING = (
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
 )
 """Condition of an entry that is pending in the space being filled."""
+SPACE_FACT: Final = "space"
+NEXT_SPACE_FACT: Final = "next_space"
+"""Names, in the file, of the space in use and of the one being filled."""
 _LOAD_BLOCK = 512
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
 _TABLE_COLUMNS = {
@@ -64,6 +68,19 @@ class StoredEntry:
     vector_checksum: int | None
     next_checksum: int | None
     """Of its vector in the space that is being filled, or of the reason for none there."""
+
+
+def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
+    """Return the space in use, or the one being filled."""
+    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    return None if row is None else parse_space(row[0])
+
+
+@lru_cache(maxsize=4)
+def parse_space(text: str) -> Space:
+    """Return the space of a recorded text; every call that searches asks."""
+    facts = json.loads(text)
+    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
 def namespace_key(connection: Connection, name: str) -> int | None:

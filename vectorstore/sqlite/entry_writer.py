@@ -14,7 +14,7 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.distance import row_norms
 from vectorstore.errors import RevisionConflict
-from vectorstore.index.forward_index import analyze_text, distinct_term_numbers
+from vectorstore.index.bm25 import analyze_text, distinct_term_numbers
 from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows, json_array
 from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum

@@ -20,8 +20,9 @@ import apsw
 from vectorstore.database import SQLITE, Component, Connection, Dialect
 from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
 from vectorstore.sqlite.connection import open_memory_connection, translate_errors
-from vectorstore.sqlite.files import FileIdentity, RandomBytes, is_attached, run_migrations, utc_now, write_header
+from vectorstore.sqlite.files import FileIdentity, RandomBytes, utc_now, write_header
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
+from vectorstore.sqlite.migrations import is_attached, run_migrations
 from vectorstore.sqlite.transactions import TRANSACTION_LOST, run_callbacks
 from vectorstore.types import Finding
 

@@ -17,9 +17,10 @@ import numpy as np
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Component, Connection
 from vectorstore.errors import DamageError
-from vectorstore.index.forward_index import analyze_text, decode_terms
+from vectorstore.index.bm25 import analyze_text, decode_terms
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
-from vectorstore.sqlite.files import component_versions, verify_header
+from vectorstore.sqlite.files import verify_header
+from vectorstore.sqlite.migrations import component_versions
 from vectorstore.types import Finding
 
 _SIGN_BIT: Final = 1 << 63

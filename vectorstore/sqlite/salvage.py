@@ -27,6 +27,7 @@ from vectorstore.sqlite.connection import (
     fetch_first,
     fetch_one,
     open_connection,
+    reading_access,
     translate_errors,
     translate_system_errors,
 )
@@ -34,14 +35,13 @@ from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
-    component_versions,
     create_database_file,
     is_missing,
     read_fact,
-    reading_access,
     utc_now,
 )
 from vectorstore.sqlite.integrity import entry_checksum, reason_checksum, vector_checksum
+from vectorstore.sqlite.migrations import component_versions
 
 
 def salvage_file(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vectorstore.distance import exact_scores, prepare_rows
 from vectorstore.filters import And, FilterNode
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.sqlite.connection import fetch_all, iterate_rows
 from vectorstore.sqlite.entry_reader import vector_blocks
 from vectorstore.sqlite.filter_sql import filter_to_sql

@@ -12,12 +12,14 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import typer
+
+from agent.assistant.cli.json_output import json_object
 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
@@ -54,10 +56,10 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[index] << 8 | units[index + 1]:04x}" for index in range(0, len(units), 2))
 
 
-def print_json(answer: Mapping[str, Any]) -> None:
+def print_json(answer: Any) -> None:
     """Print one JSON object on one line."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8"
-    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=_json_default)))
+    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
 
 
 def print_text(text: str = "", *, indent: str = "") -> None:
@@ -95,12 +97,6 @@ def _local_time(moment: datetime) -> datetime:
         return moment.astimezone()
     except (OverflowError, OSError, ValueError):  # at the ends of the calendar
         return moment
-
-
-def _json_default(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 _COLUMN_GAP = "  "

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.retrieval.languages.base import Lexicon
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, find_dates
+from memory.retrieval.languages.lexicon import Lexicon
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import IndexRecord, build_record
-from memory.retrieval.languages.base import Lexicon
+from memory.retrieval.languages.lexicon import Lexicon
 from vectorstore import Entry
 
 NO_SESSION = -1
