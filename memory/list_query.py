@@ -66,10 +66,9 @@ class ListQuery:
     @classmethod
     def of(cls, filters: ListFilters, namespace: str, *, now: datetime, zone: tzinfo | None) -> ListQuery:
         """Return the selection that *filters* name; raise ``ArgumentError`` for one that cannot be."""
-        for unknown in sorted(set(filters) - set(ListFilters.__annotations__)):
-            raise ArgumentError(
-                unknown, dict(filters)[unknown], f"one of {', '.join(ListFilters.__annotations__)} is needed"
-            )
+        known = ListFilters.__annotations__
+        for unknown in sorted(filters.keys() - known.keys()):
+            raise ArgumentError(unknown, dict(filters)[unknown], f"one of {', '.join(known)} is needed")
         standing = ValidityFilter(now, _checked_time(filters, "as_of", zone), _checked_time(filters, "known_at", zone))
         conditions: list[Filter] = [*standing.time_conditions()] if standing.past else []
         if selected := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
@@ -84,9 +83,8 @@ class ListQuery:
             conditions.append({"session": checked_label(session, "session")})
         for field in ("pinned", "disabled"):
             conditions += _flag_condition(field, filters.get(field), {field: True})
-        conditions += _flag_condition(
-            "expired", filters.get("expired"), {"expires_at": {"$lte": timestamp_to_text(now)}}
-        )
+        expired: Filter = {"expires_at": {"$lte": timestamp_to_text(now)}}
+        conditions += _flag_condition("expired", filters.get("expired"), expired)
         conditions += _time_conditions(filters.get("between"), zone)
         contains = filters.get("contains")
         lanes = (CONVERSATION, ARCHIVE) if standing.past else (CONVERSATION,)
@@ -125,18 +123,15 @@ class ListQuery:
             position = None if cursor is None else _parse_cursor(cursor, order)
             entries = self.by_time(store, newest=order == "newest", after=position)
         found = list(islice(entries, limit + 1))
-        more = limit > 0 and len(found) > limit
-        return MemoryPage(
-            tuple(from_entry(entry) for entry in found[:limit]),
-            next=_cursor(found[limit - 1], order) if more else None,
-        )
+        memories = tuple(from_entry(entry) for entry in found[:limit])
+        if not memories or len(found) <= limit:
+            return MemoryPage(memories)
+        last = found[limit - 1]
+        place = last.id if order == "id" else "/".join((order, *scan_position(last, _ORDER_FIELDS)))
+        return MemoryPage(memories, next=place)
 
     def _says(self, entry: Entry) -> bool:
         return self.contains is None or self.contains in entry.text.casefold()
-
-
-def _cursor(entry: Entry, order: ListOrder) -> str:
-    return entry.id if order == "id" else "/".join((order, *scan_position(entry, _ORDER_FIELDS)))
 
 
 def _parse_cursor(cursor: str, order: ListOrder) -> ScanPosition:

@@ -243,7 +243,7 @@ def media_text(message: Message) -> str:
 def _media_text(blocks: Sequence[Block]) -> str:
     media = [block for block in blocks if isinstance(block, (ImageBlock, DocumentBlock))]
     return " ".join(
-        f"({block.type}: {', '.join(filter(None, (_media_label(block), _content_mark(block.data))))})"
+        f"({block.type}: {', '.join(filter(None, (_media_label(block), blake2b(block.data, digest_size=_MARK_BYTES).hexdigest())))})"
         for block in media
     )
 
@@ -258,10 +258,6 @@ def _media_label(block: ImageBlock | DocumentBlock) -> str:
     caption = " ".join(block.caption.split()) if isinstance(block, ImageBlock) else ""
     name = " ".join(block.name.split())
     return f"{caption} ({name})" if caption and name else caption or name
-
-
-def _content_mark(data: bytes) -> str:
-    return blake2b(data, digest_size=_MARK_BYTES).hexdigest()
 
 
 def tool_results_text(message: Message, calls: Sequence[ToolCallBlock] = ()) -> str:

@@ -30,7 +30,7 @@ from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingSe
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import RevisionConflict, VectorStore
+from vectorstore import RevisionConflict
 
 MAX_ATTEMPTS: Final = 5
 """So often a write is tried that others come between."""
@@ -61,22 +61,14 @@ class WritePipeline:
         return self.embedding.in_flight
 
     def lookup(
-        self,
-        namespace: str,
-        *,
-        hidden: Container[str] = frozenset(),
-        beside: VectorStore | None = None,
-        own: bool = True,
-        embeds: bool = True,
+        self, namespace: str, *, hidden: Container[str] = frozenset(), embeds: bool = True
     ) -> SimilarMemoryLookup | None:
-        """Return what the policies see of the stored memories, for one batch; None where none of them looks.
-
-        With *own* off they see nothing of the memory's own store; the rest as ``SimilarMemoryLookup``.
-        """
+        """Return what the policies see of the stored memories, for one batch; None where none of them looks."""
         if not self.rules.looking:
             return None
-        store = self.entries.store if own else None
-        return SimilarMemoryLookup(namespace, store, self.embedding, self.clock, hidden, beside, embeds)
+        return SimilarMemoryLookup(
+            namespace, self.entries.store, self.embedding, self.clock, hidden=hidden, embeds=embeds
+        )
 
     def validate(self, items: Mapping[str, object]) -> list[Draft]:
         """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""

@@ -203,13 +203,18 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
         raise ArgumentError(_argument(policy), memory, "what is made has at least one source")
     first, last = sources[0].memory, sources[-1].memory
     speakers = {source.memory.speaker for source in sources}
+    shared = {
+        name: value
+        for name, value in first.scopes.items()
+        if all(source.memory.scopes.get(name) == value for source in sources)
+    }
     made = replace(
         checked_memory(memory, argument=_argument(policy)),
         id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
-        scopes=memory.scopes or _shared_scopes([source.memory for source in sources]),
+        scopes=memory.scopes or shared,
         occurred_at=memory.occurred_at or last.occurred_at,
         actor=least_trusted_actor(source.memory.actor for source in sources),
         trust=Trust.least([memory.trust, *(source.memory.trust for source in sources)]),
@@ -217,14 +222,6 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
     )
     origins = tuple(dict.fromkeys(origin for source in sources for origin in source.origins))
     return Draft(made, made, origins, sources[0].turn)
-
-
-def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
-    """Return the scopes that all *memories* are in."""
-    first, *others = memories
-    return {
-        name: value for name, value in first.scopes.items() if all(other.scopes.get(name) == value for other in others)
-    }
 
 
 def _bounded_memory(new: Memory, first: Memory) -> Memory:

@@ -19,7 +19,6 @@ from memory.write.policies.base import (
     MemoryLookup,
     MemoryTurn,
     PolicyDecision,
-    SimilarMemory,
     TurnDecision,
 )
 
@@ -95,16 +94,14 @@ class NearDuplicates:
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
         for similar in await stored.nearest(memory):
-            if self._is_near(similar) and _shared_fields(similar.memory) == _shared_fields(memory):
+            limit = self.meaning if similar.by == "meaning" else self.words
+            if similar.similarity >= limit and _shared_fields(similar.memory) == _shared_fields(memory):
                 other = similar.memory.id
                 if self.fold and _sorted_words(memory.text) == _sorted_words(similar.memory.text):
                     return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
                 linked = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: other})
                 return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other)
         return PolicyDecision(Action.ACCEPT)
-
-    def _is_near(self, similar: SimilarMemory) -> bool:
-        return similar.similarity >= (self.meaning if similar.by == "meaning" else self.words)
 
 
 def _shared_fields(memory: Memory) -> tuple[object, ...]:
