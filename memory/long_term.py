@@ -15,7 +15,6 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -57,7 +56,7 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
@@ -68,6 +67,7 @@ from memory.validation import (
     checked_int,
     checked_label,
     checked_labels,
+    checked_seconds,
     checked_text_list,
     checked_trust,
 )
@@ -178,7 +178,7 @@ class LongTermMemory:
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
             CachedVectorEraser(self.embedding),
-            IdempotencyKeyEraser(self.keys),
+            self.keys,
         ]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
@@ -231,7 +231,7 @@ class LongTermMemory:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What embeds texts and questions; another one after ``reembed``."""
+        """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
@@ -684,10 +684,7 @@ class LongTermMemory:
         Embedders are waited for *wait* seconds at the most, for what is pending too; what has no vector then stays
         pending, and is embedded when the memory is open again. Writing after this raises ``StoreClosed``.
         """
-        usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
-        if not usable:
-            raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await self._backfill.finish_writes(float(wait))
+        await self._backfill.finish_writes(checked_seconds(wait, "wait"))
         await asyncio.to_thread(self.embedding.close)
         await asyncio.to_thread(self.store.close)
 

@@ -191,7 +191,7 @@ class MemoryWriter:
         return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)
 
     async def _are_linked(self, drafts: Sequence[Draft], namespace: str) -> bool:
-        """Whether one of *drafts* was made from, or supersedes, another of them."""
+        """Return whether one of *drafts* was made from, or supersedes, another of them."""
         referenced = {id for draft in drafts for id in referenced_ids(draft.memory)}
         if not referenced:
             return False
@@ -209,12 +209,12 @@ class MemoryWriter:
         for place, message in enumerate(messages):
             memory = memory_from_message(message, session, now, used, calls=calls[place])
             redacted, spans = redacted_message(message, redactions)
+            draft = Draft.new(Memory(""), origin=place, turn=0, message=redacted)
             if isinstance(memory, str):
-                report = Report(Outcome.REJECTED, "", memory, spans=spans)
-                drafts.append(Draft.new(Memory(""), origin=place, turn=0, message=redacted).settle(report))
+                drafts.append(draft.settle(Report(Outcome.REJECTED, "", memory, spans=spans)))
             else:
                 memory = checked_memory(memory, zone=self.pipeline.zone, argument="messages")
-                drafts.append(Draft.new(memory, origin=place, turn=0, message=redacted))
+                drafts.append(replace(draft, memory=memory, given=memory))
         return drafts
 
     def _commit_turn(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
