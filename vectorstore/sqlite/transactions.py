@@ -8,7 +8,7 @@ beside it; such a connection serves one transaction, which notices at its end wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -174,7 +174,8 @@ class _ThreadBlocks(threading.local):
     """Outermost blocks that one thread has open."""
 
     writing: WriteTransaction | None = None
-    reading: apsw.Connection | None = None
+    reading: Sequence[apsw.Connection] = ()
+    """Its connection; emptied when the block is over, in whichever thread that is."""
 
 
 class Transactions:
@@ -208,22 +209,23 @@ class Transactions:
     def reading(self) -> bool:
         """Return whether this thread is inside ``read``, on a state of its own."""
         self._usage.check_process()
-        return self._local.reading is not None
+        return bool(self._local.reading)
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """As ``Database.read``."""
         writing, reading = self.writing, self._local.reading
-        if (shared := reading if writing is None else writing.connection) is not None:
+        if writing is not None or reading:
+            shared = reading[0] if writing is None else writing.connection
             with translate_errors(self._path, shared):
                 yield shared
         else:
             with self.read_fresh(fresh=False) as connection:
-                self._local.reading = connection
+                block = self._local.reading = [connection]
                 try:
                     yield connection
                 finally:
-                    self._local.reading = None
+                    block.clear()
 
     @contextmanager
     def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
