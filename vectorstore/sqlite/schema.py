@@ -300,7 +300,7 @@ class StoreTables:
             )
 
     def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
+        """Copy every row whose checksum holds into a fresh file."""
         saved = salvage_store_rows(source, target)
         try:
             read_settings(target)
