@@ -225,15 +225,9 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
     del starts
     posting_slots = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
-    offsets = _run_starts(pairs)
-    return Postings(
-        first=first,
-        size=size,
-        numbers=pairs[offsets].astype(np.int32),
-        offsets=np.append(offsets, len(pairs)),
-        slots=posting_slots,
-        counts=counts,
-    )
+    starts = _run_starts(pairs)
+    term_numbers, offsets = pairs[starts].astype(np.int32), np.append(starts, len(pairs))
+    return Postings(first, size, term_numbers, offsets, posting_slots, counts)
 
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
