@@ -72,9 +72,7 @@ _SENTENCE_BREAK_IN_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
 _QUESTION_MARK_AT_END = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
-_SENTENCE_MARKS: Final = (".", "!", "?")
-_CLOSING_MARKS: Final = ('"', "'", ")", "]")
-_ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after in ("", *_CLOSING_MARKS))
+_ASCII_SENTENCE_ENDS = tuple(mark + after for mark in ".!?" for after in ("", '"', "'", ")", "]"))
 """Characters with which the last word of a sentence ends."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
 """The terms of the characters between two spaces, and whether a sentence ends there."""

@@ -255,10 +255,14 @@ def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
     nodes: list[FilterNode] = []
     for name, operand in where.items():
         inner = f"{path}[{short_repr(name)}]"
-        if isinstance(name, str) and name.startswith("$"):
+        if not isinstance(name, str):
+            raise FilterError(path, name, "the name of a field is a text")
+        if name.startswith("$"):
             nodes.append(_parse_branch(name, operand, inner, depth - 1))
             continue
-        field = _check_field_name(name, path)
+        if "\0" in name:
+            raise FilterError(path, name, "the name of a field has no NUL")
+        field = check_filter_text(name, path)
         if isinstance(operand, Mapping):
             nodes.append(_parse_operators(field, operand, inner, depth - 1))
         else:
@@ -279,14 +283,6 @@ def _parse_branch(name: str, operand: Any, path: str, depth: int) -> FilterNode:
         raise FilterError(path, operand, f"{name} takes a list of filters")
     nodes = [_parse_mapping(inner, f"{path}[{i}]", depth) for i, inner in enumerate(operand)]
     return _conjunction(nodes) if name == "$and" else Or(tuple(nodes))
-
-
-def _check_field_name(name: Any, path: str) -> str:
-    if not isinstance(name, str):
-        raise FilterError(path, name, "the name of a field is a text")
-    if "\0" in name:
-        raise FilterError(path, name, "the name of a field has no NUL")
-    return check_filter_text(name, path)
 
 
 def _parse_operators(field: str, operators: Mapping[Any, Any], path: str, depth: int) -> FilterNode:

@@ -14,14 +14,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import (
-    check_after,
-    check_cursor,
-    check_patches,
-    read_pages,
-    searched,
-    write_batches,
-)
+from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
 from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.memory_namespace import MemoryNamespace
@@ -447,38 +440,29 @@ class NumpyStore:
             self._namespace(stored.name).load(stored, analysed=analysed)
 
     def _write_snapshot(self, operation: str, path: str | os.PathLike[str], *, replace: bool) -> None:
+        """Put a snapshot at *path*; an earlier one there stays as it is until the new one is whole.
+
+        Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
+        """
         with self._open():
             if self._database.in_write():
                 raise UnsupportedError(operation, "it cannot be made inside transaction()")
-            state = StoreState(
-                space=self._space,
-                next_space=self._next_space,
-                language=self.analyzer.language,
-                fingerprint=self.analyzer.fingerprint,
-                fields=self._fields,
-                namespaces=[stored.state() for _, stored in sorted(self._namespaces.items())],
-            )
-        write_snapshot(state, path, replace=replace)
-
-
-def write_snapshot(state: StoreState, path: str | os.PathLike[str], *, replace: bool) -> None:
-    """Put *state* at *path* (mode 0600, on disk); an earlier snapshot there stays as it is until the new one is whole.
-
-    Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
-    """
-    target = check_path(path)
-    with translate_system_errors(target):
-        try:
-            if not is_missing(target):
-                if not replace:
-                    raise FileExistsError
-                with target.open("rb") as file:
-                    check_preamble(file.read(PREAMBLE_SIZE), str(target))
-            with atomic_write(target, token=os.urandom, replace=replace) as private, private.open("wb") as file:
-                for part in encode_snapshot(state):
-                    file.write(part)
-        except FileExistsError as error:
-            raise ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed") from error
+            language, fingerprint = self.analyzer.language, self.analyzer.fingerprint
+            namespaces = [stored.state() for _, stored in sorted(self._namespaces.items())]
+            state = StoreState(self._space, self._next_space, language, fingerprint, self._fields, namespaces)
+        target = check_path(path)
+        with translate_system_errors(target):
+            try:
+                if not is_missing(target):
+                    if not replace:
+                        raise FileExistsError
+                    with target.open("rb") as file:
+                        check_preamble(file.read(PREAMBLE_SIZE), str(target))
+                with atomic_write(target, token=os.urandom, replace=replace) as private, private.open("wb") as file:
+                    for part in encode_snapshot(state):
+                        file.write(part)
+            except FileExistsError as error:
+                raise ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed") from error
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:

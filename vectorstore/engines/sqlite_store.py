@@ -16,14 +16,7 @@ from contextlib import contextmanager, nullcontext
 import apsw
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import (
-    check_after,
-    check_cursor,
-    check_patches,
-    read_pages,
-    searched,
-    write_batches,
-)
+from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.view import IndexView
@@ -261,9 +254,8 @@ class SqliteStore:
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         with self.database.read() as connection:
-            return [
-                name for (name,) in fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
-            ]
+            rows = fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
+            return [name for (name,) in rows]
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """As ``LifecycleStore.changes``."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.bm25 import ForwardBlock, analyze_text
+from vectorstore.index.bm25 import analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.snapshot import NamespaceState
 from vectorstore.index.vectors import Ranking
@@ -260,9 +260,9 @@ class MemoryNamespace:
     def state(self) -> NamespaceState:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
-        forward = self._index.forward([entry.id for entry in entries])
+        terms, forward = self._index.forward([entry.id for entry in entries])
         second, log = dict(self._second), self._log
-        return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
+        return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, terms, forward)
 
     def load(self, state: NamespaceState, *, analysed: bool) -> None:
         """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
@@ -273,12 +273,11 @@ class MemoryNamespace:
             for entry in state.entries:
                 self._index_entry(entry)
             return
-        forward, keys = state.forward, range(1, len(state.entries) + 1)
+        keys = range(1, len(state.entries) + 1)
         self._next_key = len(keys) + 1
-        self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
+        self._dictionary.update({term: number for number, term in enumerate(state.terms, 1)})
         self._index.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        block = ForwardBlock(keys, forward.numbers, forward.lengths, forward.contexts)
-        self._index.load_terms(self._dictionary, [block])
+        self._index.load_terms(self._dictionary, [replace(state.forward, keys=keys)])
         self.use_space(self._space)
 
     # Reader.
@@ -308,7 +307,7 @@ class MemoryNamespace:
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query."""
-        mask = filter_mask(self, self._index, where)
+        mask = filter_mask(self, where)
         return self._index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:

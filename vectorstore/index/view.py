@@ -151,7 +151,7 @@ class IndexView:
         if reader is None or not names:
             return np.zeros(len(names), dtype=np.bool_)
         index = reader.rows()
-        mask = filter_mask(reader, index, node)
+        mask = filter_mask(reader, node)
         return np.isin(index.keys_of(names), index.keys() if mask is None else index.keys()[mask])
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
@@ -221,7 +221,7 @@ class IndexView:
         if reader is None or k == 0:
             return None, []
         index = reader.words()
-        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, index, node))
+        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, node))
 
     def _scores(
         self,
@@ -262,11 +262,11 @@ class IndexView:
         return as_vector(vector, space.dimension, space.metric, argument="vector")
 
 
-def filter_mask(reader: NamespaceReader, index: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
+def filter_mask(reader: NamespaceReader, where: FilterNode) -> NDArray[np.bool_] | None:
     """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
     if matches_everything(where):
         return None
-    mask = index.mask(where)
+    mask = reader.rows().mask(where)
     return reader.passing(where) if mask is None else mask
 
 
