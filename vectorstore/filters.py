@@ -103,13 +103,6 @@ def freeze_json(value: Any, path: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
     )
 
 
-def thaw_json(value: Any) -> Any:
-    """Return a frozen value as ``json.dumps`` takes it."""
-    if isinstance(value, Mapping):
-        return {name: thaw_json(inner) for name, inner in value.items()}
-    return [thaw_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
 def check_filter_text(value: str, path: str) -> str:
     """Return *value* as a text of the base type, if UTF-8 can hold it."""
     try:

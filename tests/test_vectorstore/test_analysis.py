@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.analyzer
-from vectorstore.analyzer import Analyzer, fold_text
-from vectorstore.errors import ArgumentError
+from vectorstore import Analyzer, ArgumentError
+from vectorstore.analyzer import fold_text
 from vectorstore.languages import stop_words
 from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vectorstore import ArgumentError, DimensionError, Metric
 from vectorstore.distance import (
     as_vector,
     as_vectors,
@@ -15,8 +16,6 @@ from vectorstore.distance import (
     rounding_bound,
     row_norms,
 )
-from vectorstore.errors import ArgumentError, DimensionError
-from vectorstore.types import Metric
 
 METRICS = list(Metric)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.index.vectors
+from vectorstore import Metric, Space
 from vectorstore.filters import filter_tree, matches_filter
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.types import Metric, Space
 
 METRICS = list(Metric)
 DIMENSION = 6

@@ -25,9 +25,10 @@ from vectorstore.protocol import VectorStore
 from vectorstore.sqlite import entry_reader, schema
 from vectorstore.sqlite.connection import fetch_all
 from vectorstore.sqlite.database import SqliteDatabase
+from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from vectorstore.sqlite.entry_writer import NamespaceWriter
 from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
-from vectorstore.sqlite.schema import NEXT_SPACE_FACT, StoreSettings, StoreTables, read_settings, read_space
+from vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
 from vectorstore.types import (
     Changes,
     Compaction,
