@@ -44,6 +44,9 @@ class BinaryCodes:
         self._count = rows
         self._waiting: set[int] = set()
 
+    def __len__(self) -> int:
+        return self._count
+
     def append(self) -> None:
         """Add a row."""
         self._waiting.add(self._count)
