@@ -231,7 +231,7 @@ def observed_scan(method: Callable[P, Iterator[Entry]]) -> Callable[P, Iterator[
     def call(self: Any, **options: Any) -> Iterator[Entry]:
         begin = partial(method, self, **options)
         entries = self._reporter.entries(method.__name__, options.get("namespace", ""), begin)
-        next(entries)
+        next(entries)  # opens the scan
         return cast("Iterator[Entry]", entries)
 
     return cast("Callable[P, Iterator[Entry]]", call)
