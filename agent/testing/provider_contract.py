@@ -91,7 +91,7 @@ class ProviderContract:
         blocks = self._completed(Reply(calls=calls)).message.tool_calls
         assert len({block.id for block in blocks}) == 2
 
-    def test_thinking_is_told_apart_from_the_answer(self) -> None:
+    def test_thinking_is_separate_from_the_answer(self) -> None:
         deltas = self._streamed(Reply("4", thinking="two and two"))
         assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingPiece)) == "two and two"
         assert self._completed(Reply("4", thinking="two and two")).text == "4"

@@ -21,24 +21,11 @@ from vectorstore.testing.suite import (
     result_ids,
     vector_calls,
 )
-from vectorstore.testing.write_contract import nested_metadata
+from vectorstore.testing.write_contract import nested
 from vectorstore.types import Entry, Space
 
-
-def cyclic_metadata() -> dict[str, Any]:
-    """Return an object that contains itself."""
-    value: dict[str, Any] = {}
-    value["self"] = value
-    return value
-
-
-def nested_lists(levels: int) -> list[Any]:
-    """Return a list of that many levels."""
-    value: list[Any] = []
-    for _ in range(levels - 1):
-        value = [value]
-    return value
-
+_CYCLE: dict[str, Any] = {}
+_CYCLE["self"] = _CYCLE
 
 INVALID_ENTRIES: dict[str, Callable[[], Any]] = {
     "no entry": lambda: {"id": "bad"},
@@ -61,10 +48,10 @@ INVALID_ENTRIES: dict[str, Callable[[], Any]] = {
     "a number as a deep key": lambda: make_entry("bad", inner={1: "x"}),
     "a lone surrogate in metadata": lambda: make_entry("bad", title="\ud800"),
     "a lone surrogate in a key": lambda: Entry("bad", metadata={"\ud800": 1}),
-    "metadata that are too deep": lambda: Entry("bad", metadata=nested_metadata(101)),
-    "metadata ten thousand levels deep": lambda: Entry("bad", metadata=nested_metadata(10_000)),
-    "a list ten thousand levels deep": lambda: make_entry("bad", list=nested_lists(10_000)),
-    "metadata inside themselves": lambda: Entry("bad", metadata=cyclic_metadata()),
+    "metadata that are too deep": lambda: Entry("bad", metadata=nested(101, lambda value: {"in": value})),
+    "metadata ten thousand levels deep": lambda: Entry("bad", metadata=nested(10_000, lambda value: {"in": value})),
+    "a list ten thousand levels deep": lambda: make_entry("bad", list=nested(10_000, lambda value: [value])),
+    "metadata inside themselves": lambda: Entry("bad", metadata=_CYCLE),
     "a whole number without end": lambda: make_entry("bad", number=10**5000),
     "an empty reason": lambda: Entry("bad", no_vector=""),
     "a reason that is no text": lambda: Entry("bad", no_vector=1),  # type: ignore[arg-type]
