@@ -12,12 +12,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from datetime import datetime
-from enum import StrEnum
 from hashlib import blake2b
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from pydantic import ValidationError
@@ -59,10 +58,10 @@ class ExportManifest:
 
     space: Space | None
     vectors: bool
+    probes: tuple[str, ...] | None
+    selection: Mapping[str, Any] | None
     counts: Mapping[str, int]
     hash: str = ""
-    selection: Mapping[str, Any] | None = None
-    probes: tuple[str, ...] | None = None
 
     def probe_rows(self) -> ProbeVectors | None:
         """Return the answers to the probes, shape (texts, dimension); None where there are none."""
@@ -72,23 +71,11 @@ class ExportManifest:
 
     def line(self) -> bytes:
         """Return the line, filled up with blanks to its greatest length."""
-        line = self._json(self.counts, self.hash)
-        longest = self._json(dict.fromkeys(self.counts, _MAX_COUNT), "0" * 2 * _HASH_BYTES)
-        return line.ljust(len(longest)) + b"\n"
+        longest = replace(self, counts=dict.fromkeys(self.counts, _MAX_COUNT), hash="0" * 2 * _HASH_BYTES)
+        return self._json().ljust(len(longest._json())) + b"\n"
 
-    def _json(self, counts: Mapping[str, int], digest: str) -> bytes:
-        space = None if self.space is None else _space_fields(self.space)
-        fields = {
-            "type": "manifest",
-            "format": EXPORT_FORMAT,
-            "version": EXPORT_VERSION,
-            "space": space,
-            "vectors": self.vectors,
-            "probes": None if self.probes is None else list(self.probes),
-            "selection": self.selection,
-            "counts": dict(counts),
-            "hash": digest,
-        }
+    def _json(self) -> bytes:
+        fields = {"type": "manifest", "format": EXPORT_FORMAT, "version": EXPORT_VERSION, **asdict(self)}
         return json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
 
 
@@ -97,37 +84,47 @@ def lines_hasher() -> blake2b:
     return blake2b(digest_size=_HASH_BYTES)
 
 
+def parse_line(line: bytes, number: int, path: str) -> Any:
+    """Return the JSON of the line *number*; below the first, anything but an object raises ``UnreadableExport``."""
+    name, advice = ("the first line", "; it is no export of this program") if number == 1 else ("the line", "")
+    try:
+        value = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:
+        form = "UTF-8" if isinstance(error, UnicodeDecodeError) else "JSON"
+        raise UnreadableExport(path, number, f"{name} is not {form}{advice}") from error
+    if number > 1 and not isinstance(value, dict):
+        raise UnreadableExport(path, number, "the line is no JSON object")
+    return value
+
+
 def read_manifest(line: bytes, path: str) -> ExportManifest:
     """Return the manifest that *line* holds; any other line, and a newer version, raise ``UnreadableExport``."""
+
+    def check(is_right: bool, wrong: str) -> None:
+        if not is_right:
+            raise UnreadableExport(path, 1, wrong)
+
+    fields = parse_line(line, 1, path)
+    no_format = f'the first line has no "format": "{EXPORT_FORMAT}"; it is no export of this program'
+    check(isinstance(fields, dict) and fields.get("format") == EXPORT_FORMAT, no_format)
+    version, selection, vectors = fields.get("version"), fields.get("selection"), fields.get("vectors")
+    counts, digest = fields.get("counts"), fields.get("hash")
+    check(type(version) is int and version >= 1, "the version is not a number")
+    newer = f"its version is {version}, this program reads up to {EXPORT_VERSION}; use a newer one"
+    check(version <= EXPORT_VERSION, newer)
+    are_counts = isinstance(counts, dict) and all(type(count) is int and count >= 0 for count in counts.values())
+    check(are_counts, "the counts are missing or wrong")
+    check(isinstance(digest, str) and len(digest) == 2 * _HASH_BYTES, "the hash is missing or wrong")
+    check(selection is None or isinstance(selection, dict), "the selection is wrong")
+    wrong = "the space is wrong"
     try:
-        fields = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise UnreadableExport(path, 1, "the first line is not UTF-8; it is no export of this program") from error
-    except (ValueError, RecursionError) as error:
-        raise UnreadableExport(path, 1, "the first line is not JSON; it is no export of this program") from error
-    if not isinstance(fields, dict) or fields.get("format") != EXPORT_FORMAT:
-        raise UnreadableExport(
-            path, 1, f'the first line has no "format": "{EXPORT_FORMAT}"; it is no export of this program'
-        )
-    version = fields.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise UnreadableExport(path, 1, "the version is not a number")
-    if version > EXPORT_VERSION:
-        raise UnreadableExport(
-            path, 1, f"its version is {version}, this program reads up to {EXPORT_VERSION}; use a newer one"
-        )
-    counts, digest, selection = fields.get("counts"), fields.get("hash"), fields.get("selection")
-    if not isinstance(counts, dict) or not all(type(count) is int and count >= 0 for count in counts.values()):
-        raise UnreadableExport(path, 1, "the counts are missing or wrong")
-    if not isinstance(digest, str) or len(digest) != 2 * _HASH_BYTES:
-        raise UnreadableExport(path, 1, "the hash is missing or wrong")
-    if selection is not None and not isinstance(selection, dict):
-        raise UnreadableExport(path, 1, "the selection is wrong")
-    space, vectors = _space_from_fields(fields.get("space"), path), fields.get("vectors")
-    if not isinstance(vectors, bool):
-        raise UnreadableExport(path, 1, "whether it has vectors is missing or wrong")
-    probes = _checked_probes(fields.get("probes"), space, path)
-    return ExportManifest(space, vectors, counts, digest, selection, probes)
+        space = _read_space(fields.get("space"))
+        check(isinstance(vectors, bool), "whether it has vectors is missing or wrong")
+        wrong = "the probes are wrong"
+        probes = _read_probes(fields.get("probes"), space)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UnreadableExport(path, 1, wrong) from error
+    return ExportManifest(space, vectors, probes, selection, counts, digest)
 
 
 def vector_to_text(row: Vector) -> str:
@@ -146,61 +143,45 @@ def vector_from_text(text: object, dimension: int | None) -> Vector:
     return row
 
 
-def _checked_probes(probes: Any, space: Space | None, path: str) -> tuple[str, ...] | None:
-    if probes is None:
-        return None
-    try:
-        if isinstance(probes, list) and probes and space is not None:
-            for probe in probes:
-                vector_from_text(probe, space.dimension)
-            return tuple(probes)
-    except ArgumentError as error:
-        raise UnreadableExport(path, 1, "the probes are wrong") from error
-    raise UnreadableExport(path, 1, "the probes are wrong")
-
-
-def _space_fields(space: Space) -> dict[str, Any]:
-    return {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
-
-
-def _space_from_fields(fields: Any, path: str) -> Space | None:
+def _read_space(fields: Any) -> Space | None:
     if fields is None:
         return None
-    try:
-        fingerprint, dimension, metric = fields["fingerprint"], fields["dimension"], Metric(fields["metric"])
-        if isinstance(fingerprint, str) and type(dimension) is int and dimension > 0:
-            return Space(fingerprint, dimension, metric)
-    except (KeyError, TypeError, ValueError) as error:
-        raise UnreadableExport(path, 1, "the space is wrong") from error
-    raise UnreadableExport(path, 1, "the space is wrong")
+    space = Space(fields["fingerprint"], fields["dimension"], Metric(fields["metric"]))
+    if not isinstance(space.fingerprint, str) or type(space.dimension) is not int or space.dimension < 1:
+        raise ValueError(fields)
+    return space
 
 
-_OMITTED_FIELDS: Final = ("id", "text", "revision")
+def _read_probes(probes: Any, space: Space | None) -> tuple[str, ...] | None:
+    if probes is None:
+        return None
+    if not isinstance(probes, list) or not probes or space is None:
+        raise ValueError(probes)
+    for probe in probes:
+        vector_from_text(probe, space.dimension)
+    return tuple(probes)
+
+
+_DEFAULTS: Final[dict[type, dict[str, Any]]] = {
+    kind: {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory()
+        for field in fields(kind)
+    }
+    for kind in (Memory, Source, Operation, MemoryChange)
+}
 _TIME_FIELDS: Final = frozenset(field.name for field in fields(Memory) if "datetime" in str(field.type))
-_TUPLE_FIELDS: Final = ("tags", "derived_from")
-_MAPPING_FIELDS: Final = ("scopes", "metadata")
 _VERSION_FIELDS: Final[dict[str, Any]] = {
     "retired_at": None,
     "counts_from": None,
     "counts_to": None,
     "withdrawn": False,
 }
-_DEFAULTS: Final = {
-    field.name: field.default if field.default is not MISSING else {}
-    for field in fields(Memory)
-    if field.name != "text"
-}
-_SOURCE_FIELDS: Final = tuple(field.name for field in fields(Source))
-_ITEM_FIELDS: Final = ("type", "id", "text", "vector", "no_vector", "beside")
-_PLACE_FIELDS: Final[dict[object, tuple[str, ...]]] = {
-    ExportItem.PASSAGE: ("collection",),
-    ExportItem.VERSION: ("version",),
-}
-_MESSAGE_FIELDS: Final = ("type", "session", "sequence", "at", "memory", "message")
-_SESSION_FIELDS: Final = ("type", "session", "next")
-_OPERATION_FIELDS: Final = ("type", "id", "kind", "actor", "at", "undoes", "undone_by", "changes")
-_CHANGE_FIELDS: Final = ("id", "before", "gone", "old", "new")
-_TOMBSTONE_FIELDS: Final = ("type", "collection", "id", "at")
+_PLAIN_FIELDS: Final = _DEFAULTS[Memory].keys() - {"id", "text", "revision"}
+"""The fields of a memory that are those of its item, where they have not their default values."""
+_ITEM_FIELDS: Final = {"type", "id", "text", "vector", "no_vector", "beside", *_PLAIN_FIELDS}
+_PLACE_FIELDS: Final[dict[object, str]] = {ExportItem.PASSAGE: "collection", ExportItem.VERSION: "version"}
+_SOURCE_FIELDS: Final = _DEFAULTS[Source].keys()
+_OWN_FIELDS: Final = {*_PLAIN_FIELDS, *_SOURCE_FIELDS, "id", "revision"}
 _MAX_NUMBER: Final = 10**15
 """The largest sequence number or revision: those that follow it still fit into a table."""
 _MIN_VECTOR_LENGTH: Final = 1e-30
@@ -210,14 +191,10 @@ _MIN_VECTOR_LENGTH: Final = 1e-30
 def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
     """Return the fields of the memory in *entry*, with its vector where the export has *vectors*."""
     memory = from_entry(entry)
-    item: dict[str, Any] = {"id": entry.id, "text": memory.text}
-    for name, default in _DEFAULTS.items():
-        value = getattr(memory, name)
-        if name not in _OMITTED_FIELDS and value != default:
-            item[name] = _json_value(value)
+    item = {"id": memory.id, "text": memory.text, **_changed_fields(memory)}
+    item.pop("revision", None)
     known = to_metadata(memory)
-    extra = {key: value for key, value in entry.metadata.items() if key not in known}
-    if extra:
+    if extra := {key: value for key, value in entry.metadata.items() if key not in known}:
         item["beside"] = extra
     if entry.no_vector is not None:
         item["no_vector"] = entry.no_vector
@@ -228,21 +205,18 @@ def memory_fields(entry: Entry, *, vectors: bool) -> dict[str, Any]:
 
 def memory_from_item(item: Mapping[str, Any]) -> Memory:
     """Return the memory that an item holds; a wrong field raises ``ArgumentError``."""
-    place_fields = _PLACE_FIELDS.get(item.get("type"), ())
-    check_known_fields(item, {*_ITEM_FIELDS, *place_fields, *_DEFAULTS} - {"revision"})
+    place_field = _PLACE_FIELDS.get(item.get("type"))
+    check_known_fields(item, _ITEM_FIELDS if place_field is None else {*_ITEM_FIELDS, place_field})
     values = {
-        key: _read_field(key, value)
+        key: _MEMORY_READERS[key](value, f"item.{key}") if key in _MEMORY_READERS else value
         for key, value in item.items()
-        if key not in _ITEM_FIELDS and key not in place_fields
+        if key in _PLAIN_FIELDS
     }
-    version = {key: values.pop(key) for key in _VERSION_FIELDS if key in values}
+    version: dict[str, Any] = {key: values.pop(key) for key in _VERSION_FIELDS if key in values}
     if type(version.get("withdrawn", False)) is not bool:
         raise ArgumentError("item.withdrawn", version["withdrawn"], "true or false is needed")
     id = checked_label(item.get("id"), "item.id")
-    try:
-        memory = Memory(text=cast("str", item.get("text")), id=id, **values)
-    except TypeError as error:
-        raise ArgumentError("item", id, str(error)) from error
+    memory = Memory(text=cast("str", item.get("text")), id=id, **values)
     return replace(checked_memory(memory), **version)
 
 
@@ -260,8 +234,8 @@ def extra_fields(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata that other parts keep with the memory; a key of a memory's own field raises."""
     extra = item.get("beside", {})
     for key in checked_json_object(extra, "item.beside"):
-        ours = key in _DEFAULTS or key in _SOURCE_FIELDS or key.startswith(("scope.", "meta.", "source."))
-        if ours or key.removesuffix("_offset") in _TIME_FIELDS:
+        prefixed = key.startswith(("scope.", "meta.", "source."))
+        if prefixed or key in _OWN_FIELDS or key.removesuffix("_offset") in _TIME_FIELDS:
             raise ArgumentError("item.beside", key, "a field that is none of a memory's own is needed")
     return cast("dict[str, Any]", extra)
 
@@ -272,11 +246,8 @@ def vector_from_item(item: Mapping[str, Any], space: Space | None) -> Vector | N
     if text is None:
         return None
     row = vector_from_text(text, None if space is None else space.dimension)
-    if (
-        space is not None
-        and space.metric is Metric.COSINE
-        and np.linalg.norm(row.astype(np.float64)) < _MIN_VECTOR_LENGTH
-    ):
+    needs_length = space is not None and space.metric is Metric.COSINE
+    if needs_length and np.linalg.norm(row.astype(np.float64)) < _MIN_VECTOR_LENGTH:
         raise ArgumentError("item.vector", "…", "a vector with a length is needed")
     return row
 
@@ -284,10 +255,10 @@ def vector_from_item(item: Mapping[str, Any], space: Space | None) -> Vector | N
 def message_fields(row: HistoryRow) -> dict[str, Any]:
     """Return the fields of a message of conversation history."""
     return {
-        "type": ExportItem.MESSAGE.value,
+        "type": ExportItem.MESSAGE,
         "session": row.session,
         "sequence": row.sequence,
-        "at": row.at.isoformat(),
+        "at": row.at,
         "memory": row.memory,
         "message": json.loads(row.message.model_dump_json()),
     }
@@ -295,157 +266,84 @@ def message_fields(row: HistoryRow) -> dict[str, Any]:
 
 def message_from_item(item: Mapping[str, Any], namespace: str) -> HistoryRow:
     """Return the message that an item holds."""
-    check_known_fields(item, _MESSAGE_FIELDS)
-    session = checked_session(item.get("session"))
-    sequence = _checked_number(item.get("sequence"), "item.sequence")
-    memory = item.get("memory")
-    if memory is not None and memory != "":
-        checked_label(memory, "item.memory")
-    try:
-        message: Message = message_from_json(json.dumps(item.get("message")))
-    except ValidationError as error:
-        raise ArgumentError("item.message", "…", "a message is needed") from error
-    message_to_json(message, "item.message")
-    return HistoryRow(namespace, session, sequence, message, _parse_moment(item.get("at"), "item.at"), memory)
+    return HistoryRow(namespace, **_read_fields(item, _MESSAGE_READERS))
 
 
 def session_fields(session: str, number: int) -> dict[str, Any]:
     """Return the fields of a session whose next message gets *number*."""
-    return {"type": ExportItem.SESSION.value, "session": session, "next": number}
+    return {"type": ExportItem.SESSION, "session": session, "next": number}
 
 
 def session_from_item(item: Mapping[str, Any]) -> tuple[str, int]:
     """Return (session, the number of its next message)."""
-    check_known_fields(item, _SESSION_FIELDS)
-    return checked_session(item.get("session")), _checked_number(item.get("next"), "item.next")
+    session, number = _read_fields(item, _SESSION_READERS).values()
+    return session, number
 
 
 def operation_fields(operation: Operation, changes: tuple[MemoryChange, ...]) -> dict[str, Any]:
     """Return the fields of an operation; *changes* have version numbers in the place of revisions."""
-    item: dict[str, Any] = {
-        "type": ExportItem.OPERATION.value,
-        "id": operation.id,
-        "kind": operation.kind,
-        "actor": operation.actor,
-        "at": operation.at.isoformat(),
-    }
-    for key in ("undoes", "undone_by"):
-        if getattr(operation, key) is not None:
-            item[key] = getattr(operation, key)
-    item["changes"] = [_change_fields(change) for change in changes]
-    return item
+    fields = _changed_fields(replace(operation, changes=()))
+    return {"type": ExportItem.OPERATION, **fields, "changes": changes}
 
 
 def operation_from_item(item: Mapping[str, Any]) -> Operation:
     """Return the operation that an item holds; one of an export or import raises, since no export carries these."""
-    check_known_fields(item, _OPERATION_FIELDS)
-    changes, kind = item.get("changes"), checked_label(item.get("kind"), "item.kind")
-    if kind in (EXPORT_KIND, IMPORT_KIND):
-        raise ArgumentError("item.kind", kind, "a kind of operation that an export carries is needed")
-    if not isinstance(changes, list):
-        raise ArgumentError("item.changes", changes, "a list is needed")
-    read = tuple(_change_from_fields(change) for change in changes)
-    if len({change.id for change in read}) < len(read):
-        raise ArgumentError("item.changes", "…", "one change of each memory is needed")
-    for key in ("undoes", "undone_by"):
-        if item.get(key) is not None:
-            checked_label(item[key], f"item.{key}")
-    return Operation(
-        id=checked_label(item.get("id"), "item.id"),
-        kind=kind,
-        actor=checked_actor(cast("Any", item.get("actor")), "item.actor"),
-        at=_parse_moment(item.get("at"), "item.at"),
-        changes=read,
-        undoes=item.get("undoes"),
-        undone_by=item.get("undone_by"),
-    )
+    return Operation(**_read_fields(item, _OPERATION_READERS))
 
 
 def tombstone_fields(collection: str | None, id: str, at: datetime) -> dict[str, Any]:
     """Return the fields of a tombstone; *collection* is that of a passage."""
     place_fields = {} if collection is None else {"collection": collection}
-    return {"type": ExportItem.FORGOTTEN.value, **place_fields, "id": id, "at": at.isoformat()}
+    return {"type": ExportItem.FORGOTTEN, **place_fields, "id": id, "at": at}
 
 
 def tombstone_from_item(item: Mapping[str, Any]) -> tuple[str | None, str, datetime]:
     """Return (collection, id, time) of a tombstone."""
-    check_known_fields(item, _TOMBSTONE_FIELDS)
-    collection = item.get("collection")
-    if collection is not None:
-        checked_label(collection, "item.collection")
-    return collection, checked_label(item.get("id"), "item.id"), _parse_moment(item.get("at"), "item.at")
+    collection, id, time = _read_fields(item, _TOMBSTONE_READERS).values()
+    return collection, id, time
 
 
 def item_line(item: Mapping[str, Any]) -> bytes:
     """Return an item as a line."""
-    return json.dumps(item, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return json.dumps(item, ensure_ascii=False, allow_nan=False, default=_to_json).encode() + b"\n"
 
 
-def _checked_number(value: object, argument: str) -> int:
+def _to_json(value: Any) -> Any:
+    """Return as JSON a time, a mapping, or a value of our own without the fields that have their defaults."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return dict(value) if isinstance(value, Mapping) else _changed_fields(value)
+
+
+def _changed_fields(value: object) -> dict[str, Any]:
+    defaults = _DEFAULTS[type(value)]
+    return {name: held for name, default in defaults.items() if (held := getattr(value, name)) != default}
+
+
+_Reader: TypeAlias = Callable[[Any, str], Any]
+"""Returns a checked value of a field; the name of the field stands in its errors."""
+
+
+def _read_fields(
+    item: Mapping[str, Any], readers: Mapping[str, _Reader], argument: str = "item", other: tuple[str, ...] = ("type",)
+) -> dict[str, Any]:
+    """Return the values of an object's fields, in the order of their *readers*; it may have *other* fields beside."""
+    check_known_fields(item, (*readers, *other))
+    return {name: read(item.get(name), f"{argument}.{name}") for name, read in readers.items()}
+
+
+def _optional(read: _Reader) -> _Reader:
+    return lambda value, argument: None if value is None else read(value, argument)
+
+
+def _read_number(value: Any, argument: str) -> int:
     if checked_int(value, argument, 1) > _MAX_NUMBER:
         raise ArgumentError(argument, value, f"a number of at most {_MAX_NUMBER} is needed")
     return cast("int", value)
 
 
-def _change_fields(change: MemoryChange) -> dict[str, Any]:
-    item: dict[str, Any] = {"id": change.id}
-    if change.before is not None:
-        item["before"] = change.before
-    if change.gone:
-        item["gone"] = True
-    for key in ("old", "new"):
-        if getattr(change, key):
-            item[key] = dict(getattr(change, key))
-    return item
-
-
-def _change_from_fields(fields: Any) -> MemoryChange:
-    if not isinstance(fields, dict) or type(fields.get("gone", False)) is not bool:
-        raise ArgumentError("item.changes", fields, "an object with an id is needed")
-    check_known_fields(fields, _CHANGE_FIELDS)
-    values = [checked_json_object(fields.get(key, {}), f"item.changes.{key}") for key in ("old", "new")]
-    before = fields.get("before")
-    before = None if before is None else _checked_number(before, "item.changes.before")
-    return MemoryChange(checked_label(fields.get("id"), "item.changes.id"), before, fields.get("gone", False), *values)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, StrEnum):
-        return value.value
-    if isinstance(value, tuple):
-        return list(value)
-    if isinstance(value, Source):
-        return dict(_source_to_fields(value))
-    return dict(value) if isinstance(value, Mapping) else value
-
-
-def _source_to_fields(source: Source) -> Iterator[tuple[str, Any]]:
-    for key in _SOURCE_FIELDS:
-        value = getattr(source, key)
-        if value is not None and value != ():
-            yield key, list(value) if key == "heading" else value
-
-
-def _read_field(key: str, value: Any) -> Any:
-    if key in _TIME_FIELDS and value is not None:
-        return _parse_moment(value, f"item.{key}")
-    if key in _TUPLE_FIELDS:
-        if not isinstance(value, list):
-            raise ArgumentError(f"item.{key}", value, "a list is needed")
-        return tuple(value)
-    if key == "source":
-        if not isinstance(value, dict) or set(value) - set(_SOURCE_FIELDS):
-            raise ArgumentError("item.source", value, "an object with the fields of a source is needed")
-        heading = value.get("heading", [])
-        if not isinstance(heading, list):
-            raise ArgumentError("item.source.heading", heading, "a list is needed")
-        return Source(**{**value, "heading": tuple(heading)})
-    return value
-
-
-def _parse_moment(value: Any, argument: str) -> datetime:
+def read_time(value: Any, argument: str) -> datetime:
+    """Return the aware time that *value* is in ISO 8601, or raise ``ArgumentError`` for *argument*."""
     text = checked_text(value, argument)
     try:
         moment = datetime.fromisoformat(text)
@@ -454,3 +352,81 @@ def _parse_moment(value: Any, argument: str) -> datetime:
     if moment.tzinfo is None:
         raise ArgumentError(argument, text, "a time with its offset from UTC is needed")
     return to_aware(moment)
+
+
+def _read_list(value: Any, argument: str) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise ArgumentError(argument, value, "a list is needed")
+    return tuple(value)
+
+
+def _read_source(value: Any, argument: str) -> Source:
+    if not isinstance(value, dict) or set(value) - _SOURCE_FIELDS:
+        raise ArgumentError(argument, value, "an object with the fields of a source is needed")
+    return Source(**{**value, "heading": _read_list(value.get("heading", []), f"{argument}.heading")})
+
+
+def _read_message(value: Any, argument: str) -> Message:
+    try:
+        message = message_from_json(json.dumps(value))
+    except ValidationError as error:
+        raise ArgumentError(argument, "…", "a message is needed") from error
+    message_to_json(message, argument)
+    return message
+
+
+def _read_kind(value: Any, argument: str) -> str:
+    if checked_label(value, argument) in (EXPORT_KIND, IMPORT_KIND):
+        raise ArgumentError(argument, value, "a kind of operation that an export carries is needed")
+    return cast("str", value)
+
+
+def _read_changes(value: Any, argument: str) -> tuple[MemoryChange, ...]:
+    changes = tuple(_read_change(change, argument) for change in _read_list(value, argument))
+    if len({change.id for change in changes}) < len(changes):
+        raise ArgumentError(argument, "…", "one change of each memory is needed")
+    return changes
+
+
+def _read_change(value: Any, argument: str) -> MemoryChange:
+    if not isinstance(value, dict) or type(value.get("gone", False)) is not bool:
+        raise ArgumentError(argument, value, "an object with an id is needed")
+    fields = {"gone": False, "old": {}, "new": {}, **value}
+    return MemoryChange(**_read_fields(fields, _CHANGE_READERS, argument, other=()))
+
+
+_MEMORY_READERS: Final[dict[str, _Reader]] = {
+    **dict.fromkeys(_TIME_FIELDS, _optional(read_time)),
+    "tags": _read_list,
+    "derived_from": _read_list,
+    "source": _read_source,
+}
+_MESSAGE_READERS: Final[dict[str, _Reader]] = {
+    "session": lambda value, _: checked_session(value),
+    "sequence": _read_number,
+    "memory": lambda value, argument: value if value in (None, "") else checked_label(value, argument),
+    "message": _read_message,
+    "at": read_time,
+}
+_SESSION_READERS: Final[dict[str, _Reader]] = {"session": _MESSAGE_READERS["session"], "next": _read_number}
+_OPERATION_READERS: Final[dict[str, _Reader]] = {
+    "kind": _read_kind,
+    "changes": _read_changes,
+    "undoes": _optional(checked_label),
+    "undone_by": _optional(checked_label),
+    "id": checked_label,
+    "actor": checked_actor,
+    "at": read_time,
+}
+_CHANGE_READERS: Final[dict[str, _Reader]] = {
+    "old": checked_json_object,
+    "new": checked_json_object,
+    "before": _optional(_read_number),
+    "id": checked_label,
+    "gone": lambda value, _: value,
+}
+_TOMBSTONE_READERS: Final[dict[str, _Reader]] = {
+    "collection": _optional(checked_label),
+    "id": checked_label,
+    "at": read_time,
+}

@@ -38,7 +38,7 @@ from memory.tables.tombstones import Tombstones
 from memory.validation import checked_labels
 from memory.write.access_control import Caller
 from memory.write.embedding_service import EmbeddingService
-from vectorstore import Filter, Space
+from vectorstore import Filter
 from vectorstore.sqlite import atomic_write
 
 _PAGE_SIZE: Final = 256
@@ -80,11 +80,6 @@ class VersionNumbers:
             revisions.setdefault(owner, []).append(int(revision))
         return cls({owner: sorted(numbers) for owner, numbers in revisions.items()})
 
-    def owners(self) -> Iterator[tuple[str, Sequence[int]]]:
-        """Yield each memory with its archived revisions, in order."""
-        for owner in sorted(self.revisions):
-            yield owner, self.revisions[owner]
-
     def portable(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return a memory's fields with version numbers in the place of revisions."""
         if "supersedes" in fields:
@@ -110,22 +105,15 @@ class VersionNumbers:
         return bisect_left(self.revisions.get(owner, ()), revision) + 1
 
 
+@dataclass(frozen=True, slots=True)
 class Exporter:
     """Writes namespaces to files. *parts* is the list to which other parts of the memory add themselves."""
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        operations: OperationLog,
-        tombstones: Tombstones,
-        embedding: EmbeddingService,
-        parts: Sequence[ExportedPart],
-    ) -> None:
-        self._entries = entries
-        self._operations = operations
-        self._tombstones = tombstones
-        self._embedding = embedding
-        self._parts = parts
+    entries: EntryStore
+    operations: OperationLog
+    tombstones: Tombstones
+    embedding: EmbeddingService
+    parts: Sequence[ExportedPart]
 
     def export(
         self,
@@ -143,19 +131,16 @@ class Exporter:
         target = Path(os.fsdecode(path)).absolute()
         if os.path.lexists(target):
             raise ArgumentError("path", str(path), "a path where nothing is yet is needed")
-        space = self._entries.store.space if vectors else None
-        kinds = [*(item.value for item in ExportItem), *(part.line for part in self._parts)]
-        manifest = ExportManifest(
-            space,
-            vectors,
-            dict.fromkeys(kinds, 0),
-            selection=selection.fields(),
-            probes=self._probe_texts(space),
-        )
+        space, database = self.entries.store.space if vectors else None, self.entries.database
+        answers = None if space is None else self.embedding.probes.get(space.fingerprint)
+        probes = None if answers is None else tuple(map(vector_to_text, answers))
+        kinds = [*map(str, ExportItem), *(part.line for part in self.parts)]
+        manifest = ExportManifest(space, vectors, probes, selection.fields(), dict.fromkeys(kinds, 0))
         counts: Counter[str] = Counter()
         digest = lines_hasher()
         with atomic_write(target, token=os.urandom) as private:
-            with private.open("r+b", buffering=_BUFFER_BYTES) as file, self._consistent_view():
+            view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
+            with private.open("r+b", buffering=_BUFFER_BYTES) as file, view:
                 file.write(manifest.line())
                 for item in self._items(caller.namespace, selection.filter, vectors=vectors):
                     line = item_line(item)
@@ -169,33 +154,31 @@ class Exporter:
                 file.write(manifest.line())
             if on_progress is not None:
                 on_progress(counts.total())
-            operation = self._record(caller, str(target), manifest)
+            operation = None
+            if database is None or not database.read_only:
+                change = export_change({"path": str(target), "hash": manifest.hash, "items": counts.total()})
+                with self.entries.transaction():
+                    operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation)
-
-    def _record(self, caller: Caller, path: str, manifest: ExportManifest) -> str | None:
-        database = self._entries.database
-        if database is not None and database.read_only:
-            return None
-        facts = {"path": path, "hash": manifest.hash, "items": sum(manifest.counts.values())}
-        with self._entries.transaction():
-            return self._operations.record(caller.namespace, EXPORT_KIND, caller.actor, [export_change(facts)]).id
 
     def _items(self, namespace: str, where: Filter | None, *, vectors: bool) -> Iterator[dict[str, Any]]:
         """Yield every item as a JSON object; of a selection, memories and what belongs to them."""
-        numbers = VersionNumbers.of(self._entries, namespace)
+        numbers = VersionNumbers.of(self.entries, namespace)
         ids: set[str] | None = None if where is None else set()
-        documents = sorted(self._entries.document_partitions(namespace))
+        documents = sorted(self.entries.document_partitions(namespace))
         for partition in (store_namespace(namespace, CONVERSATION), *documents):
-            kind = _memory_kind(parse_store_namespace(partition)[2])
-            for entry in self._entries.store.scan(namespace=partition, where=where):
+            collection = parse_store_namespace(partition)[2]
+            place = {} if collection is None else {"collection": collection}
+            kind = ExportItem.PASSAGE if place else ExportItem.MEMORY
+            for entry in self.entries.store.scan(namespace=partition, where=where):
                 if ids is not None:
                     ids.add(entry.id)
-                yield {**kind, **numbers.portable(memory_fields(entry, vectors=vectors))}
+                yield {"type": kind, **place, **numbers.portable(memory_fields(entry, vectors=vectors))}
         yield from self._version_items(namespace, numbers, ids, vectors=vectors)
         yield from self._message_items(namespace, ids)
         yield from self._operation_items(namespace, numbers, ids)
         if ids is None:
-            for part in self._parts:
+            for part in self.parts:
                 for fields in part.lines(namespace):
                     yield {"type": part.line, **fields}
             yield from self._tombstone_items(namespace)
@@ -204,14 +187,14 @@ class Exporter:
         self, namespace: str, numbers: VersionNumbers, ids: set[str] | None, *, vectors: bool
     ) -> Iterator[dict[str, Any]]:
         archive = store_namespace(namespace, ARCHIVE)
-        for owner, revisions in numbers.owners():
+        for owner, revisions in sorted(numbers.revisions.items()):
             if ids is not None and owner not in ids:
                 continue
-            versions = self._entries.store.get([f"{owner}@{number}" for number in revisions], namespace=archive)
+            versions = self.entries.store.get([f"{owner}@{number}" for number in revisions], namespace=archive)
             for number, entry in enumerate(versions, start=1):
                 if entry is not None:
                     fields = numbers.portable(memory_fields(entry, vectors=vectors))
-                    yield {"type": ExportItem.VERSION.value, **fields, "id": owner, "version": number}
+                    yield {"type": ExportItem.VERSION, **fields, "id": owner, "version": number}
 
     def _message_items(self, namespace: str, ids: set[str] | None) -> Iterator[dict[str, Any]]:
         """Yield messages, hidden by a retention or not, and sessions whose numbers went on behind their last message.
@@ -219,12 +202,12 @@ class Exporter:
         Thereby no number is given twice in the other file either.
         """
         next_numbers: dict[str, int] = {}
-        for row in self._entries.rows.kept(namespace=namespace):
+        for row in self.entries.rows.kept(namespace=namespace):
             if ids is None or row.memory in ids:
                 next_numbers[row.session] = row.sequence + 1
                 yield message_fields(row)
         if ids is None:
-            for session, number in self._entries.rows.next_numbers(namespace=namespace):
+            for session, number in self.entries.rows.next_numbers(namespace=namespace):
                 if number > next_numbers.get(session, 1):
                     yield session_fields(session, number)
 
@@ -234,39 +217,22 @@ class Exporter:
         # the log is read from its end, and written from its beginning: the ids are kept, the operations are not
         newest_first: list[str] = []
         before: str | None = None
-        while page := self._operations.list(namespace, before=before, limit=_PAGE_SIZE):
+        while page := self.operations.list(namespace, before=before, limit=_PAGE_SIZE):
             newest_first += [operation.id for operation in page if operation.kind not in (EXPORT_KIND, IMPORT_KIND)]
             before = page[-1].id
         for id in reversed(newest_first):
-            operation = self._operations.get(namespace, id)
-            if operation is not None:
-                changes = tuple(change for change in operation.changes if ids is None or change.id in ids)
+            if operation := self.operations.get(namespace, id):
+                changes = [change for change in operation.changes if ids is None or change.id in ids]
                 if changes:
                     yield operation_fields(operation, numbers.changes(changes))
 
     def _tombstone_items(self, namespace: str) -> Iterator[dict[str, Any]]:
-        for partition in self._tombstones.partitions():
+        for partition in self.tombstones.partitions():
             owner, kind, collection = parse_store_namespace(partition)
             if owner != namespace or kind not in (CONVERSATION, DOCUMENTS):
                 continue
             after = ""
-            while page := self._tombstones.ids(partition, after=after, limit=_PAGE_SIZE):
+            while page := self.tombstones.ids(partition, after=after, limit=_PAGE_SIZE):
                 for id, time in page:
                     yield tombstone_fields(collection, id, time)
                 after = page[-1][0]
-
-    def _probe_texts(self, space: Space | None) -> tuple[str, ...] | None:
-        probes = None if space is None else self._embedding.probes.get(space.fingerprint)
-        return None if probes is None else tuple(map(vector_to_text, probes))
-
-    def _consistent_view(self) -> AbstractContextManager[Any]:
-        """Return a read transaction over the file; a store without a database is read as it is."""
-        database = self._entries.database
-        view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
-        return view
-
-
-def _memory_kind(collection: str | None) -> dict[str, str]:
-    if collection is None:
-        return {"type": ExportItem.MEMORY.value}
-    return {"type": ExportItem.PASSAGE.value, "collection": collection}

@@ -6,11 +6,11 @@ All of them are taken from a trusted file alone: the memory's own export, or one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
-from memory.entry_store import EntryStore
 from memory.erasure.external_copies import EXPORT_KIND
 from memory.export_import.codec import (
     message_from_item,
@@ -23,28 +23,17 @@ from memory.export_import.reader import ExportLine
 from memory.export_import.report import ExportItem
 from memory.history.protocol import HistoryRow
 from memory.tables.erasers import ExportedPart
-from memory.tables.operation_log import OperationLog
-from memory.tables.tombstones import Tombstones, history_partition, message_hashes
-from memory.write.policies import WritePolicy
-from memory.write.policy_runner import redacted_message, redaction_policies
+from memory.tables.tombstones import history_partition, message_hashes
+from memory.write.policies.base import RedactionPolicy
+from memory.write.policy_runner import redacted_message
 
 
+@dataclass(frozen=True, slots=True)
 class HistoryImporter:
-    """Writes the items of a file that are no memories; messages are redacted by the *policies*."""
+    """Writes the items of a file that are no memories; messages are redacted by the *redactions*."""
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        operations: OperationLog,
-        tombstones: Tombstones,
-        policies: Sequence[WritePolicy],
-        parts: Sequence[ExportedPart],
-    ) -> None:
-        self._entries = entries
-        self._operations = operations
-        self._tombstones = tombstones
-        self._redactions = redaction_policies(policies)
-        self._parts = parts
+    redactions: Sequence[RedactionPolicy]
+    parts: Sequence[ExportedPart]
 
     def write(self, job: ImportJob, batch: Sequence[ExportLine]) -> None:
         """Write a batch inside the caller's transaction; count what is taken and what is left out."""
@@ -52,10 +41,10 @@ class HistoryImporter:
             taken = job.is_trusted and self._write_item(job, line.kind, line.fields)
             (job.taken if taken else job.left)[line.kind] += 1
 
-    def note_settled_passages(self, job: ImportJob, batch: Sequence[ExportLine]) -> None:
+    def note_settled_passages(self, job: ImportJob) -> None:
         """Note the passages of documents that will not be taken: they are here already, or were removed here."""
-        for line in batch:
-            part = next((part for part in self._parts if part.line == line.kind), None)
+        for line in chain.from_iterable(job.checked.batches(job.checked.others)):
+            part = next((part for part in self.parts if part.line == line.kind), None)
             if part is None or not isinstance(line.fields.get("chunks"), list):
                 continue
             if not part.take(job.namespace, line.fields, write=False, emptied=job.replaces):
@@ -66,15 +55,11 @@ class HistoryImporter:
 
         After the commit of all else, so that an error before it loses nothing.
         """
-        rows = self._entries.rows
-        rows.erase_namespace(job.namespace)
-        for batch in job.checked.batches(job.checked.others) if job.is_trusted else ():
-            for line in batch:
-                if line.kind == ExportItem.MESSAGE and (row := self._message_row(job, line.fields)) is not None:
-                    rows.place([row])
-                elif line.kind == ExportItem.SESSION:
-                    session, number = session_from_item(line.fields)
-                    rows.count_from(session, number, namespace=job.namespace)
+        job.entries.rows.erase_namespace(job.namespace)
+        job.history_waits = False
+        for line in chain.from_iterable(job.checked.batches(job.checked.others)) if job.is_trusted else ():
+            if line.kind in (ExportItem.MESSAGE, ExportItem.SESSION):
+                self._write_item(job, line.kind, line.fields)
 
     def _write_item(self, job: ImportJob, kind: str, fields: Mapping[str, Any]) -> bool:
         """Write one item; return whether it was taken."""
@@ -86,44 +71,44 @@ class HistoryImporter:
             return self._write_session(job, *session_from_item(fields))
         if kind == ExportItem.FORGOTTEN:
             return self._write_tombstone(job, *tombstone_from_item(fields))
-        part = next(part for part in self._parts if part.line == kind)
+        part = next(part for part in self.parts if part.line == kind)
         return part.take(job.namespace, fields, write=not job.dry_run, emptied=job.replaces)
 
     def _write_operation(self, job: ImportJob, fields: Mapping[str, Any]) -> bool:
         operation = operation_from_item(fields)
-        existing = self._operations.get(job.namespace, operation.id)
+        existing = job.operations.get(job.namespace, operation.id)
         if existing is not None and (not job.replaces or existing.kind == EXPORT_KIND):  # all others go, or went
             return False
         if not job.dry_run:
-            self._operations.add(job.namespace, operation)
+            job.operations.add(job.namespace, operation)
         return True
 
     def _write_message(self, job: ImportJob, fields: Mapping[str, Any]) -> bool:
         row = self._message_row(job, fields)
-        if row is None or job.dry_run or job.replaces_history_apart:
+        if row is None or job.dry_run or job.history_waits:
             return row is not None
-        return bool(self._entries.rows.place([row]))
+        return bool(job.entries.rows.place([row]))
 
     def _message_row(self, job: ImportJob, fields: Mapping[str, Any]) -> HistoryRow | None:
         """Return the message as it is to be kept; None where it is here already, or was forgotten."""
         row = message_from_item(fields, job.namespace)
-        if not job.replaces and self._entries.rows.at([(row.session, row.sequence)], namespace=job.namespace):
+        if not job.replaces and job.entries.rows.at([(row.session, row.sequence)], namespace=job.namespace):
             return None
         if job.is_forgotten(job.partition(None), row.memory):
             return None
-        hashes = message_hashes(self._tombstones.key, [row])
-        if self._tombstones.which(history_partition(job.namespace), hashes):
+        hashes = message_hashes(job.tombstones.key, [row])
+        if job.tombstones.which(history_partition(job.namespace), hashes):
             return None
-        message, _ = redacted_message(row.message, self._redactions)
+        message, _ = redacted_message(row.message, self.redactions)
         memory = None if row.memory is None else job.renamed.get(row.memory, row.memory)
         return replace(row, message=message, memory=memory)
 
     def _write_session(self, job: ImportJob, session: str, number: int) -> bool:
-        rows, namespace = self._entries.rows, job.namespace
+        rows, namespace = job.entries.rows, job.namespace
         next_numbers = {} if job.replaces else dict(rows.next_numbers(session, namespace=namespace))
         if next_numbers.get(session, 1) >= number:
             return False
-        if not (job.dry_run or job.replaces_history_apart):
+        if not (job.dry_run or job.history_waits):
             rows.count_from(session, number, namespace=namespace)
         return True
 
@@ -132,5 +117,5 @@ class HistoryImporter:
         if id in job.added or job.existing(partition, [id]) or job.is_forgotten(partition, id):
             return False
         if not job.dry_run:
-            self._tombstones.add(partition, [id], time)
+            job.tombstones.add(partition, [id], time)
         return True

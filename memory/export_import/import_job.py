@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from memory.entry_store import EntryStore
 from memory.export_import.reader import CheckedExport
@@ -16,12 +16,11 @@ from memory.tables.embedder_probes import ProbeVectors
 from memory.tables.operation_log import IMPORT_KIND, OperationLog
 from memory.tables.tombstones import Tombstones
 from memory.write.access_control import Caller
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from vectorstore import Entry
 
 OnImportProgress: TypeAlias = Callable[[int, int], object] | None
 """Called with the number of items done so far, and of all."""
-_TRUST_ORDER: Final = tuple(Trust)
 
 
 @dataclass(slots=True)
@@ -40,6 +39,8 @@ class ImportJob:
     ceiling: Trust | None
     dry_run: bool
     operation: str
+    history_waits: bool
+    """Whether history, which is in another file, is replaced after the commit of all else."""
     on_progress: OnImportProgress = None
     comparable: bool = False
     """Whether the file has vectors, and no probe says that they are of another model."""
@@ -78,11 +79,6 @@ class ImportJob:
         """Whether the file replaces all that is in the namespace."""
         return self.mode == "replace"
 
-    @property
-    def replaces_history_apart(self) -> bool:
-        """Whether history is in another file, and so is replaced after the commit of all else."""
-        return self.replaces and self.entries.history_apart
-
     def received(self, memory: Memory) -> Memory:
         """Return *memory* with at most the trust of the ceiling, and with the ids that are used here.
 
@@ -92,7 +88,7 @@ class ImportJob:
             memory = replace(memory, key=None)
         if self.renamed and not self.renamed.keys().isdisjoint(memory.derived_from):
             memory = replace(memory, derived_from=tuple(self.renamed.get(id, id) for id in memory.derived_from))
-        if self.ceiling is None or _TRUST_ORDER.index(memory.trust) >= _TRUST_ORDER.index(self.ceiling):
+        if self.ceiling is None or memory.trust.rank >= self.ceiling.rank:
             return memory
         return replace(memory, trust=self.ceiling, pinned=False)
 

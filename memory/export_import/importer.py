@@ -8,7 +8,7 @@ line to the last: the old content is gone when all of the file is there, and not
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,7 @@ from memory.timestamps import Clock
 from memory.write.access_control import Caller
 from memory.write.draft import Draft
 from memory.write.embedding_service import EmbeddingService
-from memory.write.policy_runner import PolicyRules
+from memory.write.policy_runner import PolicyRules, redaction_policies
 from vectorstore import Entry
 
 _REVISION_BATCH: Final = 1000
@@ -65,9 +65,9 @@ class Importer:
         self._erasers = erasers
         self._parts = parts
         self._clock = clock
-        self._memories = MemoryImporter(entries, keys, tombstones, clock=clock)
-        self._history = HistoryImporter(entries, operations, tombstones, rules.policies, parts)
-        self._vectors = VectorAdoption(entries, embedding)
+        self._memories = MemoryImporter(keys, clock)
+        self._history = HistoryImporter(redaction_policies(rules.policies), parts)
+        self._vectors = VectorAdoption(embedding)
         self._copies = ExternalCopies(entries, operations)
 
     async def import_file(
@@ -91,12 +91,9 @@ class Importer:
             await asyncio.to_thread(self._replace_namespace, job, judged)
         else:
             await asyncio.to_thread(self._begin_merge, job)
-            for batch in job.checked.batches(job.checked.operations):
-                await asyncio.to_thread(self._merge_others, job, batch)
-            for batch in job.checked.memory_batches():
-                await asyncio.to_thread(self._merge_memories, job, batch, await policies.judge(batch))
-            for batch in job.checked.batches(job.checked.others):
-                await asyncio.to_thread(self._merge_others, job, batch)
+            for batch, are_memories in _batches(job):
+                drafts = await policies.judge(batch) if are_memories else None
+                await asyncio.to_thread(self._merge, job, batch, drafts)
         job.advance(job.checked.total - job.done)
         return job.report()
 
@@ -112,24 +109,26 @@ class Importer:
         """Check the file and what the caller may do with it."""
         self._entries.lifecycle("import")
         checked = check_export(path, caller.namespace, self._parts)
-        _check_import_mode(mode, checked)
+        if mode == "replace" and checked.manifest.selection is not None:
+            expected = "merge or upsert: the file holds a selection, and would replace all that is here"
+            raise ArgumentError("mode", mode, expected)
         ceiling = self._trust_ceiling(checked, caller.namespace, trust)
         if caller.trust is not Trust.USER:
             ceiling = Trust.least([ceiling or Trust.USER, caller.trust])
             if mode == "replace":
                 self._check_may_replace(caller)
-        operation = self._operations.new_id()
         return ImportJob(
-            self._entries,
-            self._operations,
-            self._tombstones,
-            checked,
-            caller,
-            mode,
-            ceiling,
-            dry_run,
-            operation,
-            on_progress,
+            entries=self._entries,
+            operations=self._operations,
+            tombstones=self._tombstones,
+            checked=checked,
+            caller=caller,
+            mode=mode,
+            ceiling=ceiling,
+            dry_run=dry_run,
+            operation=self._operations.new_id(),
+            history_waits=mode == "replace" and self._entries.history_apart,
+            on_progress=on_progress,
         )
 
     def _trust_ceiling(self, checked: CheckedExport, namespace: str, trust: Trust | None) -> Trust | None:
@@ -154,43 +153,38 @@ class Importer:
         entries = self._entries.store.get(list(ids.values()), namespace=job.partition(None))
         known = {entry.id for entry in entries if entry is not None}
         job.renamed = {id: here for id, here in ids.items() if here in known and here != id}
-        self._note_settled_passages(job)
-        self._in_transaction(job, self._begin)
+        self._history.note_settled_passages(job)
+        with self._transaction(job):
+            self._begin(job)
 
-    def _merge_others(self, job: ImportJob, batch: Sequence[ExportLine]) -> None:
-        self._in_transaction(job, lambda job: self._history.write(job, batch))
-        job.advance(len(batch))
-
-    def _merge_memories(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft]) -> None:
-        def write(job: ImportJob) -> None:
-            job.vectors = self._vectors.adopt(job)  # another process may have switched the space since the last batch
-            self._memories.write(job, batch, judged)
-            job.log()
-
-        self._in_transaction(job, write)
+    def _merge(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft] | None) -> None:
+        with self._transaction(job):
+            if judged is not None:  # another process may have switched the space since the last batch
+                job.vectors = self._vectors.adopt(job)
+            self._write(job, batch, judged)
         job.advance(len(batch))
 
     def _replace_namespace(self, job: ImportJob, judged: Mapping[int, Draft]) -> None:
         """Replace the namespace by the file, in one transaction; history in another file comes after it."""
-        checked = job.checked
         with self._transaction(job):
             job.removed = self._clear_namespace(job)
             job.changes += [namespace_replaced(job.removed)] if job.removed else []
-            self._note_settled_passages(job)
+            self._history.note_settled_passages(job)
             self._begin(job)
-            for batch in checked.batches(checked.operations):
-                self._history.write(job, batch)
-                job.advance(len(batch))
-            for batch in checked.memory_batches():
-                self._memories.write(job, batch, judged)
-                job.log()
+            for batch, are_memories in _batches(job):
+                self._write(job, batch, judged if are_memories else None)
                 job.advance(len(batch))
             job.log()
-            for batch in checked.batches(checked.others):
-                self._history.write(job, batch)
-                job.advance(len(batch))
-        if job.replaces_history_apart and not job.dry_run:
+        if job.history_waits and not job.dry_run:
             self._history.replace_history(job)
+
+    def _write(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft] | None) -> None:
+        """Write a batch, of memories where their *judged* drafts are given; the caller opens the transaction."""
+        if judged is None:
+            self._history.write(job, batch)
+        else:
+            self._memories.write(job, batch, judged)
+            job.log()
 
     def _clear_namespace(self, job: ImportJob) -> int:
         """Erase the entries, history and operations of the namespace; return how many entries there were.
@@ -208,16 +202,12 @@ class Importer:
             run_erasers(self._erasers, items)  # while the passages are there, so that no document gets a tombstone
             self._entries.lifecycle("import").erase(ids, namespace=partition)
         run_erasers(self._erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
-        if not job.replaces_history_apart:
+        if not job.history_waits:
             self._entries.rows.erase_namespace(namespace)
         self._operations.clear(namespace)
         for export in reversed(exports):
             self._operations.add(namespace, export)
         return removed
-
-    def _note_settled_passages(self, job: ImportJob) -> None:
-        for batch in job.checked.batches(job.checked.others):
-            self._history.note_settled_passages(job, batch)
 
     def _begin(self, job: ImportJob) -> None:
         if not job.dry_run:
@@ -232,16 +222,13 @@ class Importer:
             store.upsert((Entry(id) for id in ids), namespace=partition)
             self._entries.lifecycle("import").erase(ids, namespace=partition)
 
-    def _in_transaction(self, job: ImportJob, write: Callable[[ImportJob], object]) -> None:
-        with self._transaction(job):
-            write(job)
-
     def _transaction(self, job: ImportJob) -> AbstractContextManager[object]:
         return nullcontext() if job.dry_run else self._entries.lifecycle("import").transaction()
 
 
-def _check_import_mode(mode: ImportMode, checked: CheckedExport) -> None:
-    """Refuse to replace everything by a part."""
-    if mode == "replace" and checked.manifest.selection is not None:
-        expected = "merge or upsert: the file holds a selection, and would replace all that is here"
-        raise ArgumentError("mode", mode, expected)
+def _batches(job: ImportJob) -> Iterator[tuple[list[ExportLine], bool]]:
+    """Yield the batches of a file in the order of writing, each with whether it is of memories."""
+    checked = job.checked
+    yield from ((batch, False) for batch in checked.batches(checked.operations))
+    yield from ((batch, True) for batch in checked.memory_batches())
+    yield from ((batch, False) for batch in checked.batches(checked.others))

@@ -7,93 +7,102 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memory.codec import from_entry, to_entry, to_metadata
-from memory.entry_store import EntryStore
 from memory.export_import.codec import extra_fields, memory_from_item, vector_from_item, version_fields
 from memory.export_import.import_job import ImportJob, comparable_content
 from memory.export_import.reader import ExportLine
 from memory.export_import.report import ExportItem, ImportLine
-from memory.models import Memory, MemoryChange, Trust
+from memory.models import Memory, MemoryChange
 from memory.partitions import ARCHIVE, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
-from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.write.draft import Draft
+from memory.write.embedding_service import EmbeddedText
 from memory.write.provenance import counts_since, replacement_change, retired_entry
-from vectorstore import Entry, Vector
+from vectorstore import Entry
 
-_TRUST_ORDER: Final = tuple(Trust)
 _KEPT_REASON: Final = "what is here was said otherwise, and stays as it is"
 _PENDING_REASON: Final = "made when the memory embeds again"
 
 
 @dataclass(frozen=True, slots=True)
 class ImportDraft:
-    """A memory, passage or version on its way into its *partition*; *draft* is what was decided about it so far."""
+    """A memory, passage or version of a file, by the *fields* of its line; *draft* is what was decided about it."""
 
-    line: int
-    partition: str
+    fields: Mapping[str, Any]
     draft: Draft
-    extra: Mapping[str, Any]
-    """Metadata that other parts keep with the memory."""
-    collection: str | None = None
-    version: int | None = None
-    made: tuple[Report, ...] = ()
-    """The reports of its facts."""
 
     @property
     def memory(self) -> Memory:
         """The memory as it is to be stored."""
         return self.draft.memory
 
+    @property
+    def collection(self) -> str | None:
+        """The collection of a passage."""
+        return self.fields.get("collection")
+
+    @property
+    def version(self) -> int | None:
+        """The number of an earlier version."""
+        return self.fields.get("version")
+
+    def changed(self, **changes: Any) -> ImportDraft:
+        """Return it with *changes* of its draft."""
+        return replace(self, draft=replace(self.draft, **changes))
+
     def settle(self, outcome: Outcome, reason: str, of: str | None = None) -> ImportDraft:
         """Return it as not to be stored."""
-        return replace(self, draft=replace(self.draft, settled=Report(outcome, self.memory.id, reason, of=of), of=of))
+        return self.changed(settled=Report(outcome, self.memory.id, reason, of=of), of=of)
 
     def entry(self) -> Entry:
-        """Return the entry that is stored for it."""
-        entry = self.draft.entry()
-        return replace(entry, metadata={**self.extra, **entry.metadata}) if self.extra else entry
+        """Return the entry that is stored for it, with the metadata that other parts keep with the memory."""
+        entry, extra = self.draft.entry(), extra_fields(self.fields)
+        return replace(entry, metadata={**extra, **entry.metadata}) if extra else entry
 
-    def report(self) -> ImportLine:
-        """Return its line of the report."""
-        draft, settled = self.draft, self.draft.settled
+    def report(self, made: tuple[Report, ...] = ()) -> ImportLine:
+        """Return its line of the report; *made* are those of its facts."""
+        draft = self.draft
+        decided = draft.settled or Report(draft.outcome, "", draft.reason)
         return ImportLine(
-            line=self.line,
+            line=draft.origin,
             id=self.memory.id,
-            outcome=draft.outcome if settled is None else settled.outcome,
-            reason=draft.reason if settled is None else settled.reason,
-            pending=settled is None and draft.vector is None and draft.no_vector is None,
+            outcome=decided.outcome,
+            reason=decided.reason,
+            pending=draft.settled is None and draft.embedded.vector is None and draft.embedded.no_vector is None,
             of=draft.of,
             spans=draft.spans,
-            made=self.made,
+            made=made,
         )
 
 
+@dataclass(frozen=True, slots=True)
 class MemoryImporter:
     """Writes memories, passages and versions; each batch inside the caller's transaction."""
 
-    def __init__(self, entries: EntryStore, keys: IdempotencyKeys, tombstones: Tombstones, *, clock: Clock) -> None:
-        self._entries = entries
-        self._keys = keys
-        self._tombstones = tombstones
-        self._clock = clock
+    keys: IdempotencyKeys
+    clock: Clock
 
     def write(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft]) -> None:
         """Write a batch; *judged* has by line the drafts that the policies changed.
 
         Versions come with their memory, or by themselves where the file has no present one.
         """
-        drafts = [self._draft(job, line, judged.get(line.number)) for line in batch]
+        present: dict[str, list[ImportDraft]] = {}
+        versions = []
+        for line in batch:
+            draft = self._draft(job, line, judged.get(line.number))
+            if draft.version is None:
+                present.setdefault(job.partition(draft.collection), []).append(draft)
+            else:
+                versions.append(draft)
         new: set[str] = set()
-        for partition in dict.fromkeys(draft.partition for draft in drafts):
-            present = [draft for draft in drafts if draft.partition == partition and draft.version is None]
-            new |= self._write_present(job, partition, present)
-        self._write_versions(job, [draft for draft in drafts if draft.version is not None], new)
+        for partition, drafts in present.items():
+            new |= self._write_present(job, partition, drafts)
+        self._write_versions(job, versions, new)
 
     def _draft(self, job: ImportJob, line: ExportLine, judged: Draft | None) -> ImportDraft:
-        fields = line.fields
-        original = memory_from_item(fields)
+        original = memory_from_item(line.fields)
         received = job.received(original)
         draft = Draft.new(received, origin=line.number) if judged is None else judged
         memory = received
@@ -103,35 +112,25 @@ class MemoryImporter:
                 draft = replace(draft, reasons=(f"trust lowered to {job.ceiling}", *draft.reasons))
         if not job.is_trusted:
             memory = replace(memory, operation=None if job.dry_run else job.operation)
-        same_text = memory.text == original.text
-        vector = self._vector(job, fields, draft, same_text=same_text)
-        no_vector = fields.get("no_vector") if same_text and vector is None else None
-        collection = fields.get("collection")
-        return ImportDraft(
-            line=line.number,
-            partition=job.partition(collection),
-            draft=replace(draft, memory=memory, vector=vector, no_vector=no_vector),
-            extra=extra_fields(fields),
-            collection=collection,
-            version=fields.get("version"),
-        )
-
-    def _vector(self, job: ImportJob, fields: Mapping[str, Any], draft: Draft, *, same_text: bool) -> Vector | None:
-        """Return the vector of the file, else the one that was made to compare *draft*, if its space is still used."""
-        if job.vectors and same_text and fields.get("vector") is not None:
-            return vector_from_item(fields, job.checked.manifest.space)
-        return draft.vector if draft.vector is not None and draft.space == self._entries.follow_space() else None
+        vector, no_vector = draft.embedded.vector, None
+        if vector is not None and draft.embedded.space != job.entries.follow_space():
+            vector = None  # it was made to compare the draft, in a space that is not used any more
+        if memory.text == original.text:
+            if job.vectors and line.fields.get("vector") is not None:
+                vector = vector_from_item(line.fields, job.checked.manifest.space)
+            no_vector = line.fields.get("no_vector") if vector is None else None
+        return ImportDraft(line.fields, replace(draft, memory=memory, embedded=EmbeddedText(vector, no_vector)))
 
     def _write_present(self, job: ImportJob, partition: str, drafts: Sequence[ImportDraft]) -> set[str]:
         """Write new memories and corrections of existing ones; return the ids of the new ones."""
         ids = [draft.memory.id for draft in drafts]
-        forgotten, existing = self._tombstones.which(partition, ids), job.existing(partition, ids)
+        forgotten, existing = job.tombstones.which(partition, ids), job.existing(partition, ids)
         archived = job.archived_only(partition, ids)
         new: list[ImportDraft] = []
         for draft in drafts:
             id = draft.memory.id
             if draft.draft.settled is not None:  # rejected, but its words may be kept as facts
-                job.lines.append(replace(draft, made=self._write_facts(job, draft, drafts)).report())
+                job.lines.append(draft.report(self._write_facts(job, draft, drafts)))
             elif id in existing:
                 job.lines.append(self._meet_existing(job, draft, existing[id]).report())
             elif id in forgotten:
@@ -148,12 +147,12 @@ class MemoryImporter:
                 job.changes.append(MemoryChange(id))
         if new and not job.dry_run:
             entries = [draft.entry() for draft in new]
-            self._entries.store.upsert(entries, namespace=partition, expect={entry.id: 0 for entry in entries})
+            job.entries.store.upsert(entries, namespace=partition, expect={entry.id: 0 for entry in entries})
             for draft in new:
                 if draft.memory.key is not None:
-                    self._keys.name_key(job.namespace, draft.memory.key, draft.memory.id)
+                    self.keys.name_key(job.namespace, draft.memory.key, draft.memory.id)
         for draft in new:
-            job.lines.append(replace(draft, made=self._write_facts(job, draft, drafts)).report())
+            job.lines.append(draft.report(self._write_facts(job, draft, drafts)))
         return {draft.memory.id for draft in new}
 
     def _meet_existing(self, job: ImportJob, draft: ImportDraft, entry: Entry) -> ImportDraft:
@@ -164,18 +163,17 @@ class MemoryImporter:
             return draft.settle(Outcome.DUPLICATE, "known already", of)
         if job.mode != "upsert":
             return draft.settle(Outcome.DUPLICATE, _KEPT_REASON, of)
-        if _TRUST_ORDER.index(draft.memory.trust) > _TRUST_ORDER.index(existing.trust):
+        if draft.memory.trust.rank > existing.trust.rank:
             return draft.settle(Outcome.REJECTED, "what is here is trusted more", of)
         self._correct(job, draft, entry)
-        reasons = (*draft.draft.reasons, "corrected by the file")
-        return replace(draft, draft=replace(draft.draft, of=of, reasons=reasons))
+        return draft.changed(of=of, reasons=(*draft.draft.reasons, "corrected by the file"))
 
     def _correct(self, job: ImportJob, draft: ImportDraft, entry: Entry) -> None:
         """Replace *entry* by *draft*; an earlier version of a memory goes to the archive."""
         memory, change = replace(draft.memory, id=entry.id), MemoryChange(entry.id, entry.revision)
         if not job.dry_run:
             if draft.collection is None:
-                now, superseded = self._clock(), archived_id(entry.id, entry.revision)
+                now, superseded = self.clock(), archived_id(entry.id, entry.revision)
                 memory = replace(
                     memory,
                     recorded_at=now,
@@ -186,43 +184,43 @@ class MemoryImporter:
                 )
                 archive = store_namespace(job.namespace, ARCHIVE)
                 version = retired_entry(entry, now, counts_to=counts_since(memory))
-                self._entries.store.upsert([version], namespace=archive)
+                job.entries.store.upsert([version], namespace=archive)
                 change = replacement_change(entry, to_metadata(memory))
-                self._entries.hide_versions(entry.id, change.new, job.namespace)
-            corrected = replace(draft, draft=replace(draft.draft, memory=memory)).entry()
-            self._entries.store.upsert([corrected], namespace=draft.partition, expect={entry.id: entry.revision})
+                job.entries.hide_versions(entry.id, change.new, job.namespace)
+            corrected = draft.changed(memory=memory).entry()
+            partition = job.partition(draft.collection)
+            job.entries.store.upsert([corrected], namespace=partition, expect={entry.id: entry.revision})
         job.changes.append(change)
 
     def _write_facts(self, job: ImportJob, draft: ImportDraft, batch: Sequence[ImportDraft]) -> tuple[Report, ...]:
         """Write the facts made of *draft* and others of the *batch*; the same fact of the same memories gets one id."""
         if not draft.draft.facts:
             return ()
-        ids = {other.line: other.memory.id for other in batch}
+        ids = {other.draft.origin: other.memory.id for other in batch}
         return tuple(self._write_fact(job, fact, [ids[line] for line in fact.origins]) for fact in draft.draft.facts)
 
     def _write_fact(self, job: ImportJob, fact: Draft, sources: Sequence[str]) -> Report:
         if fact.settled is not None:
             return fact.settled
         memory, partition = fact.memory, job.partition(None)
-        id = keyed_id(self._tombstones.key, job.namespace, "\0".join((*sources, memory.kind, memory.text)))
+        id = keyed_id(job.tombstones.key, job.namespace, "\0".join((*sources, memory.kind, memory.text)))
         if job.is_forgotten(partition, id):
             return Report(Outcome.REJECTED, id, "forgotten")
-        stored = [] if job.replaces else self._entries.store.get([id], namespace=partition)
-        if id in job.added or any(entry is not None for entry in stored):
+        if id in job.added or job.existing(partition, [id]):
             return Report(Outcome.DUPLICATE, id, "known already", of=id)
         written = (source for source in sources if source in job.added)
         memory = replace(
             memory,
             id=id,
             derived_from=tuple(dict.fromkeys((*memory.derived_from, *written))),
-            recorded_at=self._clock(),
+            recorded_at=self.clock(),
             operation=None if job.dry_run else job.operation,
         )
         if not job.dry_run:
-            self._entries.store.upsert([to_entry(memory)], namespace=partition, expect={id: 0})
+            job.entries.store.upsert([to_entry(memory)], namespace=partition, expect={id: 0})
         job.added.add(id)
         job.changes.append(MemoryChange(id))
-        return replace(fact, memory=memory, deferred=_PENDING_REASON).report()
+        return replace(fact, memory=memory, embedded=EmbeddedText(deferred=_PENDING_REASON)).report()
 
     def _write_versions(self, job: ImportJob, drafts: Sequence[ImportDraft], new: set[str]) -> None:
         """Write the versions of *new* memories, and those whose memory is neither in the file nor known here."""
@@ -230,7 +228,7 @@ class MemoryImporter:
         orphans = list({draft.memory.id for draft in drafts} - job.checked.owners)
         wanted = new | (
             set(orphans)
-            - self._tombstones.which(conversation, orphans)
+            - job.tombstones.which(conversation, orphans)
             - job.archived_only(conversation, orphans)
             - job.existing(conversation, orphans).keys()
         )
@@ -240,8 +238,8 @@ class MemoryImporter:
                 job.left[ExportItem.VERSION] += 1
                 continue
             version = replace(draft.memory, id=archived_id(draft.memory.id, draft.version or 0))
-            entries.append(replace(draft, draft=replace(draft.draft, memory=version)).entry())
+            entries.append(draft.changed(memory=version).entry())
             job.taken[ExportItem.VERSION] += 1
         if entries and not job.dry_run:
             archive = store_namespace(job.namespace, ARCHIVE)
-            self._entries.store.upsert(entries, namespace=archive, expect={entry.id: 0 for entry in entries})
+            job.entries.store.upsert(entries, namespace=archive, expect={entry.id: 0 for entry in entries})

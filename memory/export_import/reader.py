@@ -6,7 +6,6 @@ other lines name.
 
 from __future__ import annotations
 
-import json
 import stat
 from array import array
 from collections import Counter, defaultdict
@@ -24,6 +23,7 @@ from memory.export_import.codec import (
     memory_from_item,
     message_from_item,
     operation_from_item,
+    parse_line,
     read_manifest,
     session_from_item,
     tombstone_from_item,
@@ -34,7 +34,7 @@ from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
 from memory.tables.erasers import ExportedPart
 from memory.validation import checked_int, checked_label
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 
 MAX_LINE_BYTES: Final = 1 << 28
 """The longest line in bytes: a message may carry a document."""
@@ -137,25 +137,26 @@ class CheckedExport:
                 line = file.read(end - start)
                 if _line_hash(line) != self.hashes[number - 1]:
                     raise UnreadableExport(str(self.path), number, "the file was changed while it was read")
-                lines.append(ExportLine(number, _parse_object(line, number, self.path)))
+                lines.append(ExportLine(number, parse_line(line, number, str(self.path))))
         return lines
 
 
 def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> CheckedExport:
     """Check every line of the file, for an import into *namespace*; the first wrong one raises ``UnreadableExport``."""
     _check_path(path)
-    checked: CheckedExport | None = None
+    lines = _numbered_lines(path)
+    _, first = next(lines, (0, b""))
+    if not first:
+        raise UnreadableExport(str(path), 1, "the file is empty")
+    checked = CheckedExport(path, read_manifest(first, str(path)))
+    checked.add_line(first)
+    digest = lines_hasher()
     counts: Counter[str] = Counter()
     seen: set[tuple[object, ...]] = set()
-    for number, line in _numbered_lines(path):
-        if checked is None:
-            checked = CheckedExport(path, read_manifest(line, str(path)))
-            checked.add_line(line)
-            digest = lines_hasher()
-            continue
+    for number, line in lines:
         digest.update(line)
         checked.add_line(line)
-        item = ExportLine(number, _parse_object(line, number, path))
+        item = ExportLine(number, parse_line(line, number, str(path)))
         try:
             identity = _check_item(item, namespace, parts, checked)
         except ArgumentError as error:
@@ -165,8 +166,6 @@ def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> C
                 raise UnreadableExport(str(path), number, f"{item.kind} {identity[-1]!r} is there twice")
             seen.add(identity)
         counts[item.kind] += 1
-    if checked is None:
-        raise UnreadableExport(str(path), 1, "the file is empty")
     if digest.hexdigest() != checked.manifest.hash:
         what = "the hash of the lines is not the one of the first line; it was edited"
         raise UnreadableExport(str(path), len(checked.hashes), what)
@@ -193,18 +192,6 @@ def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _line_hash(line: bytes) -> bytes:
     return blake2b(line, digest_size=8).digest()
-
-
-def _parse_object(line: bytes, number: int, path: Path) -> dict[str, Any]:
-    try:
-        fields = json.loads(line.decode())
-    except UnicodeDecodeError as error:
-        raise UnreadableExport(str(path), number, "the line is not UTF-8") from error
-    except (ValueError, RecursionError) as error:
-        raise UnreadableExport(str(path), number, "the line is not JSON") from error
-    if not isinstance(fields, dict):
-        raise UnreadableExport(str(path), number, "the line is no JSON object")
-    return fields
 
 
 def _check_item(

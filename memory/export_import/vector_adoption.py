@@ -7,29 +7,28 @@ gave to the probes; a memory without recorded answers takes them over, so that i
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 from memory.embedders.fingerprint import is_same_model, probe_embedder
-from memory.entry_store import EntryStore
 from memory.export_import.import_job import ImportJob
 from memory.write.embedding_service import EmbeddingService
 from vectorstore import Metric, Space
 
 
+@dataclass(frozen=True, slots=True)
 class VectorAdoption:
     """Compares the vectors of a file with the memory's own space and model."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
-        self._entries = entries
-        self._embedding = embedding
+    embedding: EmbeddingService
 
     async def check_model(self, job: ImportJob) -> None:
         """Note in *job* whether the file's vectors may be taken where their space is the one in use."""
-        manifest, embedder = job.checked.manifest, self._embedding.embedder
+        manifest, embedder = job.checked.manifest, self.embedding.embedder
         theirs, space = manifest.probe_rows(), manifest.space
         job.comparable = manifest.vectors and space is not None
         if not job.comparable or theirs is None or space is None:
             return
-        recorded = await asyncio.to_thread(self._embedding.probes.get, space.fingerprint)
+        recorded = await asyncio.to_thread(self.embedding.probes.get, space.fingerprint)
         if recorded is None and embedder is not None and embedder.fingerprint == space.fingerprint:
             try:
                 recorded = await probe_embedder(embedder)
@@ -48,7 +47,7 @@ class VectorAdoption:
 
         Inside the transaction that writes them.
         """
-        theirs, store = job.checked.manifest.space, self._entries.lifecycle("import")
+        theirs, store = job.checked.manifest.space, job.entries.lifecycle("import")
         if theirs is None or not job.comparable:
             return False
         if store.space is None and self._is_own_space(job, theirs):
@@ -57,13 +56,13 @@ class VectorAdoption:
         elif store.space != theirs:
             return False
         if job.probes is not None and not job.dry_run:
-            self._embedding.probes.first(theirs.fingerprint, job.probes)
+            self.embedding.probes.first(theirs.fingerprint, job.probes)
             job.probes = None
         return True
 
     def _is_own_space(self, job: ImportJob, theirs: Space) -> bool:
         """Whether *theirs* is the space of the embedder here; a trusted file may say a dimension that is unknown."""
-        embedder = self._embedding.embedder
+        embedder = self.embedding.embedder
         if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
             return False
         return embedder.dimension == theirs.dimension or (embedder.dimension < 1 and job.is_trusted)

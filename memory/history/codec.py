@@ -15,15 +15,14 @@ from pydantic_core import PydanticSerializationError
 
 from memory.errors import ArgumentError
 from memory.messages import Message, Role
+from memory.validation import checked_int, checked_text
 
 _ROLES = ("system", "user", "assistant", "tool")
 _NAME_LIMIT = 1024
 
 
-def message_to_json(message: object, argument: str) -> str:
+def message_to_json(message: Message, argument: str) -> str:
     """Return *message* as JSON text that reads back equal to it."""
-    if not isinstance(message, Message):
-        raise ArgumentError(argument, message, "a Message is needed")
     try:
         text = message.model_dump_json()
         text.encode()
@@ -43,10 +42,17 @@ def message_from_json(text: str) -> Message:
 
 def messages_to_json(messages: Sequence[Message]) -> list[str]:
     """Return each of *messages* as JSON text, naming the one that is wrong."""
-    value: object = messages
-    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
-        raise ArgumentError("messages", value, "a list of messages is needed")
-    return [message_to_json(message, f"messages[{i}]") for i, message in enumerate(messages)]
+    return [message_to_json(message, f"messages[{i}]") for i, message in enumerate(checked_messages(messages))]
+
+
+def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
+    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
+        raise ArgumentError("messages", messages, "a list of messages is needed")
+    for position, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise ArgumentError(f"messages[{position}]", message, "a Message is needed")
+    return messages
 
 
 def json_fragment(text: str) -> str:
@@ -69,25 +75,18 @@ def texts_in_json(value: Any) -> Iterator[str]:
 
 def checked_session(session: object) -> str:
     """Return *session* if it can be the id of one."""
-    if not isinstance(session, str) or not session:
-        raise ArgumentError("session", session, "a session id is a text that is not empty")
-    return _bounded_name(session, "session")
+    return _checked_name(session, "session", "a session id is a text that is not empty")
 
 
 def checked_namespace(namespace: object) -> str:
     """Return *namespace* if it can be one; the empty one is the default."""
-    if not isinstance(namespace, str):
-        raise ArgumentError("namespace", namespace, "a text is needed")
-    return _bounded_name(namespace, "namespace")
+    return _checked_name(namespace, "namespace", "a text is needed", may_be_empty=True)
 
 
 def check_paging(limit: object, offset: object = 0, after: object = 0) -> None:
     """Refuse a *limit*, *offset* or *after* that does not count."""
-    for argument, value in (("limit", limit), ("offset", offset), ("after", after)):
-        if argument == "limit" and value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise ArgumentError(argument, value, "a whole number of 0 or more is needed")
+    for argument, value in (("limit", 0 if limit is None else limit), ("offset", offset), ("after", after)):
+        checked_int(value, argument)
 
 
 def checked_roles(roles: Iterable[Role] | None) -> tuple[str, ...]:
@@ -116,18 +115,14 @@ def checked_sequences(sequences: Iterable[int], argument: str = "sequences") -> 
 
 def checked_summary_name(value: object, argument: str) -> str:
     """Return *value* if it can name something: text, not empty, of bounded length."""
-    if not isinstance(value, str) or not value:
-        raise ArgumentError(argument, value, "a text that is not empty is needed")
-    return _bounded_name(value, argument)
+    return _checked_name(value, argument, "a text that is not empty is needed")
 
 
-def _bounded_name(value: str, argument: str) -> str:
+def _checked_name(value: object, argument: str, expected: str, *, may_be_empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value or may_be_empty):
+        raise ArgumentError(argument, value, expected)
     if len(value) > _NAME_LIMIT:
         raise ArgumentError(argument, value, f"may have at most {_NAME_LIMIT} characters")
     if "\0" in value:
         raise ArgumentError(argument, value, "must not contain NUL")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError(argument, value, "must not contain lone surrogates") from error
-    return value
+    return checked_text(value, argument)

@@ -20,6 +20,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from memory.errors import ArgumentError
 from memory.history.codec import checked_sequences, checked_summary_name
 from memory.messages import Message, Role
+from memory.validation import checked_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +171,7 @@ def checked_summary(summary: object, before: Summary | None, made_of: Sequence[i
     checked_summary_name(summary.name, "summary.name")
     if not isinstance(summary.text, str) or not summary.text.strip():
         raise ArgumentError("summary.text", summary.text, "a text that is not blank is needed")
-    try:
-        summary.text.encode()
-    except UnicodeEncodeError as error:
-        raise ArgumentError("summary.text", summary.text, "must not contain lone surrogates") from error
+    checked_text(summary.text, "summary.text")
     for name in ("through", "messages"):
         value = getattr(summary, name)
         if type(value) is not int or value < 1:
@@ -188,13 +186,6 @@ def checked_summary(summary: object, before: Summary | None, made_of: Sequence[i
         expected = f"the numbers of messages after {earlier}, the last of them {summary.through}, are needed"
         raise ArgumentError("made_of", numbers, expected)
     return summary, numbers
-
-
-def is_same_summary(found: Summary | None, before: Summary | None) -> bool:
-    """Whether *found* is the summary that was read as *before*."""
-    if found is None or before is None:
-        return found is before
-    return (found.through, found.messages, found.text) == (before.through, before.messages, before.text)
 
 
 MessageRewriter: TypeAlias = Callable[[Sequence[StoredMessage]], Awaitable[Sequence[StoredMessage]]]

@@ -63,14 +63,14 @@ def checked_retention(retention: object) -> Retention | None:
     return retention
 
 
-def idle_cutoff(retention: Retention | None, now: datetime) -> datetime | None:
-    """Return the time at or before which a session must have been used last to be over; None: none ever is."""
+def session_cutoff(retention: Retention | None, now: datetime) -> str:
+    """Return the time at or before which a session must have been used last to be over, or "" without one."""
     if retention is None or retention.idle is None:
-        return None
+        return ""
     try:
-        return now - retention.idle
+        return timestamp_to_text(now - retention.idle)
     except OverflowError:  # longer than there are years
-        return None
+        return ""
 
 
 def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: bool) -> int | None:
@@ -91,17 +91,12 @@ def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: b
 _NOT_SYSTEM = "session = ? AND role <> 'system'"
 
 
-def session_cutoff(retention: Retention | None, now: datetime) -> str:
-    """Return the time at or before which a session must have been used last to be over, or "" without one."""
-    since = idle_cutoff(retention, now)
-    return "" if since is None else timestamp_to_text(since)
-
-
-def note_session_use(connection: Connection, session: int, time: str) -> None:
-    """Note that something was added to *session*."""
+def note_session_use(connection: Connection, session: int, time: str, *, unless_later: bool = False) -> None:
+    """Note that something was added to *session*; with *unless_later* a later use stays noted."""
+    earlier = " WHERE history_bounds.used_at IS NULL OR history_bounds.used_at < excluded.used_at"
     connection.execute(
         "INSERT INTO history_bounds (session, first, used_at) VALUES (?, 1, ?) "
-        "ON CONFLICT (session) DO UPDATE SET used_at = excluded.used_at",
+        f"ON CONFLICT (session) DO UPDATE SET used_at = excluded.used_at{earlier if unless_later else ''}",
         (session, time),
     )
 

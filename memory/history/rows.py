@@ -7,8 +7,9 @@ settled. They run in worker threads; ``SqliteHistory`` is the async face over th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from memory.errors import ArgumentError
 from memory.history import retention as bounds
@@ -22,9 +23,10 @@ from memory.history.codec import (
     json_fragment,
     messages_to_json,
 )
-from memory.history.protocol import HistoryRow, SessionInfo, StoredMessage, Summary, checked_summary, is_same_summary
+from memory.history.protocol import HistoryRow, SessionInfo, StoredMessage, Summary, checked_summary
 from memory.history.retention import Retention, checked_retention
 from memory.history.schema import (
+    INSERT_MESSAGE,
     MESSAGE_COLUMNS,
     MESSAGES_FROM,
     SUMMARY_COLUMNS,
@@ -35,15 +37,16 @@ from memory.history.schema import (
     decode_message_row,
     decode_summary_row,
     history_checksum,
+    summary_checksum,
 )
-from memory.message_text import message_excerpt
-from memory.messages import Message, Role
+from memory.messages import Message, Role, message_excerpt
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, Database
 
 _GROUP_SIZE: Final = 200
 _MAX_INTEGER: Final = 2**63 - 1
 """The largest number that a database knows."""
+_Value = TypeVar("_Value")
 
 
 class HistoryRows:
@@ -70,12 +73,11 @@ class HistoryRows:
         memories: Sequence[str | None] | None = None,
     ) -> list[int]:
         """As ``HistoryStorage.append``; *memories* are ids reserved for them (empty: nothing to keep)."""
-        owner = (checked_namespace(namespace), checked_session(session))
-        texts = messages_to_json(messages)
+        owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
         if not texts:
             return []
+        kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
         with self.database.write() as connection:
-            kept = [(memory, int(memory == "")) for memory in memories or [None] * len(texts)]
             return self._add_messages(connection, owner, messages, texts, kept)
 
     def load(
@@ -89,7 +91,7 @@ class HistoryRows:
         after: int = 0,
     ) -> list[StoredMessage]:
         """As ``HistoryStorage.load``."""
-        owner = (checked_namespace(namespace), checked_session(session))
+        owner = _checked_owner(namespace, session)
         check_paging(limit, offset, after)
         role_names = checked_roles(roles)
         sql = (
@@ -104,17 +106,13 @@ class HistoryRows:
 
     def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
         """As ``HistoryStorage.replace``; a message that was stored before keeps its memory."""
-        owner = (checked_namespace(namespace), checked_session(session))
-        texts = messages_to_json(messages)
+        owner, texts = _checked_owner(namespace, session), messages_to_json(messages)
+        sql = f"SELECT m.message, m.memory, m.settled {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = ?"
         with self.database.write() as connection:
             before: dict[str, list[tuple[str | None, int]]] = {}
-            for text, memory, settled in connection.execute(
-                f"SELECT m.message, m.memory, m.settled {MESSAGES_FROM} "
-                "WHERE s.namespace = ? AND s.session = ? ORDER BY m.sequence",
-                owner,
-            ):
+            for text, memory, settled in connection.execute(f"{sql} ORDER BY m.sequence", owner):
                 before.setdefault(text, []).append((memory, settled))
-            delete_messages(connection, owner, None, self._session_cutoff())
+            self._delete(connection, owner, None)
             if not texts:
                 return []
             kept = [before[text].pop(0) if before.get(text) else (None, 0) for text in texts]
@@ -122,10 +120,10 @@ class HistoryRows:
 
     def delete(self, session: str, sequences: Iterable[int] | None, *, namespace: str = "") -> int:
         """As ``HistoryStorage.delete``; None means all."""
-        owner = (checked_namespace(namespace), checked_session(session))
+        owner = _checked_owner(namespace, session)
         chosen = None if sequences is None else checked_sequences(sequences)
         with self.database.write() as connection:
-            return delete_messages(connection, owner, chosen, self._session_cutoff())
+            return self._delete(connection, owner, chosen)
 
     def erase(self, rows: Sequence[HistoryRow]) -> None:
         """Remove rows and see to their bytes: at the end of the transaction, or marked as pending."""
@@ -133,21 +131,19 @@ class HistoryRows:
             return
         with self.database.write() as connection:
             for row in rows:
-                delete_messages(connection, (row.namespace, row.session), [row.sequence], self._session_cutoff())
+                self._delete(connection, (row.namespace, row.session), [row.sequence])
             self.database.mark_erasure(connection)
         if not self.database.in_write():
             self.database.finish_erasure()
 
     def erase_namespace(self, namespace: str) -> int:
         """Remove all messages of a namespace, and the names of its sessions, as ``erase``; return how many."""
-        name = checked_namespace(namespace)
+        bound = (checked_namespace(namespace),)
+        sessions = "history_sessions WHERE namespace = ?"
         with self.database.write() as connection:
-            connection.execute(
-                "DELETE FROM history_messages WHERE session IN (SELECT key FROM history_sessions WHERE namespace = ?)",
-                (name,),
-            )
+            connection.execute(f"DELETE FROM history_messages WHERE session IN (SELECT key FROM {sessions})", bound)
             removed = connection.changes()
-            connection.execute("DELETE FROM history_sessions WHERE namespace = ?", (name,))
+            connection.execute(f"DELETE FROM {sessions}", bound)
             self.database.mark_erasure(connection)
         return removed
 
@@ -156,9 +152,16 @@ class HistoryRows:
 
         A number that is taken is left as it is. Numbers that are given later are above those put.
         """
-        texts = messages_to_json([row.message for row in rows])
+        texts, placed = messages_to_json([row.message for row in rows]), 0
         with self.database.write() as connection:
-            return sum(insert_message(connection, row, text) for row, text in zip(rows, texts, strict=True))
+            for row, text in zip(rows, texts, strict=True):
+                owner, time = _checked_owner(row.namespace, row.session), timestamp_to_text(row.at)
+                key, _ = self._open_session(connection, owner, row.sequence + 1)
+                columns = (row.sequence, time, row.message.role, text, row.memory, int(row.memory is not None))
+                connection.execute(f"{INSERT_MESSAGE} ON CONFLICT DO NOTHING", _message_values(key, owner, columns))
+                placed += connection.changes()
+                bounds.note_session_use(connection, key, time, unless_later=True)
+        return placed
 
     def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
         """As ``HistoryStorage.sessions``."""
@@ -170,17 +173,13 @@ class HistoryRows:
             "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
         bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
+        sessions = []
         with self.database.read() as connection:
-            return [
-                SessionInfo(
-                    name,
-                    count,
-                    timestamp_from_text(first),
-                    timestamp_from_text(last),
-                    first_words(connection, key, sequence),
-                )
-                for key, name, count, first, last, sequence in list(connection.execute(sql, bound))
-            ]
+            for key, name, count, *times, sequence in list(connection.execute(sql, bound)):
+                (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
+                first_at, last_at = map(timestamp_from_text, times)
+                sessions.append(SessionInfo(name, count, first_at, last_at, message_excerpt(first.message)))
+        return sessions
 
     def namespaces(self) -> list[str]:
         """As ``HistoryStorage.namespaces``."""
@@ -193,7 +192,7 @@ class HistoryRows:
 
     def unsettled(self, limit: int) -> list[HistoryRow]:
         """Return rows whose memory is still to be decided or written, oldest first."""
-        return list(self._select("m.settled = 0", (limit,), "ORDER BY m.key LIMIT ?"))
+        return self._select("m.settled = 0", (limit,), "ORDER BY m.key LIMIT ?")
 
     def reserve(self, rows: Sequence[HistoryRow]) -> None:
         """Note the id of each row's memory, which is still to be written."""
@@ -204,17 +203,15 @@ class HistoryRows:
         with self.database.write() as connection:
             self._assign(rows, settled=1)
             for owner in dict.fromkeys((row.namespace, row.session) for row in rows):
-                for key in session_keys(connection, owner):
+                for key in _session_keys(connection, owner):
                     bounds.delete_hidden_messages(connection, key)
 
     def of_memories(self, ids: Sequence[str], *, namespace: str = "") -> list[HistoryRow]:
         """Return the rows that these memories keep."""
-        named = [id for id in dict.fromkeys(ids) if id]
-        return [
-            row
-            for group in _in_groups(named)
-            for row in self._select(f"s.namespace = ? AND m.memory IN ({_placeholders(group)})", (namespace, *group))
-        ]
+        rows: list[HistoryRow] = []
+        for group in _in_groups([id for id in dict.fromkeys(ids) if id]):
+            rows += self._select(f"s.namespace = ? AND m.memory IN ({_placeholders(group)})", (namespace, *group))
+        return rows
 
     def at(self, positions: Sequence[tuple[str, int]], *, namespace: str = "") -> list[HistoryRow]:
         """Return the rows at (session, sequence); positions without a row are passed over."""
@@ -254,33 +251,39 @@ class HistoryRows:
 
     def count_from(self, session: str, number: int, *, namespace: str = "") -> None:
         """Let the next message of *session* get *number*, or a later one where that is due."""
-        owner = (checked_namespace(namespace), checked_session(session))
         with self.database.write() as connection:
-            ensure_session(connection, owner, number)
-
-    def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> Iterator[HistoryRow]:
-        sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE {test} {order}"
-        with self.database.read() as connection:
-            return iter([decode_message_row(row) for row in connection.execute(sql, bound)])
+            self._open_session(connection, _checked_owner(namespace, session), number)
 
     def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
         """As ``SummaryStorage.summary``; a session that is over has none."""
-        owner = (checked_namespace(namespace), checked_session(session))
-        with self.database.read() as connection:
-            return read_summary(connection, owner, checked_summary_name(name, "name"), self._session_cutoff())
+        return self._summary(_checked_owner(namespace, session), checked_summary_name(name, "name"))
 
     def keep_summary(
         self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
     ) -> bool:
         """As ``SummaryStorage.keep_summary``."""
-        owner = (checked_namespace(namespace), checked_session(session))
+        owner, now = _checked_owner(namespace, session), self._clock()
         summary, numbers = checked_summary(summary, before, made_of)
-        now = self._clock()
+        values = (summary.name, summary.through, summary.messages, timestamp_to_text(now), summary.text)
+        sources = sorted(set(numbers))
+        sql = f"SELECT COUNT(*) {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = ? AND m.sequence IN"
         with self.database.write() as connection:
-            present = read_summary(connection, owner, summary.name, self._session_cutoff(now))
-            if not is_same_summary(present, before):
+            present = self._summary(owner, summary.name, now)
+            if (present and replace(present, at=None)) != (before and replace(before, at=None)):
                 return False
-            return write_summary(connection, owner, summary, numbers, timestamp_to_text(now))
+            stored = 0
+            for group in _in_groups(sources):
+                stored += next(connection.execute(f"{sql} ({_placeholders(group)})", (*owner, *group)))[0]
+            if stored < len(sources):
+                return False
+            connection.execute(
+                "INSERT INTO history_summaries (session, name, through, messages, at, text, checksum) "
+                "SELECT key, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ? "
+                "ON CONFLICT (session, name) DO UPDATE SET through = excluded.through, messages = excluded.messages, "
+                "at = excluded.at, text = excluded.text, checksum = excluded.checksum",
+                (*values, summary_checksum((*owner, *values)), *owner),
+            )
+        return True
 
     def erase_summaries(
         self, memories: Sequence[str], holds: Callable[[str], bool] | None = None, *, namespace: str = ""
@@ -288,19 +291,47 @@ class HistoryRows:
         """Erase summaries of messages that *memories* kept and a retention has taken since, and those whose text
         *holds* what is forgotten; return how many. (``erase`` sees to summaries of messages that are stored.)
         """
-        erased = 0
+        left = "FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session"
+        of_memory = f"SELECT l.session, l.sequence {left} WHERE s.namespace = ? AND l.memory = ?"
         with self.database.write() as connection:
-            for session, sequence in summaries_holding(connection, namespace, memories, holds):
-                erased += drop_summaries(connection, (namespace, session), sequence)
+            places = [place for memory in memories for place in connection.execute(of_memory, (namespace, memory))]
+            if holds is not None:
+                sql = f"SELECT y.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
+                places += [row[:2] for row in connection.execute(sql, (namespace,)) if holds(row[2])]
+            erased = sum(_drop_summaries(connection, key, sequence) for key, sequence in places)
             if erased:
                 self.database.mark_erasure(connection)
         if erased and not self.database.in_write():
             self.database.finish_erasure()
         return erased
 
+    def _select(self, test: str, bound: tuple[Any, ...], order: str = "ORDER BY m.key") -> list[HistoryRow]:
+        sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE {test} {order}"
+        with self.database.read() as connection:
+            return [decode_message_row(row) for row in connection.execute(sql, bound)]
+
+    def _summary(self, owner: tuple[str, str], name: str, now: datetime | None = None) -> Summary | None:
+        sql = (
+            f"SELECT {SUMMARY_COLUMNS} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
+            "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND (b.session IS NULL OR b.used_at > ?)"
+        )
+        with self.database.read() as connection:
+            rows = connection.execute(sql, (*owner, name, self._session_cutoff(now)))
+            return next((decode_summary_row(row) for row in rows), None)
+
     def _session_cutoff(self, now: datetime | None = None) -> str:
         """Return the time at or before which a session must have been used last to be over, or ""."""
         return bounds.session_cutoff(self._retention, now or self._clock()) if self._retention is not None else ""
+
+    def _open_session(self, connection: Connection, owner: tuple[str, str], number: int) -> tuple[int, int]:
+        """Return the key of a session, made if it is new, and its next sequence number: *number*, or a later one."""
+        ((key, following),) = connection.execute(
+            "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?) ON CONFLICT (namespace, session) "
+            f"DO UPDATE SET next = {self.database.dialect.greatest}(history_sessions.next, excluded.next) "
+            "RETURNING key, next",
+            (*owner, number),
+        )
+        return key, following
 
     def _add_messages(
         self,
@@ -314,29 +345,14 @@ class HistoryRows:
         now = self._clock()
         time = timestamp_to_text(now)
         bounds.end_idle_sessions(connection, self._retention, now)
-        connection.execute(
-            "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, 1) ON CONFLICT DO NOTHING",
-            owner,
-        )
-        key, start = next(
-            connection.execute("SELECT key, next FROM history_sessions WHERE namespace = ? AND session = ?", owner)
-        )
+        key, start = self._open_session(connection, owner, 1)
         sequences = list(range(start, start + len(texts)))
+        items = zip(sequences, messages, texts, kept, strict=True)
         connection.executemany(
-            "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            INSERT_MESSAGE,
             [
-                (
-                    key,
-                    sequence,
-                    time,
-                    message.role,
-                    text,
-                    memory,
-                    settled,
-                    history_checksum(owner, sequence, time, text),
-                )
-                for sequence, message, text, (memory, settled) in zip(sequences, messages, texts, kept, strict=True)
+                _message_values(key, owner, (sequence, time, message.role, text, memory, settled))
+                for sequence, message, text, (memory, settled) in items
             ],
         )
         connection.execute("UPDATE history_sessions SET next = ? WHERE key = ?", (start + len(texts), key))
@@ -344,11 +360,33 @@ class HistoryRows:
         bounds.hide_excess_messages(connection, self._retention, key)
         return sequences
 
+    def _delete(self, connection: Connection, owner: tuple[str, str], sequences: Sequence[int] | None) -> int:
+        """Delete messages (None: all) and the summaries made of them; return how many of them were visible."""
+        ranges = [(1, _MAX_INTEGER)]
+        if sequences is not None:
+            ranges = [(number, number) for number in sequences if 0 < number <= _MAX_INTEGER]
+        selected = "m.session = ? AND m.sequence BETWEEN ? AND ?"
+        visible = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE {VISIBLE_CONDITION} AND {selected}"
+        cutoff, removed = self._session_cutoff(), 0
+        for key in _session_keys(connection, owner):
+            for first, last in ranges:
+                removed += next(connection.execute(visible, (cutoff, key, first, last)))[0]
+                connection.execute(f"DELETE FROM history_messages AS m WHERE {selected}", (key, first, last))
+                if sequences is None or connection.changes():
+                    _drop_summaries(connection, key, first)
+        return removed
+
     def _assign(self, rows: Sequence[HistoryRow], *, settled: int) -> None:
         with self.database.write() as connection:
-            for row in rows:
-                owner = (row.namespace, row.session)
-                update_message(connection, owner, row.sequence, "memory = ?, settled = ?", (row.memory, settled))
+            connection.executemany(
+                "UPDATE history_messages SET memory = ?, settled = ? WHERE sequence = ? "
+                "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
+                [(row.memory, settled, row.sequence, row.namespace, row.session) for row in rows],
+            )
+
+
+def _checked_owner(namespace: object, session: object) -> tuple[str, str]:
+    return checked_namespace(namespace), checked_session(session)
 
 
 def _sql_limit(limit: int | None) -> int:
@@ -359,157 +397,29 @@ def _placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" for _ in values)
 
 
-def _in_groups(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def _in_groups(values: Sequence[_Value]) -> Iterator[Sequence[_Value]]:
     for start in range(0, len(values), _GROUP_SIZE):
         yield values[start : start + _GROUP_SIZE]
 
 
-def read_summary(connection: Connection, owner: tuple[str, str], name: str, cutoff: str) -> Summary | None:
-    """Return the summary of that name, or None; of a session used last at or before *cutoff* there is none."""
-    sql = (
-        f"SELECT {SUMMARY_COLUMNS} {SUMMARY_FROM} LEFT JOIN history_bounds AS b ON b.session = y.session "
-        "WHERE s.namespace = ? AND s.session = ? AND y.name = ? AND (b.session IS NULL OR b.used_at > ?)"
-    )
-    return next((decode_summary_row(row) for row in connection.execute(sql, (*owner, name, cutoff))), None)
+def _message_values(
+    key: int, owner: tuple[str, str], columns: tuple[int, str, str, str, str | None, int]
+) -> tuple[Any, ...]:
+    """Return the values of ``INSERT_MESSAGE``: *columns* are those between the session and the checksum."""
+    sequence, time, _, text, _, _ = columns
+    return key, *columns, history_checksum(owner, sequence, time, text)
 
 
-def write_summary(
-    connection: Connection,
-    owner: tuple[str, str],
-    summary: Summary,
-    made_of: Sequence[int],
-    time: str,
-) -> bool:
-    """Write *summary* in the place of the one before if all messages that it is made of are stored; return whether."""
-    numbers = list(dict.fromkeys(made_of))
-    for key in session_keys(connection, owner):
-        present = 0
-        for group in _in_groups(numbers):
-            sql = f"SELECT COUNT(*) FROM history_messages WHERE session = ? AND sequence IN ({_placeholders(group)})"
-            present += next(connection.execute(sql, (key, *group)))[0]
-        if present < len(numbers):
-            return False
-        checksum = history_checksum((*owner, summary.name, str(summary.messages)), summary.through, time, summary.text)
-        connection.execute(
-            "INSERT INTO history_summaries (session, name, through, messages, at, text, checksum) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, name) DO UPDATE SET through = excluded.through, "
-            "messages = excluded.messages, at = excluded.at, text = excluded.text, checksum = excluded.checksum",
-            (key, summary.name, summary.through, summary.messages, time, summary.text, checksum),
-        )
-        return True
-    return False
-
-
-def drop_summaries(connection: Connection, owner: tuple[str, str], sequence: int) -> int:
-    """Delete the session's summaries that reach to the number *sequence*; return how many."""
-    of_session = "session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)"
-    connection.execute(f"DELETE FROM history_summaries WHERE through >= ? AND {of_session}", (sequence, *owner))
-    dropped = connection.changes()
-    connection.execute(
-        f"DELETE FROM history_left WHERE {of_session} AND session NOT IN (SELECT session FROM history_summaries)", owner
-    )
-    return dropped
-
-
-def summaries_holding(
-    connection: Connection, namespace: str, memories: Sequence[str], holds: Callable[[str], bool] | None
-) -> Iterator[tuple[str, int]]:
-    """Yield session and last number of summaries of messages that *memories* kept, or whose text *holds* is true of."""
-    for memory in memories:
-        yield from list(
-            connection.execute(
-                "SELECT s.session, l.sequence FROM history_left AS l JOIN history_sessions AS s ON s.key = l.session "
-                "WHERE s.namespace = ? AND l.memory = ?",
-                (namespace, memory),
-            )
-        )
-    if holds is None:
-        return
-    sql = f"SELECT s.session, y.through, y.text {SUMMARY_FROM} WHERE s.namespace = ?"
-    for session, through, text in list(connection.execute(sql, (namespace,))):
-        if holds(text):
-            yield session, through
-
-
-def session_keys(connection: Connection, owner: tuple[str, str]) -> list[int]:
+def _session_keys(connection: Connection, owner: tuple[str, str]) -> list[int]:
     """Return the key of a session; nothing for one that is unknown."""
     sql = "SELECT key FROM history_sessions WHERE namespace = ? AND session = ?"
     return [key for (key,) in connection.execute(sql, owner)]
 
 
-def first_words(connection: Connection, key: int, sequence: int) -> str:
-    """Return the first words of a message."""
-    sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE m.session = ? AND m.sequence = ?"
-    return message_excerpt(decode_message_row(next(connection.execute(sql, (key, sequence)))).message)
-
-
-def ensure_session(connection: Connection, owner: tuple[str, str], number: int) -> None:
-    """Create the session if it is new; its next message gets *number*, or a later one where that is due."""
-    connection.execute(
-        "INSERT INTO history_sessions (namespace, session, next) VALUES (?, ?, ?)"
-        " ON CONFLICT (namespace, session) DO UPDATE SET next = excluded.next"
-        " WHERE history_sessions.next < excluded.next",
-        (*owner, number),
-    )
-
-
-def insert_message(connection: Connection, row: HistoryRow, text: str) -> int:
-    """Put a row at its own session and number, where that is free; return how many were put."""
-    owner, time = (checked_namespace(row.namespace), checked_session(row.session)), timestamp_to_text(row.at)
-    ensure_session(connection, owner, row.sequence + 1)
-    connection.execute(
-        "INSERT INTO history_messages (session, sequence, at, role, message, memory, settled, checksum)"
-        " SELECT key, ?, ?, ?, ?, ?, ?, ? FROM history_sessions WHERE namespace = ? AND session = ?"
-        " ON CONFLICT DO NOTHING",
-        (
-            row.sequence,
-            time,
-            row.message.role,
-            text,
-            row.memory,
-            int(row.memory is not None),
-            history_checksum(owner, row.sequence, time, text),
-            *owner,
-        ),
-    )
-    placed = connection.changes()
-    connection.execute(
-        "INSERT INTO history_bounds (session, first, used_at) "
-        "SELECT key, 1, ? FROM history_sessions WHERE namespace = ? AND session = ? "
-        "ON CONFLICT (session) DO UPDATE SET used_at = excluded.used_at "
-        "WHERE history_bounds.used_at IS NULL OR history_bounds.used_at < excluded.used_at",
-        (time, *owner),
-    )
-    return placed
-
-
-def delete_messages(
-    connection: Connection, owner: tuple[str, str], sequences: Sequence[int] | None, cutoff: str
-) -> int:
-    """Delete messages (None: all) and the summaries made of them; return how many of them were visible.
-
-    *cutoff* as ``VISIBLE_CONDITION`` binds it.
-    """
-    removed = 0
-    for key in session_keys(connection, owner):
-        for sequence in (
-            (None,) if sequences is None else [number for number in sequences if 0 < number <= _MAX_INTEGER]
-        ):
-            test, bound = ("TRUE", ()) if sequence is None else ("m.sequence = ?", (sequence,))
-            visible = f"SELECT COUNT(*) {VISIBLE_FROM} WHERE m.session = ? AND {VISIBLE_CONDITION} AND {test}"
-            removed += next(connection.execute(visible, (key, cutoff, *bound)))[0]
-            connection.execute(f"DELETE FROM history_messages AS m WHERE m.session = ? AND {test}", (key, *bound))
-            if sequence is None or connection.changes():
-                drop_summaries(connection, owner, sequence or 0)
-    return removed
-
-
-def update_message(
-    connection: Connection, owner: tuple[str, str], sequence: int, assignments: str, values: tuple[Any, ...]
-) -> None:
-    """Set columns of a message by *assignments*, such as "settled = ?", to *values*."""
-    connection.execute(
-        f"UPDATE history_messages SET {assignments} WHERE sequence = ? "
-        "AND session = (SELECT key FROM history_sessions WHERE namespace = ? AND session = ?)",
-        (*values, sequence, *owner),
-    )
+def _drop_summaries(connection: Connection, key: int, sequence: int) -> int:
+    """Delete the session's summaries that reach to the number *sequence*; return how many."""
+    connection.execute("DELETE FROM history_summaries WHERE session = ? AND through >= ?", (key, sequence))
+    dropped = connection.changes()
+    left = "DELETE FROM history_left WHERE session = ? AND session NOT IN (SELECT session FROM history_summaries)"
+    connection.execute(left, (key,))
+    return dropped

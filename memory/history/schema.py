@@ -21,6 +21,7 @@ from vectorstore import Connection, DamageError, Finding, TableComponent
 
 MESSAGE_COLUMNS: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _STORED_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
+INSERT_MESSAGE: Final = f"INSERT INTO history_messages ({_STORED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 MESSAGES_FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
 VISIBLE_FROM: Final = f"{MESSAGES_FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
 VISIBLE_CONDITION: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
@@ -58,7 +59,7 @@ class HistoryTables(TableComponent):
         newest = "(SELECT MAX(sequence) FROM history_messages AS m WHERE m.session = history_sessions.key)"
         connection.execute(f"UPDATE history_sessions SET next = 1 + {newest} WHERE next <= {newest}")
         for row in list(connection.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}")):
-            if _summary_checksum(row) != row[7]:
+            if summary_checksum(row[:7]) != row[7]:
                 connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
 
     def salvage(self, source: Connection, target: Connection) -> int:
@@ -70,28 +71,28 @@ class HistoryTables(TableComponent):
         for row in source.execute(f"SELECT {_STORED_COLUMNS} FROM history_messages ORDER BY key"):
             owner = names.get(row[0])
             if owner is not None and history_checksum(owner, row[1], row[2], row[4]) == row[7]:
-                insert = f"INSERT INTO history_messages ({_STORED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                target.execute(insert, row)
+                target.execute(INSERT_MESSAGE, row)
                 copied += 1
         return copied + _salvage_bounds_and_summaries(source, target, names)
 
 
 def _salvage_bounds_and_summaries(source: Connection, target: Connection, names: dict[int, tuple[str, str]]) -> int:
     """Copy bounds and summaries, which a file of an earlier version does not have."""
-    tables = {name for (name,) in source.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-    copied = 0
-    if "history_bounds" in tables:
-        rows = source.execute("SELECT session, first, used_at FROM history_bounds")
-        known = [row for row in rows if row[0] in names]
-        target.executemany("INSERT INTO history_bounds (session, first, used_at) VALUES (?, ?, ?)", known)
-        rows = source.execute("SELECT session, sequence, memory FROM history_left")
-        known = [row for row in rows if row[0] in names]
-        target.executemany("INSERT INTO history_left (session, sequence, memory) VALUES (?, ?, ?)", known)
-        for row in source.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}"):
-            if _summary_checksum(row) == row[7]:
-                target.execute("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", (row[8], *row[2:8]))
-                copied += 1
-    return copied
+    if not source.execute("SELECT 1 FROM sqlite_schema WHERE name = 'history_bounds'").fetchone():
+        return 0
+    for table, columns in (
+        ("history_bounds", "session, first, used_at"),
+        ("history_left", "session, sequence, memory"),
+    ):
+        rows = [row for row in source.execute(f"SELECT {columns} FROM {table}") if row[0] in names]
+        target.executemany(f"INSERT INTO {table} ({columns}) VALUES (?, ?, ?)", rows)
+    summaries = [
+        (row[8], *row[2:8])
+        for row in source.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}")
+        if summary_checksum(row[:7]) == row[7]
+    ]
+    target.executemany("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", summaries)
+    return len(summaries)
 
 
 def m001_history_tables(connection: Connection) -> None:
@@ -176,18 +177,19 @@ def decode_message_row(row: tuple[Any, ...]) -> HistoryRow:
 def decode_summary_row(row: tuple[Any, ...]) -> Summary:
     """Return a row of ``SUMMARY_COLUMNS``, or raise when it is not what was written."""
     _, session, name, through, messages, time, text, checksum = row
-    if _summary_checksum(row) != checksum:
+    if summary_checksum(row[:7]) != checksum:
         raise DamageError([Finding("history", "a summary is not what was written", f"{session} {name}")])
     return Summary(name, text, through, messages, timestamp_from_text(time))
 
 
-def _summary_checksum(row: tuple[Any, ...]) -> int:
-    namespace, session, name, through, messages, time, text = row[:7]
+def summary_checksum(columns: tuple[Any, ...]) -> int:
+    """Return the checksum of a summary; *columns* are those of ``SUMMARY_COLUMNS`` before it."""
+    namespace, session, name, through, messages, time, text = columns
     return history_checksum((namespace, session, name, str(messages)), through, time, text)
 
 
 def history_checksum(owner: tuple[str, ...], sequence: int, time: str, text: str) -> int:
-    """Return the checksum of a message, or of a summary; *owner* is its namespace and session."""
+    """Return the checksum of a message; *owner* is its namespace and session."""
     parts = [part.encode() for part in (*owner, str(sequence), time, text)]
     digest = blake2b(",".join(str(len(part)) for part in parts).encode(), digest_size=8)
     for part in parts:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from memory.errors import ArgumentError, translating
-from memory.history.codec import checked_namespace, checked_session
+from memory.history.codec import checked_messages, checked_namespace, checked_session
 from memory.history.protocol import Conversation, HistoryStorage, StoredMessage
 from memory.history.windows import FullWindow, Window, WindowPolicy, checked_window_policy, window_of
 from memory.messages import Message, Role
@@ -60,10 +60,7 @@ class ShortTermMemory:
 
     async def append(self, *messages: Message) -> list[int]:
         """Keep *messages*, all or none; return their sequence numbers. No messages are no call."""
-        for position, message in enumerate(messages):
-            if not isinstance(message, Message):
-                raise ArgumentError(f"messages[{position}]", message, "a Message is needed")
-        if not messages:
+        if not checked_messages(messages):
             return []
         return await self._storage.append(self._session, messages, namespace=self._namespace)
 

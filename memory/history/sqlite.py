@@ -7,15 +7,31 @@ and its record are stored together or not at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from memory.history.codec import checked_sequences
-from memory.history.protocol import SessionInfo, StoredMessage, Summary
 from memory.history.retention import Retention
 from memory.history.rows import HistoryRows
-from memory.messages import Message, Role
+from memory.messages import Message
 from memory.timestamps import Clock, system_clock
 from vectorstore import Database
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+def _in_thread(
+    method: Callable[Concatenate[HistoryRows, _Parameters], _Result],
+) -> Callable[Concatenate[SqliteHistory, _Parameters], Coroutine[Any, Any, _Result]]:
+    """Return a *method* of the rows as one of the history, which runs it in a worker thread."""
+
+    @wraps(method)
+    async def call(self: SqliteHistory, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
+        return await asyncio.to_thread(method, self.rows, *arguments, **options)
+
+    return call
 
 
 class SqliteHistory:
@@ -36,24 +52,12 @@ class SqliteHistory:
         """As ``HistoryStorage.append``."""
         return await asyncio.to_thread(self.rows.append, session, messages, namespace=namespace)
 
-    async def load(
-        self,
-        session: str,
-        *,
-        namespace: str = "",
-        limit: int | None = None,
-        offset: int = 0,
-        roles: Iterable[Role] | None = None,
-        after: int = 0,
-    ) -> list[StoredMessage]:
-        """As ``HistoryStorage.load``."""
-        return await asyncio.to_thread(
-            self.rows.load, session, namespace=namespace, limit=limit, offset=offset, roles=roles, after=after
-        )
-
-    async def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
-        """As ``HistoryStorage.replace``."""
-        return await asyncio.to_thread(self.rows.replace, session, messages, namespace=namespace)
+    load = _in_thread(HistoryRows.load)
+    replace = _in_thread(HistoryRows.replace)
+    sessions = _in_thread(HistoryRows.sessions)
+    namespaces = _in_thread(HistoryRows.namespaces)
+    summary = _in_thread(HistoryRows.summary)
+    keep_summary = _in_thread(HistoryRows.keep_summary)
 
     async def clear(self, session: str, *, namespace: str = "") -> int:
         """As ``HistoryStorage.clear``."""
@@ -63,26 +67,6 @@ class SqliteHistory:
         """As ``HistoryStorage.delete``."""
         numbers = checked_sequences(sequences)  # to the rows None means all of them, which only ``clear`` may mean
         return await asyncio.to_thread(self.rows.delete, session, numbers, namespace=namespace)
-
-    async def sessions(self, *, namespace: str = "", limit: int | None = None) -> list[SessionInfo]:
-        """As ``HistoryStorage.sessions``."""
-        return await asyncio.to_thread(self.rows.sessions, namespace=namespace, limit=limit)
-
-    async def namespaces(self) -> list[str]:
-        """As ``HistoryStorage.namespaces``."""
-        return await asyncio.to_thread(self.rows.namespaces)
-
-    async def summary(self, session: str, name: str, *, namespace: str = "") -> Summary | None:
-        """As ``SummaryStorage.summary``."""
-        return await asyncio.to_thread(self.rows.summary, session, name, namespace=namespace)
-
-    async def keep_summary(
-        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
-    ) -> bool:
-        """As ``SummaryStorage.keep_summary``."""
-        return await asyncio.to_thread(
-            self.rows.keep_summary, session, summary, before=before, made_of=made_of, namespace=namespace
-        )
 
 
 class InMemoryHistory(SqliteHistory):

@@ -19,13 +19,12 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from memory.errors import ArgumentError
-from memory.history.codec import checked_summary_name
+from memory.history.codec import checked_messages, checked_summary_name
 from memory.history.protocol import Conversation, StoredMessage, Summary
 from memory.history.windows import (
     ConversationWindowPolicy,
     Window,
     WindowPolicy,
-    checked_messages,
     checked_window_policy,
 )
 from memory.messages import Message, message_groups

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from memory.errors import ArgumentError
+from memory.history.codec import checked_messages
 from memory.history.protocol import Conversation
 from memory.messages import Message, conversation_turns, message_groups
 from memory.tokens.counter import TokenCounter, checked_counter, message_tokens
@@ -56,16 +57,6 @@ class ConversationWindowPolicy(WindowPolicy, Protocol):
     async def window(self, conversation: Conversation) -> Window:
         """Return the window of *conversation*."""
         ...
-
-
-def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
-    if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
-        raise ArgumentError("messages", messages, "a list of messages is needed")
-    for position, message in enumerate(messages):
-        if not isinstance(message, Message):
-            raise ArgumentError(f"messages[{position}]", message, "a Message is needed")
-    return messages
 
 
 def checked_window_policy(policy: object, argument: str) -> WindowPolicy:
@@ -146,19 +137,11 @@ class FixedWindow:
             assert self._turns is not None
             spoken = [message for message in messages if message.role != "system"]
             limit = sum(len(turn) for turn in conversation_turns(spoken)[-self._turns :])
-        return newest_groups(messages, limit, _count_one, system_cost=_count_none)
+        return newest_groups(messages, limit, lambda _: 1, system_cost=lambda _: 0)
 
     def __repr__(self) -> str:
         chosen = f"messages={self._messages}" if self._messages is not None else f"turns={self._turns}"
         return f"FixedWindow({chosen})"
-
-
-def _count_one(message: Message) -> int:
-    return 1
-
-
-def _count_none(message: Message) -> int:
-    return 0
 
 
 class TokenWindow:

@@ -16,7 +16,7 @@ from typing import Any
 from memory import LongTermMemory, Memory, Message, run_sync
 from memory.export_import import reader
 from memory.export_import.importer import Importer
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
 from vectorstore import SqliteStore, open_store
 
@@ -141,7 +141,7 @@ def _take(path: Path, file: Path, mode: Any, say: Say, plant: str) -> None:
 def _tear(plant: str) -> None:
     """Let what must be one transaction be several: of mode replace, or of each batch."""
     in_one = SqliteStore.transaction
-    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._in_transaction
+    method = Importer._replace_namespace if plant == "replaced in pieces" else Importer._merge
     caller = method.__name__
 
     def torn(self: SqliteStore) -> Any:

@@ -18,11 +18,11 @@ import apsw
 import pytest
 
 from memory import ArgumentError, InMemoryHistory, Message, Retention, SqliteHistory
-from memory.history.retention import first_retained, idle_cutoff
+from memory.history.retention import first_retained, session_cutoff
 from memory.history.schema import HistoryTables, m001_history_tables
 from memory.internals import Summary
 from memory.testing import RetentionContract, SummaryStorageContract
-from vectorstore import DamageError
+from vectorstore import DamageError, Finding
 from vectorstore.sqlite import SqliteDatabase, salvage_database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -221,17 +221,16 @@ def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
         assert database.verify() == []
 
 
-def test_a_file_of_the_first_version_is_copied_whole_and_the_copy_goes_when_the_tables_are_right(
-    tmp_path: Path,
+def test_a_file_of_the_first_version_is_copied_whole_where_the_migrated_tables_are_not_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier_file(tmp_path / "m.db")
+    monkeypatch.setattr(HistoryTables, "verify", lambda *_: [Finding("history", "planted")])
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database)
+        SqliteHistory(database)
         (copy,) = database.migration_copies()
-        assert dict(copy.parts) == {"history": (1, 2)}
-        assert salvage_database(copy.path, tmp_path / "saved.db", components=[HistoryTables()]) == 2
-        asyncio.run(history.append("s", said("new"), namespace="n"))
-        assert not Path(copy.path).exists()
+        assert Path(copy).name == "m.db.before-history-1-to-2.backup"
+        assert salvage_database(copy, tmp_path / "saved.db", components=[HistoryTables()]) == 2
 
 
 def test_a_file_of_the_first_version_can_be_salvaged_unopened(tmp_path: Path) -> None:
@@ -352,7 +351,7 @@ def test_what_becomes_of_the_unremembered_must_be_said() -> None:
 
 def test_an_idle_time_longer_than_the_calendar_never_ends() -> None:
     forever = Retention(idle=timedelta(days=999_999_999), unremembered="keep")
-    assert idle_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) is None
+    assert session_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) == ""
 
 
 def test_more_messages_are_asked_for_where_a_group_may_go_on() -> None:

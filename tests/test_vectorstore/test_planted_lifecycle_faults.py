@@ -18,15 +18,15 @@ from vectorstore import (
     Entry,
     Erasure,
     Match,
+    NumpyStore,
     ObservableStore,
     Space,
     SpaceMigration,
     SpaceNotReady,
+    SqliteStore,
     VectorStore,
     WrapperStore,
 )
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.sqlite import InMemoryDatabase
@@ -353,10 +353,10 @@ class AReasonBlocksTheSwitch(WrapperStore):
 class ANewTextKeepsItsOldSecondVector(NumpyStore):
     def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
         held = self._namespaces.get(namespace)
-        before = {} if held is None else dict(held._next.given)
+        before = {} if held is None else dict(held._second)
         written = super().upsert(entries, namespace=namespace, **options)
         if before:
-            self._namespaces[namespace]._next.load(before)
+            self._namespaces[namespace]._second.update(before)
         return written
 
 
