@@ -90,10 +90,7 @@ FILTER_CASES: tuple[FilterCase, ...] = (
     FilterCase("$exists", {"a": {"$exists": True}}, _a(0, "", False, [], {}), (*_a(None, _ABSENT), {})),
     FilterCase("$exists not", {"a": {"$exists": False}}, (*_a(None, _ABSENT), {}), _a(0, "", False, [])),
     FilterCase(
-        "$contains in a list",
-        {"a": {"$contains": 1}},
-        _a([2, 1.0], [1]),
-        _a([True], ["1"], [[1]], 1, [], {"1": 1}),
+        "$contains in a list", {"a": {"$contains": 1}}, _a([2, 1.0], [1]), _a([True], ["1"], [[1]], 1, [], {"1": 1})
     ),
     FilterCase("$contains in a text", {"a": {"$contains": "b"}}, _a("abc", "b", ["b"]), _a("B", "", ["abc"], _ABSENT)),
     FilterCase("$contains nothing", {"a": {"$contains": ""}}, _a("", "x", [""]), _a([], 1, None, ["x"], _ABSENT)),

@@ -29,10 +29,7 @@ class NamespaceContract(StoreContract):
         for i, name in enumerate(NASTY_NAMES):
             assert get_entry(store, "same", namespace=name).metadata == {"n": i}
             assert result_ids(store.scan(namespace=name)) == [f"own{i}", "same"]
-            for found in (
-                store.search([1, 0, 0], 99, namespace=name),
-                store.search_text("zorb", 99, namespace=name),
-            ):
+            for found in (store.search([1, 0, 0], 99, namespace=name), store.search_text("zorb", 99, namespace=name)):
                 assert [match.entry.metadata["n"] for match in found] == [i]
             assert store.count(namespace=name, where={"n": i}) == 1
             assert store.count(namespace=name) == 2
