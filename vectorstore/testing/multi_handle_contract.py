@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
-from typing import Any
 
 import pytest
 
 from vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
-from vectorstore.protocol import LifecycleStore, VectorStore
+from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
@@ -151,16 +151,12 @@ class SharedWritesContract(StoreContract):
 def vector_calls_and_views(store: LifecycleStore, vector: list[float]) -> dict[str, Callable[[], object]]:
     """Return each call that takes a vector of the space in use."""
 
-    def viewed(method: str, *arguments: Any) -> object:
+    def call_on_view(name: str) -> object:
         with store.view([""]) as view:
-            return getattr(view, method)(vector, *arguments)
+            return protocol_calls(View, view, vector=vector)[name]()
 
-    return {
-        **vector_calls(store, vector),
-        "view.search": lambda: viewed("search"),
-        "view.nearest": lambda: viewed("nearest", 3),
-        "view.similarity": lambda: viewed("similarity", ["a"]),
-    }
+    names = ("search", "nearest", "similarity")
+    return vector_calls(store, vector) | {f"view.{name}": partial(call_on_view, name) for name in names}
 
 
 def entries_of_both_namespaces(store: LifecycleStore) -> list[Entry]:
