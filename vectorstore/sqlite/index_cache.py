@@ -1,8 +1,8 @@
 """In-memory indexes of a file's namespaces: filled from it when first needed, kept fresh by its change log.
 
 Each call reads the namespace's write number; where it moved on, the changed rows are read, whoever wrote them, and what
-was deleted goes. A rollback never arrives, since only committed rows are read. Rows that were read lately and were whole are
-neither read nor checked again until they change. Not thread-safe: the store locks.
+was deleted goes. A rollback never arrives, since only committed rows are read. Rows that were read lately and were
+whole are neither read nor checked again until they change. Not thread-safe: the store locks.
 """
 
 from __future__ import annotations
