@@ -24,3 +24,5 @@ RECEIPT_KIND: Final = "mneme receipt"
 """Kind named in a receipt of erasure."""
 FORMER_FOLDER: Final = "mneme"
 """Name of the platform's data folder before the project was called Tellback."""
+UNFINISHED_FILES: Final = (".tellback-*.part", ".mneme-*.part")
+"""Patterns of the files that a killed process leaves beside the one it was writing, now and in former versions."""

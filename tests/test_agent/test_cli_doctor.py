@@ -53,6 +53,14 @@ def test_a_sound_file_is_read_and_found_fine(doctor, path: Path) -> None:
     assert checks["content"]["seen"] == "every row is as it was written"
 
 
+def test_an_unfinished_copy_of_this_or_a_former_version_is_named(doctor, path: Path) -> None:
+    for name in (".tellback-00ff.part", ".mneme-00ff.part"):
+        (path.parent / name).touch()
+        code, checks = doctor()
+        assert (code, checks["unfinished copy"]["seen"]) == (0, str(path.parent / name))
+        (path.parent / name).unlink()
+
+
 def test_a_changed_row_is_named(doctor, path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"quartz", b"basalt"))
     code, checks = doctor()

@@ -2,7 +2,7 @@
 
 from vectorstore.database import Component, Migration
 from vectorstore.sqlite.database import SqliteDatabase
-from vectorstore.sqlite.files import atomic_write
+from vectorstore.sqlite.files import atomic_write, unfinished_files
 from vectorstore.sqlite.in_memory import InMemoryDatabase
 from vectorstore.sqlite.salvage import readable_rows, salvage_database
 
@@ -14,4 +14,5 @@ __all__ = [
     "atomic_write",
     "readable_rows",
     "salvage_database",
+    "unfinished_files",
 ]

@@ -20,7 +20,7 @@ import apsw
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
-from vectorstore.persisted_names import APPLICATION_ID
+from vectorstore.persisted_names import APPLICATION_ID, UNFINISHED_FILES
 from vectorstore.sqlite.connection import (
     Access,
     DeviceInode,
@@ -78,6 +78,11 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
     finally:
         for leftover in (private, *(private.with_name(private.name + end) for end in SIDE_FILE_SUFFIXES)):
             leftover.unlink(missing_ok=True)
+
+
+def unfinished_files(folder: Path) -> list[Path]:
+    """Return the files in *folder* that a killed process did not finish, and those being written now; by name."""
+    return sorted(path for pattern in UNFINISHED_FILES for path in folder.glob(pattern))
 
 
 def _link_into_place(private: Path, path: Path) -> None:

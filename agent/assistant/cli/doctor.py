@@ -159,6 +159,8 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
 
 
 def _access_checks(path: Path) -> Iterator[DoctorCheck]:
+    from vectorstore.sqlite import unfinished_files
+
     if os.name == "posix":
         mode = path.stat().st_mode & 0o777
         private = not mode & 0o077
@@ -166,6 +168,9 @@ def _access_checks(path: Path) -> Iterator[DoctorCheck]:
     free = shutil.disk_usage(path.parent).free
     remedy = "" if free >= _MIN_FREE_BYTES else "make room: writing may fail soon"
     yield DoctorCheck("disk", not remedy, f"{free / 1e9:.1f} GB free", remedy, EXIT_FILE)
+    for left in unfinished_files(path.parent):
+        remedy = "it may hold texts of the memory: delete it unless another command is writing it now"
+        yield DoctorCheck("unfinished copy", True, str(left), remedy)
 
 
 def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
