@@ -241,11 +241,12 @@ def media_text(message: Message) -> str:
 
 
 def _media_text(blocks: Sequence[Block]) -> str:
-    media = [block for block in blocks if isinstance(block, (ImageBlock, DocumentBlock))]
-    return " ".join(
-        f"({block.type}: {', '.join(filter(None, (_media_label(block), blake2b(block.data, digest_size=_MARK_BYTES).hexdigest())))})"
-        for block in media
-    )
+    words = []
+    for block in blocks:
+        if isinstance(block, (ImageBlock, DocumentBlock)):
+            mark = blake2b(block.data, digest_size=_MARK_BYTES).hexdigest()
+            words.append(f"({block.type}: {', '.join(filter(None, (_media_label(block), mark)))})")
+    return " ".join(words)
 
 
 def message_excerpt(message: Message, limit: int = 80) -> str:

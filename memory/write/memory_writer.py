@@ -113,7 +113,7 @@ class MemoryWriter:
 
     async def remember(self, item: object, namespace: str) -> Report:
         """Keep one item; a key that names another text raises ``DuplicateKey``."""
-        with self.pipeline.in_flight.write():
+        with self.pipeline.embedding.in_flight.write():
             drafts = self.pipeline.validate({"item": item})
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
@@ -143,7 +143,7 @@ class MemoryWriter:
             while batch := list(islice(stream, WRITE_BATCH)):
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
-                    writing.enter_context(self.pipeline.in_flight.write())
+                    writing.enter_context(self.pipeline.embedding.in_flight.write())
                     drafts = self.pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
                     if any(referenced_ids(draft.memory) for draft in drafts):
                         await background.finish()
@@ -164,7 +164,7 @@ class MemoryWriter:
         self, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
     ) -> list[Report]:
         """Append *messages* to *session* and remember what was said; return a report for each message."""
-        with self.pipeline.in_flight.write():
+        with self.pipeline.embedding.in_flight.write():
             checked_session(session)
             messages_to_json(messages)
             drafts = self._turn_drafts(session, messages, checked_labels(used, "used"))
