@@ -461,7 +461,7 @@ class LongTermMemory:
         """
         id, by = checked_label(operation, "operation"), Caller(**caller)
         if await asyncio.to_thread(self._eraser.has_soft_delete, id, by.namespace):
-            return await self._eraser.restore(id, by)
+            return await asyncio.to_thread(self._eraser.restore, id, by)
         return await asyncio.to_thread(self._undo.undo, id, by)
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
@@ -519,8 +519,14 @@ class LongTermMemory:
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
-        return await self._eraser.forget(
-            ids, selectors, caller, dry_run=dry_run, grace=grace, remove_backups=remove_backups
+        return await asyncio.to_thread(
+            self._eraser.forget,
+            ids,
+            selectors,
+            caller,
+            dry_run=dry_run,
+            grace=grace,
+            remove_backups=remove_backups,
         )
 
     async def forget_namespace(
@@ -537,7 +543,8 @@ class LongTermMemory:
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
         """
         caller = Caller(namespace, actor, approved_by)
-        return await self._eraser.forget_namespace(caller, dry_run=dry_run, remove_backups=remove_backups)
+        forget = self._eraser.forget_namespace
+        return await asyncio.to_thread(forget, caller, dry_run=dry_run, remove_backups=remove_backups)
 
     async def restore_forgotten(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
@@ -545,7 +552,8 @@ class LongTermMemory:
         ``ArgumentError`` says that the bytes are gone, or that another memory has one of the ids by now; ``NotTrusted``
         that an actor who is trusted more than *actor* forgot it.
         """
-        return await self._eraser.restore(checked_label(operation, "operation"), Caller(**caller))
+        checked_label(operation, "operation")
+        return await asyncio.to_thread(self._eraser.restore, operation, Caller(**caller))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
         """Verify that what *receipt* names is gone from every table, from free pages and from the write-ahead log.
@@ -555,7 +563,7 @@ class LongTermMemory:
         """
         if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
-        return await self._eraser.verify(receipt, checked_text_list(texts, "texts"))
+        return await asyncio.to_thread(self._eraser.verify, receipt, checked_text_list(texts, "texts"))
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""
@@ -708,7 +716,7 @@ class LongTermMemory:
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """Erase what is due; after a write that was embedded, embed a batch of what waits, since the embedder works."""
         if self._eraser.is_due:
-            await self._eraser.erase_due_quietly()
+            await asyncio.to_thread(self._eraser.erase_due_quietly)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:

@@ -64,7 +64,7 @@ def memory_from_message(
     if actor == "assistant" and quoted_ids(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
-    trust = _message_trust(message, Trust(actor))
+    trust = message_trust(message)
     return Memory(
         text=text,
         caption=image_captions(message) if message.text.strip() else "",
@@ -90,9 +90,9 @@ def _message_text(message: Message, calls: Sequence[ToolCallBlock]) -> str:
     return media_text(message) or "\n".join(map(tool_call_text, calls)).strip()
 
 
-def _message_trust(message: Message, own: Trust) -> Trust:
-    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
-    lowered = message.metadata.get(TRUST)
+def message_trust(message: Message) -> Trust:
+    """Return how far *message* is trusted: as its role, or less where its metadata says so."""
+    own, lowered = Trust.of(message.role), message.metadata.get(TRUST)
     return Trust.least((own, Trust(lowered))) if lowered in tuple(Trust) else own
 
 
