@@ -163,10 +163,8 @@ class EntryStore:
         """Let those of *fields* that hide a memory, or show it again, hold for its archived versions too."""
         hiding = {name: fields[name] for name in _FIELDS_OF_ALL_VERSIONS if name in fields}
         versions = self.versions([id], namespace) if hiding else ()
-        patched = {version.id: patched_metadata(version.metadata, hiding) for version in versions}
-        if changed := {
-            version.id: patched[version.id] for version in versions if patched[version.id] != version.metadata
-        }:
+        pairs = ((version, patched_metadata(version.metadata, hiding)) for version in versions)
+        if changed := {version.id: metadata for version, metadata in pairs if metadata != version.metadata}:
             self.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
     def _live_partitions(self, namespace: str) -> Iterator[str]:

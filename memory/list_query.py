@@ -73,10 +73,9 @@ class ListQuery:
         conditions: list[Filter] = [*standing.time_conditions()] if standing.past else []
         if selected := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
             conditions.append(selected)
-        for field, values in (
-            ("kind", checked_labels(filters.get("kinds", ()), "kinds")),
-            ("trust", [checked_trust(trust, "trust").value for trust in _checked_list(filters.get("trust", ()))]),
-        ):
+        kinds = checked_labels(filters.get("kinds", ()), "kinds")
+        trusts = [checked_trust(trust, "trust").value for trust in _checked_list(filters.get("trust", ()))]
+        for field, values in (("kind", kinds), ("trust", trusts)):
             if values:
                 conditions.append({field: {"$in": list(values)}})
         if (session := filters.get("session")) is not None:

@@ -175,11 +175,7 @@ class LongTermMemory:
         self.recall_settings = parts.get("recall_settings") or RecallSettings()
         self.index_cache = _open_index_cache(lifecycle_of(store))
         self.carried: list[ExportedPart] = []
-        self.erasers: list[Eraser] = [
-            SummaryEraser(conversations.rows),
-            CachedVectorEraser(self.embedding),
-            self.keys,
-        ]
+        self.erasers: list[Eraser] = [SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), self.keys]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
         pipeline = WritePipeline(
@@ -196,7 +192,7 @@ class LongTermMemory:
         self._writer = MemoryWriter(pipeline)
         self._recovery = CrashRecovery(pipeline)
         self._attributes = Attributes(self.entries, log)
-        self._corrections = Corrections(pipeline, self.entries, log, self.embedding, clock=aware, zone=zone)
+        self._corrections = Corrections(pipeline)
         self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
         self._backfill = EmbeddingBackfill(self.entries, self.embedding)
         self._reembedding = Reembedding(self.entries, self.embedding, self._backfill)

@@ -127,16 +127,12 @@ class IdempotencyKeys:
         """Remove the names of *ids*, or all of the namespace for None; return how many there were."""
         if ids is not None and not self.of(namespace, ids):
             return 0
-        delete = "DELETE FROM keys WHERE namespace = ?"
+        delete = "DELETE FROM keys WHERE namespace = ?" + ("" if ids is None else " AND id = ?")
         removed = 0
         with self._database.write() as connection:
-            if ids is None:
-                connection.execute(delete, (namespace,))
-                removed = connection.changes()
-            else:
-                for id in ids:
-                    connection.execute(f"{delete} AND id = ?", (namespace, id))
-                    removed += connection.changes()
+            for bound in [(namespace,)] if ids is None else [(namespace, id) for id in ids]:
+                connection.execute(delete, bound)
+                removed += connection.changes()
             if removed:
                 self._database.mark_erasure(connection)
         return removed

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from memory.codec import from_entry, to_metadata
@@ -22,11 +22,10 @@ from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.operation_log import OperationLog
-from memory.timestamps import Clock
 from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
 from memory.write.access_control import Caller
 from memory.write.draft import Draft, drafts_to_store, with_operation
-from memory.write.embedding_service import EmbeddedText, EmbeddingService
+from memory.write.embedding_service import EmbeddedText
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
 from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from memory.write.policy_runner import PolicyRules
@@ -82,14 +81,9 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Replaces memories by what is right; *clock* gives aware times, naive ones of callers are taken in *zone*."""
+    """Replaces memories by what is right."""
 
     pipeline: WritePipeline
-    entries: EntryStore
-    log: OperationLog
-    embedding: EmbeddingService
-    clock: Clock
-    zone: tzinfo | None
 
     async def correct(
         self,
@@ -103,7 +97,7 @@ class Corrections:
         sensitive: bool,
     ) -> Report:
         """Put *text* in the place of the memory's; validity stays unless given."""
-        self.entries.lifecycle("correct")
+        self.pipeline.entries.lifecycle("correct")
         checked_label(id, "id")
         checked_bool(sensitive, "sensitive")
         if expect is not None:
@@ -125,7 +119,7 @@ class Corrections:
 
     async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
         """Put *text* in the place of the first memory's and archive the others."""
-        self.entries.lifecycle("merge")
+        self.pipeline.entries.lifecycle("merge")
         wanted = checked_labels(ids, "ids")
         checked_bool(sensitive, "sensitive")
         if len(wanted) < 2 or len(set(wanted)) < len(wanted):
@@ -152,9 +146,10 @@ class Corrections:
 
         What was made of memories that are merged is not wrong by that, so facts change with a correction alone.
         """
-        with self.embedding.in_flight.write():
+        entries = self.pipeline.entries
+        with self.pipeline.embedding.in_flight.write():
             for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(lambda: [self.entries.live(id, caller.namespace) for id in ids])
+                before = await asyncio.to_thread(lambda: [entries.live(id, caller.namespace) for id in ids])
                 if expect is not None and before[0].revision != expect:
                     raise RevisionConflict(ids[0], caller.namespace, expect, before[0].revision)
                 memories = [from_entry(entry) for entry in before]
@@ -173,7 +168,7 @@ class Corrections:
                     return await asyncio.to_thread(self._replace, kind, before, draft, caller, retires_facts=new_words)
                 except RevisionConflict:  # changed by someone else meanwhile: that version is to be archived, too
                     texts = [stored.text for stored in drafts_to_store([draft])]
-                    await asyncio.to_thread(self.embedding.forget, texts)  # or it was forgotten
+                    await asyncio.to_thread(self.pipeline.embedding.forget, texts)  # or it was forgotten
                     if attempt == MAX_ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
@@ -183,24 +178,25 @@ class Corrections:
 
         The version before counts for no time at all.
         """
-        store = self.entries.lifecycle("end")
+        store = self.pipeline.entries.lifecycle("end")
         checked_label(id, "id")
         with store.transaction():
-            before = self.entries.live(id, caller.namespace)
+            before = self.pipeline.entries.live(id, caller.namespace)
             old = from_entry(before)
             caller.check_may_change([old], "end")
-            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self.zone, argument="ended")
+            ended = replace(old, valid_to=valid_to, counts_from=None)
+            ended = checked_memory(ended, zone=self.pipeline.zone, argument="ended")
             if ended.valid_to == old.valid_to:
                 return Report(Outcome.DUPLICATE, id, "nothing differs")
             memory = replace(
                 ended,
-                recorded_at=self.clock(),
+                recorded_at=self.pipeline.clock(),
                 counts_from=recorded_since(old) or EARLIEST,
                 supersedes=archived_id(id, before.revision),
-                operation=self.log.new_id(),
+                operation=self.pipeline.log.new_id(),
                 actor=caller.actor,
             )
-            space = self.entries.follow_space()
+            space = self.pipeline.entries.follow_space()
             draft = replace(Draft.new(memory), embedded=EmbeddedText(before.vector, before.no_vector, space=space))
             self._replace("end", [before], draft, caller)
         return draft.report()
@@ -218,16 +214,16 @@ class Corrections:
         """Check and judge what is to replace *before*; a policy that rejects it raises ``RejectedText``."""
         # near the old words it was, so that mark goes
         metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY}
-        now = self.clock()
+        now = self.pipeline.clock()
         wanted = replace(wanted, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
-        draft = Draft.new(checked_memory(wanted, zone=self.zone, argument=argument))
+        draft = Draft.new(checked_memory(wanted, zone=self.pipeline.zone, argument=argument))
         draft = replace(draft, in_place=True)
         (judged,) = await self.pipeline.run_policies([draft], caller.namespace, lookup, rules)
         if judged.settled is not None:
             if lookup is not None:
                 await lookup.forget_unused([before.text])
             raise RejectedText(judged.settled.reason)
-        supersedes, operation = archived_id(before.id, before.revision), self.log.new_id()
+        supersedes, operation = archived_id(before.id, before.revision), self.pipeline.log.new_id()
         memory = replace(judged.memory, recorded_at=now, supersedes=supersedes, operation=operation)
         return replace(judged, memory=memory)
 
@@ -239,10 +235,10 @@ class Corrections:
         With *retires_facts*, the facts of the draft replace what was derived from the first alone: that is archived,
         but for what was found again, and what is trusted more than the caller.
         """
-        store, namespace = self.entries.lifecycle(kind), caller.namespace
+        store, namespace = self.pipeline.entries.lifecycle(kind), caller.namespace
         partition, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
         first, *others = before
-        recorded_at, begins = draft.memory.recorded_at or self.clock(), counts_since(draft.memory)
+        recorded_at, begins = draft.memory.recorded_at or self.pipeline.clock(), counts_since(draft.memory)
         operation = draft.memory.operation
         with store.transaction():
             stale: list[Entry] = []
@@ -263,13 +259,13 @@ class Corrections:
             store.upsert(retired, namespace=archive)
             if others or stale:
                 store.delete([entry.id for entry in (*others, *stale)], namespace=partition)
-            self.entries.hide_versions(first.id, change.new, namespace)
-            self.log.record(namespace, kind, draft.memory.actor, changes, id=operation)
+            self.pipeline.entries.hide_versions(first.id, change.new, namespace)
+            self.pipeline.log.record(namespace, kind, draft.memory.actor, changes, id=operation)
         return replace(draft.report(), retired=tuple(entry.id for entry in stale))
 
     def _unchanged(self, seen: Sequence[Entry], partition: str) -> list[Entry]:
         """Return entries that were *seen* as they are now: embedded anew perhaps; another revision raises."""
-        stored = self.entries.store.get([entry.id for entry in seen], namespace=partition)
+        stored = self.pipeline.entries.store.get([entry.id for entry in seen], namespace=partition)
         current = {entry.id: entry for entry in stored if entry is not None}
         for entry in seen:
             revision = current[entry.id].revision if entry.id in current else 0
@@ -304,7 +300,7 @@ class Corrections:
         while sources:
             for start in range(0, len(sources), _BATCH_SIZE):
                 where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
-                derived = self.entries.store.scan(where=where, namespace=partition)
+                derived = self.pipeline.entries.store.scan(where=where, namespace=partition)
                 candidates.update({entry.id: entry for entry in derived})
             added = {
                 entry.id: entry

@@ -328,8 +328,10 @@ class EmbeddingService:
 
     def _failed(self, error: Exception) -> str:
         self._trusted = None  # what comes back may be another model
-        said = str(error) if isinstance(error, EmbedderMismatch) else redact_line(str(error)) or type(error).__name__
-        self.problem = said if isinstance(error, EmbedderMismatch) else f"the embedder failed: {said}"
+        if isinstance(error, EmbedderMismatch):
+            self.problem = str(error)
+        else:
+            self.problem = f"the embedder failed: {redact_line(str(error)) or type(error).__name__}"
         return self.problem
 
     async def _asked(

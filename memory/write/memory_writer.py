@@ -8,12 +8,12 @@ missing after a crash is completed on opening (``crash_recovery``).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from memory.errors import ArgumentError
 from memory.history.codec import checked_session, messages_to_json
@@ -113,7 +113,7 @@ class MemoryWriter:
 
     async def remember(self, item: object, namespace: str) -> Report:
         """Keep one item; a key that names another text raises ``DuplicateKey``."""
-        with self.pipeline.in_flight.write():
+        with self.pipeline.embedding.in_flight.write():
             drafts = self.pipeline.validate({"item": item})
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
@@ -132,39 +132,46 @@ class MemoryWriter:
             raise ArgumentError("items", items, "a list (or another iterable) of texts or memories is needed")
         reports: list[Report] = []
 
-        def add_reports(drafts: Sequence[Draft]) -> None:
-            reports.extend(draft.report() for draft in drafts)
-            if on_progress is not None:
-                on_progress(len(reports))
+        committing: asyncio.Task[list[Draft]] | None = None
+
+        async def finish() -> None:
+            nonlocal committing
+            task, committing = committing, None
+            if task is not None:
+                reports.extend(draft.report() for draft in await task)
+                if on_progress is not None:
+                    on_progress(len(reports))
 
         reads_ahead = isinstance(items, Sequence) and not self.pipeline.rules.policies
-        stream, count, background = iter(items), 0, _BackgroundCommit(add_reports)
+        stream, count = iter(items), 0
         try:
             while batch := list(islice(stream, WRITE_BATCH)):
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
-                    writing.enter_context(self.pipeline.in_flight.write())
+                    writing.enter_context(self.pipeline.embedding.in_flight.write())
                     drafts = self.pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
                     if any(referenced_ids(draft.memory) for draft in drafts):
-                        await background.finish()
+                        await finish()
                     drafts = await self._prepare(drafts, namespace)
-                    await background.finish()
-                    background.start(self._commit(drafts, namespace), writing.pop_all())
+                    await finish()
+                    committing = asyncio.create_task(self._commit(drafts, namespace))
+                    committing.add_done_callback(_closing(writing.pop_all()))
                 if not reads_ahead:
-                    await background.finish()
-            await background.finish()
+                    await finish()
+            await finish()
         except Exception:  # of what comes after it: what is being stored is stored all the same
-            await background.finish()
+            await finish()
             raise
         finally:
-            background.abandon()
+            if committing is not None:  # waited for no more; what its thread has begun goes on
+                committing.cancel()
         return reports
 
     async def remember_turn(
         self, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
     ) -> list[Report]:
         """Append *messages* to *session* and remember what was said; return a report for each message."""
-        with self.pipeline.in_flight.write():
+        with self.pipeline.embedding.in_flight.write():
             checked_session(session)
             messages_to_json(messages)
             drafts = self._turn_drafts(session, messages, checked_labels(used, "used"))
@@ -236,28 +243,8 @@ class MemoryWriter:
             return self.pipeline.write(placed, namespace)
 
 
-class _BackgroundCommit:
-    """The commit of one batch while the next one is prepared; *on_stored* gets its drafts."""
-
-    def __init__(self, on_stored: Callable[[Sequence[Draft]], None]) -> None:
-        self._on_stored = on_stored
-        self._task: asyncio.Task[list[Draft]] | None = None
-
-    def start(self, commit: Coroutine[Any, Any, list[Draft]], writing: ExitStack) -> None:
-        """Begin *commit*; *writing* is closed at its end."""
-        self._task = asyncio.create_task(commit)
-        self._task.add_done_callback(lambda _: writing.close())
-
-    async def finish(self) -> None:
-        """Wait for the end of the commit, if any is running, and hand its drafts on."""
-        task, self._task = self._task, None
-        if task is not None:
-            self._on_stored(await task)
-
-    def abandon(self) -> None:
-        """Wait no more; what its thread has begun goes on."""
-        if self._task is not None:
-            self._task.cancel()
+def _closing(writing: ExitStack) -> Callable[[object], None]:
+    return lambda _: writing.close()
 
 
 def _with_sequence(draft: Draft, sequences: Sequence[int]) -> Draft:

@@ -26,7 +26,7 @@ from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
 from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
-from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService, WritesInFlight
+from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
@@ -54,11 +54,6 @@ class WritePipeline:
     clock: Clock
     ids: Callable[[], str]
     zone: tzinfo | None
-
-    @property
-    def in_flight(self) -> WritesInFlight:
-        """The writes that have begun and not ended; closing waits for them."""
-        return self.embedding.in_flight
 
     def lookup(
         self, namespace: str, *, hidden: Container[str] = frozenset(), embeds: bool = True

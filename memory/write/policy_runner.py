@@ -114,7 +114,7 @@ async def _apply_policy(policy: WritePolicy, draft: Draft, rules: PolicyRules, s
 
 async def _apply_turn_policy(policy: TurnPolicy, drafts: Sequence[Draft], rules: PolicyRules) -> list[Draft]:
     """Return *drafts* as *policy* leaves them, and behind them what it made."""
-    items, made = list(drafts), list[Draft]()
+    items, facts = list(drafts), list[Draft]()
     going = [index for index, draft in enumerate(drafts) if draft.settled is None]
     makes = getattr(policy, "makes", False)
     turns: list[list[int]] = []
@@ -127,8 +127,8 @@ async def _apply_turn_policy(policy: TurnPolicy, drafts: Sequence[Draft], rules:
         decided = await _decided_turn(policy, [drafts[index] for index in turn], rules, making=making)
         for place, index in enumerate(turn):
             items[index] = decided[place]
-        made += decided[len(turn) :]
-    return items + made
+        facts += decided[len(turn) :]
+    return items + facts
 
 
 async def _decided_turn(
@@ -140,10 +140,10 @@ async def _decided_turn(
         decision = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(drafts):
             raise ArgumentError(_argument(policy), decision, f"a TurnDecision with {len(drafts)} decisions is needed")
-        made = [_made_draft(memory, [drafts[place] for place in places], policy) for memory, places in decision.made]
+        facts = [_made_draft(memory, [drafts[place] for place in places], policy) for memory, places in decision.made]
         decisions = _keep_beside_facts(decision, drafts)
         decided = [_decided(draft, decisions[place], policy) for place, draft in enumerate(drafts)]
-        return decided + (made if making else [])
+        return decided + (facts if making else [])
     except Exception as error:  # as in _apply_policy; nothing of a decision that is wrong in part is carried out
         return [_failed(draft, policy, error, rules) for draft in drafts]
 
@@ -208,7 +208,7 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
         for name, value in first.scopes.items()
         if all(source.memory.scopes.get(name) == value for source in sources)
     }
-    made = replace(
+    fact = replace(
         checked_memory(memory, argument=_argument(policy)),
         id="",
         session=memory.session or first.session,
@@ -221,7 +221,7 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
         sensitive=memory.sensitive or any(source.memory.sensitive for source in sources),
     )
     origins = tuple(dict.fromkeys(origin for source in sources for origin in source.origins))
-    return Draft(made, made, origins, sources[0].turn)
+    return Draft(fact, fact, origins, sources[0].turn)
 
 
 def _bounded_memory(new: Memory, first: Memory) -> Memory:

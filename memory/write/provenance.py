@@ -41,14 +41,9 @@ def counts_since(version: Memory) -> datetime:
 
 def retired_entry(entry: Entry, at: datetime, *, counts_to: datetime | None = None, withdrawn: bool = False) -> Entry:
     """Return *entry* as the archive keeps it: replaced by what begins at *counts_to*, or *withdrawn*."""
-    version = replace(
-        from_entry(entry),
-        id=archived_id(entry.id, entry.revision),
-        retired_at=at,
-        counts_to=counts_to,
-        withdrawn=withdrawn,
-    )
-    return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
+    id = archived_id(entry.id, entry.revision)
+    version = replace(from_entry(entry), id=id, retired_at=at, counts_to=counts_to, withdrawn=withdrawn)
+    return to_entry(version, vector=entry.vector, no_vector=entry.no_vector)
 
 
 def restored_entry(entry: Entry, id: str, **fields: Any) -> Entry:
@@ -57,7 +52,7 @@ def restored_entry(entry: Entry, id: str, **fields: Any) -> Entry:
     version = replace(
         old, id=id, retired_at=None, counts_from=recorded_since(old), counts_to=None, withdrawn=False, **fields
     )
-    return replace(to_entry(version), vector=entry.vector, no_vector=entry.no_vector)
+    return to_entry(version, vector=entry.vector, no_vector=entry.no_vector)
 
 
 def unversioned_values(memory: Memory) -> dict[str, Any]:

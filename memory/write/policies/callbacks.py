@@ -162,15 +162,15 @@ class Extractor:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
         if not any(memory.kind in self.kinds for memory in turn.memories):
             return TurnDecision(accept_all(turn))
-        made = tuple(self._made(turn, fact) for fact in await call_function(self.function, turn, self.patience) or ())
-        if self.keep or not made:
-            return TurnDecision(accept_all(turn), made)
-        used = {place for _, places in made for place in places}
+        facts = tuple(self._made(turn, fact) for fact in await call_function(self.function, turn, self.patience) or ())
+        if self.keep or not facts:
+            return TurnDecision(accept_all(turn), facts)
+        used = {place for _, places in facts for place in places}
         decisions = (
             PolicyDecision(Action.REJECT, "kept as facts") if place in used else PolicyDecision(Action.ACCEPT)
             for place in range(len(turn.memories))
         )
-        return TurnDecision(tuple(decisions), made)
+        return TurnDecision(tuple(decisions), facts)
 
     def _made(self, turn: MemoryTurn, fact: object) -> tuple[Memory, tuple[int, ...]]:
         found = fact if isinstance(fact, ExtractedFact) else ExtractedFact(fact)  # type: ignore[arg-type]  # checked right below

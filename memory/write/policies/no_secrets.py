@@ -55,14 +55,14 @@ class NoSecrets:
             return PolicyDecision(Action.ACCEPT)
         named = [str(getattr(memory, name) or "") for name in _NAME_FIELDS] + [*memory.scopes, *memory.scopes.values()]
         found = _Redaction(self.kinds)
-        if self.action == "reject" or any(self._is_secret(name) for name in named):
-            for text in named:
-                found.clean(text)
-            found.memory(memory)
-            return PolicyDecision(Action.REJECT, found.reason) if found.spans else PolicyDecision(Action.ACCEPT)
+        refuses = self.action == "reject" or any(self._is_secret(name) for name in named)
+        for text in named if refuses else ():
+            found.clean(text)
         cleaned = found.memory(memory)
         if not found.spans:
             return PolicyDecision(Action.ACCEPT)
+        if refuses:
+            return PolicyDecision(Action.REJECT, found.reason)
         return PolicyDecision(Action.REDACT, found.reason, cleaned, spans=found.spans)
 
     def _is_secret(self, name: str) -> bool:
@@ -81,18 +81,18 @@ class NoSecrets:
         return found.clean(text, name), found.spans
 
 
+@dataclass(slots=True)
 class _Redaction:
     """Findings so far, while one memory is looked through."""
 
-    def __init__(self, kinds: Sequence[SecretKind]) -> None:
-        self._kinds = kinds
-        self._names: list[str] = []
-        self.spans = 0
+    kinds: Sequence[SecretKind]
+    names: list[str] = field(default_factory=list)
+    spans: int = 0
 
     @property
     def reason(self) -> str:
         """Reason for the report: the kinds that were found."""
-        return f"secret: {', '.join(dict.fromkeys(self._names))}"
+        return f"secret: {', '.join(dict.fromkeys(self.names))}"
 
     def memory(self, memory: Memory) -> Memory:
         """Return *memory* without secrets."""
@@ -112,11 +112,11 @@ class _Redaction:
     def clean(self, text: str, name: str = "") -> str:
         """Return *text* without secrets, read together with its *name*, which may say that it is a password."""
         lead = f"{name}: " if name else ""
-        spans = [span for span in find_secrets(lead + text, self._kinds) if span.start >= len(lead)]
+        spans = [span for span in find_secrets(lead + text, self.kinds) if span.start >= len(lead)]
         if not spans:
             return text
         self.spans += len(spans)
-        self._names += [span.kind for span in spans]
+        self.names += [span.kind for span in spans]
         return redact_spans(lead + text, spans)[len(lead) :]
 
     def _value(self, name: str, value: Any) -> Any:
