@@ -85,7 +85,8 @@ class IngestRun:
         source, before = self._resolve_source(found)
         location = str(found.location)
         self._claimed[source] = location
-        if not self.again and self.collection.removed_before(location):
+        mark = self.collection.mark_of(location)
+        if not self.again and mark in self.collection.memory.tombstones.which(self.collection.partition, [mark]):
             reason = "removed from the memory earlier; ingest it with again=True to bring it back"
             return IngestLine(source, IngestAction.SKIPPED, reason)
         try:
