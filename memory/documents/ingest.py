@@ -93,7 +93,8 @@ class IngestRun:
             data, modified = read_file(found.location, source, limit=self.size_limit)
             digest = content_hash(data, found.loader.name)
             chunker = self.chunker_for(found.loader.media_type)
-            if before is not None and self._is_unchanged(before, digest, chunker) and not self.again:
+            recipe = (self._digest(digest), chunker.fingerprint)
+            if before is not None and (before.digest, before.recipe) == recipe and not self.again:
                 if before.location == location:
                     return IngestLine(before.source, IngestAction.UNCHANGED)
                 self.collection.manifest.put(replace(before, location=location))
@@ -143,9 +144,6 @@ class IngestRun:
 
     def _digest(self, plain: str) -> str:
         return document_mark(self._key, "content", plain)
-
-    def _is_unchanged(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
-        return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
 
     def _resolve_source(self, found: DocumentFile) -> tuple[str, DocumentRecord | None]:
         """Return the source of the document at *found*, and its record if it has one.
