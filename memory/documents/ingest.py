@@ -24,7 +24,7 @@ from memory.documents.document_writer import (
     write_plans,
 )
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
-from memory.documents.loaders.base import read_file
+from memory.documents.loaders.base import LoadedDocument, read_file
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
 from memory.errors import LoadError
@@ -102,7 +102,7 @@ class IngestRun:
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
             return IngestLine(source, IngestAction.FAILED, str(error).removeprefix(f"{source}: "))
-        content = {name.name: getattr(loaded, name.name) for name in fields(loaded)}
+        content = {part.name: getattr(loaded, part.name) for part in fields(LoadedDocument)}
         content["title"] = loaded.title.strip() or PurePosixPath(source).name
         media_type = found.loader.media_type
         document = Document(source=source, media_type=media_type, content_hash=digest, modified=modified, **content)
@@ -112,7 +112,8 @@ class IngestRun:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
-        ids = chunk_ids(self._key, self.collection.partition, document.source, (chunk.text for chunk in chunks))
+        texts = [chunk.text for chunk in chunks]
+        ids = chunk_ids(memory.tombstones.key, self.collection.partition, document.source, texts)
         now = to_aware(memory.clock(), memory.zone)
         rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
         passages = chunk_memories(document, chunks, ids, recorded_at=now)
@@ -138,12 +139,8 @@ class IngestRun:
         memories = tuple(draft.memory for draft in judged if draft.settled is None)
         return DocumentDraft(file, replace(document, notes=tuple(notes)), record, memories, before)
 
-    @property
-    def _key(self) -> bytes:
-        return self.collection.memory.tombstones.key
-
     def _digest(self, plain: str) -> str:
-        return document_mark(self._key, "content", plain)
+        return document_mark(self.collection.memory.tombstones.key, "content", plain)
 
     def _resolve_source(self, found: DocumentFile) -> tuple[str, DocumentRecord | None]:
         """Return the source of the document at *found*, and its record if it has one.
