@@ -48,6 +48,7 @@ _EXPORTS: Final = {
     "memory.open": "open_memory",
     "memory.results": "Hit RecallResult Receipt Report",
     "memory.retrieval.hooks": "RecallHooks",
+    "memory.retrieval.query": "RecallOptions",
     "memory.retrieval.scoring.settings": "RecallSettings",
     "memory.runtime": "run_sync",
     "memory.secrets.patterns": "SecretKind",

@@ -65,6 +65,7 @@ from memory.results import RecallResult as RecallResult
 from memory.results import Receipt as Receipt
 from memory.results import Report as Report
 from memory.retrieval.hooks import RecallHooks as RecallHooks
+from memory.retrieval.query import RecallOptions as RecallOptions
 from memory.retrieval.scoring.settings import RecallSettings as RecallSettings
 from memory.runtime import run_sync as run_sync
 from memory.secrets.patterns import SecretKind as SecretKind

@@ -27,8 +27,7 @@ from memory import (
 )
 from memory.embedders.batching import TextVector
 from memory.embedders.cache import keyed_text_hash
-from memory.embedders.fingerprint import PROBES
-from memory.internals import EmbeddingCache, Embeddings, Truncation
+from memory.internals import PROBES, EmbeddingCache, Embeddings, Truncation
 from memory.testing import EmbedderContract
 from vectorstore import StorageFull
 

@@ -31,9 +31,7 @@ from memory import (
     SqliteEmbeddingCache,
     open_memory,
 )
-from memory.embedders.fingerprint import PROBES
-from memory.internals import BackfillReport, Embeddings, Truncation, is_remote
-from memory.partitions import CONVERSATION, store_namespace
+from memory.internals import CONVERSATION, PROBES, BackfillReport, Embeddings, Truncation, is_remote, store_namespace
 from memory.tables.embedder_probes import EmbedderProbes
 from memory.write.embedding_service import EmbeddingService, WritesInFlight
 from tests.support.passing_time import DEADLINE, outlasting

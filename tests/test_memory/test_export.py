@@ -36,10 +36,9 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.codec import to_entry, to_metadata
+from memory.codec import to_metadata
 from memory.export_import import reader
-from memory.internals import Outcome
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import base as engines
 from vectorstore.persisted_names import EXPORT_FORMAT

@@ -14,7 +14,7 @@ import pytest
 
 from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
 from memory import run_sync as run
-from memory.codec import to_entry
+from memory.internals import to_entry
 from tests.support.slow import first_fast
 from vectorstore import open_store
 

@@ -7,8 +7,7 @@ from typing import get_args
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
-from memory.codec import to_entry
-from memory.internals import Actor, RecallStage, may_change
+from memory.internals import Actor, RecallStage, may_change, to_entry
 from memory.scopes import scope_filter
 from memory.write.access_control import Caller
 from vectorstore import open_store

@@ -68,7 +68,7 @@ class Vocabulary:
             self._forms_of_term.setdefault(term, []).append(number)
         return number
 
-    def count(self, marks: NDArray[np.int32], sign: int = 1) -> None:
+    def count(self, marks: NDArray[np.integer], sign: int = 1) -> None:
         """Add the occurrences *marks* to the counts, or subtract them with *sign* -1.
 
         A mark is twice the number of a surface form, and 1 more where it began with a small letter.
