@@ -24,7 +24,7 @@ _SAMPLING_SETTINGS = (*_FLOAT_SETTINGS, "top_k", "stop", "seed")
 _INTEGER_MINIMUMS = {"top_k": 0, "max_tokens": 1, "seed": None}
 
 Thinking: TypeAlias = Literal["off", "adaptive"] | int
-"""Whether a model reasons before it answers: not, as it sees fit, or with a budget of so many tokens."""
+"""Reasoning before the answer: none, as the model sees fit, or with a budget of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)

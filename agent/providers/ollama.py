@@ -72,7 +72,7 @@ def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
         elif message.role == "assistant":
             yield _ollama_assistant_message(message)
         else:
-            text = "\n\n".join(part for block in message.blocks if (part := _block_text(block)))
+            text = "\n\n".join(filter(None, map(_block_text, message.blocks)))
             yield {"role": message.role, "content": text, **_image_fields(message.blocks)}
 
 

@@ -42,7 +42,7 @@ from agent.providers.http_provider import (
     redacted_url,
 )
 from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
 
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
@@ -108,14 +108,13 @@ def _assistant_message(message: Message, reasoning_field: str | None) -> dict[st
             body[reasoning_field] = thoughts
     if message.tool_calls:
         body["content"] = message.text or None
-        body["tool_calls"] = [_function_call(call) for call in message.tool_calls]
+        body["tool_calls"] = []
+        for call in message.tool_calls:
+            # Servers parse the arguments again, and some fail where they are not JSON; the tool's answer says so.
+            arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
+            function = {"name": call.name, "arguments": arguments}
+            body["tool_calls"].append({"id": call.id, "type": "function", "function": function})
     return body
-
-
-def _function_call(call: ToolCallBlock) -> dict[str, Any]:
-    # Servers parse the arguments again, and some fail where they are not JSON; the tool's answer says what was wrong.
-    arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
 
 def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:

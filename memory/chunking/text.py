@@ -6,8 +6,7 @@ Headings mean nothing to it. The Markdown chunker cuts its sections with the sam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
@@ -17,11 +16,6 @@ from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
 from memory.tokens.counter import TokenCounter
 
 TextSpan: TypeAlias = tuple[int, int]
-SplitFunction: TypeAlias = Callable[[str, int, int, int], list[TextSpan]]
-"""(text, start, end, capacity) -> spans inside start..end, none larger than capacity, none blank."""
-
-LengthFunction: TypeAlias = Callable[[str], int]
-ResplitFunction: TypeAlias = Callable[[int, int, int], list[TextSpan]]
 
 SCRAP_DIVISOR = 8
 """A piece smaller than this part of what a chunk holds is a scrap."""
@@ -31,24 +25,6 @@ _WORD = re.compile(r"(?<=\s)\S")
 _WORD_CHARACTER = re.compile(r"[^\W_]")
 _BORDERS = ("\n\n", "\n", ". ", " ")
 _MAX_BLOCK = 50_000
-
-
-def make_splitter(kind: type[MarkdownSplitter] | type[TextSplitter], measure: ChunkSize) -> SplitFunction:
-    """Return the cut of a semantic-text-splitter class, whose offsets count characters."""
-    counter = measure.counter
-
-    def pieces(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
-        splitter = kind(capacity) if counter is None else kind.from_callback(counter.count, capacity)
-        found = splitter.chunk_indices(text[start:end])
-        return [(start + offset, start + offset + len(piece)) for offset, piece in found if piece.strip()]
-
-    def cut(text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
-        spans: list[TextSpan] = []
-        for block in _split_blocks(text, start, end, measure.characters(capacity)):
-            spans += pieces(text, *block, capacity)
-        return _merge_scraps(text, spans, capacity, measure.length, partial(pieces, text))
-
-    return cut
 
 
 def add_overlap(text: str, spans: Sequence[TextSpan], measure: ChunkSize) -> list[TextSpan]:
@@ -83,32 +59,6 @@ def _split_blocks(text: str, start: int, end: int, capacity: int) -> Iterator[Te
     yield start, end
 
 
-def _merge_scraps(
-    text: str, spans: Sequence[TextSpan], capacity: int, length: LengthFunction, cut: ResplitFunction
-) -> list[TextSpan]:
-    """Join spans that say next to nothing to the one before; where that is full, share its text out anew."""
-
-    def size(start: int, end: int) -> int:
-        return length(text[start:end])
-
-    def scrap(start: int, end: int) -> bool:
-        return size(start, end) * SCRAP_DIVISOR < capacity or not has_words(text, start, end)
-
-    kept: list[TextSpan] = []
-    for start, end in spans:
-        if not kept or not (scrap(start, end) or scrap(*kept[-1])):
-            kept.append((start, end))
-            continue
-        before = kept.pop()
-        both = size(before[0], end)
-        if both <= capacity:
-            kept.append((before[0], end))
-            continue
-        shared = cut(before[0], end, min(both * 5 // 8 + 1, capacity))
-        kept += [before, (start, end)] if any(scrap(*span) for span in shared) else shared
-    return kept
-
-
 def _overlap_start(text: str, earliest: int, start: int, end: int, measure: ChunkSize) -> int:
     """Return the first sentence, else the first word, from *earliest* on where the span may begin."""
     region = text[earliest:start]
@@ -129,12 +79,48 @@ class SplitterChunker:
 
     def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
         self._measure = ChunkSize(size, overlap, counter)
-        self._cut = make_splitter(self._splitter, self._measure)
 
     @property
     def fingerprint(self) -> str:
         """The way of cutting and its settings."""
         return f"{self._version}/{self._measure.name}"
+
+    def _cut(self, text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
+        """Return spans of ``text[start:end]``, none larger than *capacity*, none blank."""
+        spans: list[TextSpan] = []
+        for block in _split_blocks(text, start, end, self._measure.characters(capacity)):
+            spans += self._split(text, *block, capacity)
+        return self._merge_scraps(text, spans, capacity)
+
+    def _split(self, text: str, start: int, end: int, capacity: int) -> list[TextSpan]:
+        """Return what the splitter makes of ``text[start:end]``; its offsets count characters."""
+        counter = self._measure.counter
+        splitter = (
+            self._splitter(capacity) if counter is None else self._splitter.from_callback(counter.count, capacity)
+        )
+        found = splitter.chunk_indices(text[start:end])
+        return [(start + offset, start + offset + len(piece)) for offset, piece in found if piece.strip()]
+
+    def _merge_scraps(self, text: str, spans: Sequence[TextSpan], capacity: int) -> list[TextSpan]:
+        """Join spans that say next to nothing to the one before; where that is full, share its text out anew."""
+
+        def scrap(start: int, end: int) -> bool:
+            small = self._measure.length(text[start:end]) * SCRAP_DIVISOR < capacity
+            return small or not has_words(text, start, end)
+
+        kept: list[TextSpan] = []
+        for start, end in spans:
+            if not kept or not (scrap(start, end) or scrap(*kept[-1])):
+                kept.append((start, end))
+                continue
+            before = kept.pop()
+            both = self._measure.length(text[before[0] : end])
+            if both <= capacity:
+                kept.append((before[0], end))
+                continue
+            shared = self._split(text, before[0], end, min(both * 5 // 8 + 1, capacity))
+            kept += [before, (start, end)] if any(scrap(*span) for span in shared) else shared
+        return kept
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fingerprint!r})"

@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+")
 _SPACE = re.compile(r"\s+")
 _FENCED = re.compile(r"^(```|~~~).*?(?:^\1\s*$|\Z)", re.MULTILINE | re.DOTALL)
 _CODE_WEIGHT = 0.4
-"""What a word counts in fenced code: a sentence that says it is the better quote."""
+"""Weight of a word in fenced code: a sentence that says it is the better quote."""
 _STEM_LENGTH = 5
 
 

@@ -32,11 +32,6 @@ class DocumentCollection:
             raise UnsupportedError(operation, reason)
         return store
 
-    def removed_before(self, location: str) -> bool:
-        """Whether the document read at *location* was removed and must not come back by itself."""
-        mark = self.mark_of(location)
-        return mark in self.memory.tombstones.which(self.partition, [mark])
-
     def mark_of(self, location: str) -> str:
         """Return the mark of *location* among the tombstones."""
         return document_mark(self.memory.tombstones.key, "location", self.partition, location)

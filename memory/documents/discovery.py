@@ -70,7 +70,7 @@ def discover_files(paths: Sequence[Path], loaders: LoaderRegistry) -> Iterator[D
         if real.is_dir():
             items = _walk_folder(real, loaders)
         else:
-            items = [_classify_file(real, path.name or real.name, real.parent, loaders, given=True)]
+            items = [_classify_file(real, path.name or real.name, real.parent, loaders, by_name=True)]
         for item in items:
             if isinstance(item, IngestLine):
                 yield item
@@ -84,7 +84,7 @@ def _skipped(name: str, reason: str) -> IngestLine:
 
 
 def _classify_file(
-    real: Path, name: str, root: Path, loaders: LoaderRegistry, *, given: bool = False
+    real: Path, name: str, root: Path, loaders: LoaderRegistry, *, by_name: bool = False
 ) -> DocumentFile | IngestLine:
     try:
         name.encode()
@@ -93,7 +93,7 @@ def _classify_file(
     kind = _path_kind(real)
     if kind != "file":
         return _skipped(name, f"{kind}, not a regular file")
-    loader = loaders.choose(name, given=given)
+    loader = loaders.choose(name, by_name=by_name)
     return _skipped(name, loader) if isinstance(loader, str) else DocumentFile(real, name, root, loader)
 
 

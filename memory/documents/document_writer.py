@@ -6,7 +6,7 @@ has set on it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
 from memory.timestamps import to_aware
 from memory.write.embedding_service import EmbeddedText
-from vectorstore import Entry, Metadata, RevisionConflict, Vector
+from vectorstore import Entry, Metadata, RevisionConflict
 
 _TITLE_LIMIT = 200
 
@@ -53,11 +53,6 @@ class DocumentPlan:
     gone: tuple[str, ...]
     forgotten: int
     expect: Mapping[str, int]
-
-    @property
-    def changes(self) -> bool:
-        """True if any chunk is written or removed."""
-        return bool(self.new or self.rewritten or self.patched or self.gone)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -175,9 +170,8 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
         memory.embedding.forget([entry.text for entry in entries if entry])
         erased = _erase_chunks(collection, record.chunks)
         if ban:
-            memory.tombstones.add(
-                collection.partition, [collection.mark_of(record.location)], to_aware(memory.clock(), memory.zone)
-            )
+            now = to_aware(memory.clock(), memory.zone)
+            memory.tombstones.add(collection.partition, [collection.mark_of(record.location)], now)
         collection.manifest.remove(record.source)
     return erased
 
@@ -187,50 +181,41 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
     before, manifest = plan.draft.before, collection.manifest
     if manifest.get(record.source) != before or manifest.at(record.location) not in (None, before):
         raise StalePlan
-    new = len(plan.new)
     embedded = collection.memory.embedding.still(work.embedded)
-    late = zip(plan.vectorless, embedded[new:], strict=True)
-    filled = {entry.id: text.vector for entry, text in late if text.vector is not None}
+    new, late = embedded[: len(plan.new)], embedded[len(plan.new) :]
+    waiting = zip(plan.vectorless, late, strict=True)
+    filled = {entry.id: text.vector for entry, text in waiting if text.vector is not None}
     entries = [
         to_entry(memory, vector=text.vector, no_vector=text.no_vector)
-        for memory, text in zip(plan.new, embedded[:new], strict=True)
+        for memory, text in zip(plan.new, new, strict=True)
     ]
-    erased = _store_chunks(collection, plan, [*entries, *plan.rewritten], filled)
+    entries += plan.rewritten
+    store, partition = collection.lifecycle("ingest"), collection.partition
+    if entries:
+        store.upsert(entries, namespace=partition, expect={entry.id: plan.expect[entry.id] for entry in entries})
+    if filled:  # before the patches, which give another revision
+        store.put_vectors(filled, namespace=partition, expect={id: plan.expect[id] for id in filled})
+    if plan.patched:
+        store.patch(plan.patched, namespace=partition, expect={id: plan.expect[id] for id in plan.patched})
+    erased = _erase_chunks(collection, plan.gone)
     collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
-    pending = sum(text.vector is None and text.no_vector is None for text in embedded[:new])
+    pending = sum(text.vector is None and text.no_vector is None for text in new)
+    notes = plan.draft.document.notes
+    if cut := sum(text.truncated is not None for text in embedded):
+        longer = "1 chunk is" if cut == 1 else f"{cut} chunks are"
+        notes += (f"{longer} longer than the embedder reads: the beginning alone is in the vector",)
     return IngestLine(
         record.source,
         _ingest_action(plan),
         reason=next((text.deferred for text in embedded if text.deferred is not None), "") if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(text.vector is not None for text in embedded[:new]) + len(filled),
+        embedded=sum(text.vector is not None for text in new) + len(filled),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=(*plan.draft.document.notes, *_truncation_notes(sum(text.truncated is not None for text in embedded))),
+        notes=notes,
     )
-
-
-def _truncation_notes(count: int) -> tuple[str, ...]:
-    """Return a note with the number of chunks of which the embedder read only the beginning."""
-    longer = "1 chunk is" if count == 1 else f"{count} chunks are"
-    return (f"{longer} longer than the embedder reads: the beginning alone is in the vector",) if count else ()
-
-
-def _store_chunks(
-    collection: DocumentCollection, plan: DocumentPlan, entries: Sequence[Entry], filled: Mapping[str, Vector]
-) -> int:
-    """Write a plan's chunks; return how many were erased. A revision that is not the plan's conflicts."""
-    store, partition = collection.lifecycle("ingest"), collection.partition
-    if entries:
-        expect = _revisions_of(plan.expect, {entry.id for entry in entries})
-        store.upsert(entries, namespace=partition, expect=expect)
-    if filled:  # before the patches, which give another revision
-        store.put_vectors(filled, namespace=partition, expect=_revisions_of(plan.expect, filled))
-    if plan.patched:
-        store.patch(plan.patched, namespace=partition, expect=_revisions_of(plan.expect, plan.patched))
-    return _erase_chunks(collection, plan.gone)
 
 
 def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
@@ -247,10 +232,7 @@ def _ingest_action(plan: DocumentPlan) -> IngestAction:
     before, record = plan.draft.before, plan.draft.record
     if before is None:
         return IngestAction.ADDED
-    if not plan.changes and before.digest in ("", record.digest) and before.chunks == record.chunks:
+    changes = plan.new or plan.rewritten or plan.patched or plan.gone
+    if not changes and before.digest in ("", record.digest) and before.chunks == record.chunks:
         return IngestAction.UNCHANGED
     return IngestAction.UPDATED
-
-
-def _revisions_of(revisions: Mapping[str, int], ids: Container[str]) -> dict[str, int]:
-    return {id: revision for id, revision in revisions.items() if id in ids}

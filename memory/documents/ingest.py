@@ -24,7 +24,7 @@ from memory.documents.document_writer import (
     write_plans,
 )
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestProgress, IngestReport, OnIngestProgress
-from memory.documents.loaders.base import read_file
+from memory.documents.loaders.base import LoadedDocument, read_file
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
 from memory.errors import LoadError
@@ -85,14 +85,16 @@ class IngestRun:
         source, before = self._resolve_source(found)
         location = str(found.location)
         self._claimed[source] = location
-        if not self.again and self.collection.removed_before(location):
+        mark = self.collection.mark_of(location)
+        if not self.again and mark in self.collection.memory.tombstones.which(self.collection.partition, [mark]):
             reason = "removed from the memory earlier; ingest it with again=True to bring it back"
             return IngestLine(source, IngestAction.SKIPPED, reason)
         try:
             data, modified = read_file(found.location, source, limit=self.size_limit)
             digest = content_hash(data, found.loader.name)
             chunker = self.chunker_for(found.loader.media_type)
-            if before is not None and self._is_unchanged(before, digest, chunker) and not self.again:
+            recipe = (self._digest(digest), chunker.fingerprint)
+            if before is not None and (before.digest, before.recipe) == recipe and not self.again:
                 if before.location == location:
                     return IngestLine(before.source, IngestAction.UNCHANGED)
                 self.collection.manifest.put(replace(before, location=location))
@@ -100,7 +102,7 @@ class IngestRun:
             loaded = found.loader.load(data, source)
         except (LoadError, MissingExtra) as error:
             return IngestLine(source, IngestAction.FAILED, str(error).removeprefix(f"{source}: "))
-        content = {name.name: getattr(loaded, name.name) for name in fields(loaded)}
+        content = {part.name: getattr(loaded, part.name) for part in fields(LoadedDocument)}
         content["title"] = loaded.title.strip() or PurePosixPath(source).name
         media_type = found.loader.media_type
         document = Document(source=source, media_type=media_type, content_hash=digest, modified=modified, **content)
@@ -110,7 +112,8 @@ class IngestRun:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
         chunks = chunker.chunk(document.text[document.body :])
-        ids = chunk_ids(self._key, self.collection.partition, document.source, (chunk.text for chunk in chunks))
+        texts = [chunk.text for chunk in chunks]
+        ids = chunk_ids(memory.tombstones.key, self.collection.partition, document.source, texts)
         now = to_aware(memory.clock(), memory.zone)
         rules = PolicyRules(memory.policies, memory.on_policy_failure, making=False)
         passages = chunk_memories(document, chunks, ids, recorded_at=now)
@@ -136,15 +139,8 @@ class IngestRun:
         memories = tuple(draft.memory for draft in judged if draft.settled is None)
         return DocumentDraft(file, replace(document, notes=tuple(notes)), record, memories, before)
 
-    @property
-    def _key(self) -> bytes:
-        return self.collection.memory.tombstones.key
-
     def _digest(self, plain: str) -> str:
-        return document_mark(self._key, "content", plain)
-
-    def _is_unchanged(self, record: DocumentRecord, digest: str, chunker: Chunker) -> bool:
-        return record.digest == self._digest(digest) and record.recipe == chunker.fingerprint
+        return document_mark(self.collection.memory.tombstones.key, "content", plain)
 
     def _resolve_source(self, found: DocumentFile) -> tuple[str, DocumentRecord | None]:
         """Return the source of the document at *found*, and its record if it has one.

@@ -93,7 +93,7 @@ class IngestReport:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written."""
+        """True if anything was written."""
         same = (IngestAction.UNCHANGED, IngestAction.SKIPPED, IngestAction.FAILED)
         return any(line.action not in same for line in self.lines)
 

@@ -155,14 +155,6 @@ class DocumentManifest:
             return [_parse_record(row) for row in connection.execute(sql, (self.collection, *bound))]
 
 
-def collections_with_documents(database: Database) -> list[str]:
-    """Return the collections (their store namespaces) that have a document, sorted."""
-    with database.read() as connection:
-        if connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is None:
-            return []
-        return sorted(partition for (partition,) in connection.execute("SELECT DISTINCT collection FROM documents"))
-
-
 def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
     marks = ", ".join("?" * len(row))
     connection.execute(f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES ({marks})", row)
@@ -256,10 +248,14 @@ class ManifestEraser:
         return True
 
     def _records(self, namespace: str) -> Iterator[tuple[DocumentManifest, DocumentRecord]]:
-        """Yield every record of the user's *namespace* with its manifest."""
-        for partition in collections_with_documents(self._memory.database):
+        """Yield every record of the user's *namespace* with its manifest, by store namespace."""
+        database = self._memory.database
+        with database.read() as connection:
+            exists = connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is not None
+            rows = connection.execute("SELECT DISTINCT collection FROM documents").fetchall() if exists else []
+        for partition in sorted(partition for (partition,) in rows):
             if parse_store_namespace(partition)[0] == namespace:
-                manifest = DocumentManifest(self._memory.database, partition)
+                manifest = DocumentManifest(database, partition)
                 yield from ((manifest, record) for record in manifest.all())
 
     def _stored(self, manifest: DocumentManifest, record: DocumentRecord) -> set[str]:

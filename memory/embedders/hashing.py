@@ -15,9 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_embedder_input
+from memory.embedders.batching import check_embedder_input, check_positive_number
 from memory.embedders.protocol import EmbeddingKind
-from memory.errors import ArgumentError
 
 _WORD = re.compile(r"\w+")
 _GRAM = 3
@@ -30,8 +29,7 @@ class HashingEmbedder:
     remote = False
 
     def __init__(self, *, dimension: int = 1024) -> None:
-        if type(dimension) is not int or dimension < 1:
-            raise ArgumentError("dimension", dimension, "a whole number of at least 1 is needed")
+        check_positive_number("dimension", dimension)
         self._dimension = dimension
 
     @property

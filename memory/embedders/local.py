@@ -17,7 +17,7 @@ import hashlib
 import json
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,25 +92,19 @@ class TokenVectorTable:
         whose result is kept by its caller (*often* off) does not count towards widening the table.
         """
         sums = np.zeros((len(texts), self.dimension), np.float32)
-        start = 0
-        for batch in split_batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
-            self._add(batch, sums[start : start + len(batch)], often)
-            start += len(batch)
+        present = [position for position, text in enumerate(texts) if not is_blank(text)]
+        token_ids = self._token_ids([texts[position] for position in present])
+        for position, ids in zip(present, token_ids, strict=True):
+            for begin in range(0, len(ids), GATHER_TOKENS):
+                sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS], often), axis=0)
         norms = np.sqrt(np.einsum("ij,ij->i", sums, sums, dtype=np.float64))[:, None]
         np.divide(sums, norms, out=sums, where=norms > 0, casting="unsafe")
         return sums
 
-    def _add(self, texts: Sequence[str], sums: NDArray[np.float32], often: bool) -> None:
-        """Add up the token vectors of each of *texts* into the row of *sums* that belongs to it."""
-        present = [position for position, text in enumerate(texts) if not is_blank(text)]
-        if not present:
-            return
-        tokenizer = self._load_tokenizer()
-        encodings = tokenizer.encode_batch_fast([texts[position] for position in present], add_special_tokens=False)
-        for position, encoding in zip(present, encodings, strict=True):
-            ids = encoding.ids
-            for begin in range(0, len(ids), GATHER_TOKENS):
-                sums[position] += np.add.reduce(self._gather(ids[begin : begin + GATHER_TOKENS], often), axis=0)
+    def _token_ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        for batch in split_batches(texts, BATCH_TEXTS, BATCH_CHARACTERS):
+            encodings = self._load_tokenizer().encode_batch_fast(batch, add_special_tokens=False)
+            yield from (encoding.ids for encoding in encodings)
 
     def _gather(self, ids: list[int], often: bool) -> NDArray[np.float32]:
         if self._wide is None and often:

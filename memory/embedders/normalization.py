@@ -52,10 +52,8 @@ def _parse_numbers(values: Any, who: str) -> NDArray[np.float64]:
         raise invalid_answer(who, "an embedding that is not a list of numbers")
     if isinstance(values[0], (list, tuple)):
         raise invalid_answer(who, "a vector for each token instead of one for the text; turn its pooling on")
-    if not all(
-        isinstance(value, (int, float, np.integer, np.floating)) and value is not True and value is not False
-        for value in values
-    ):
+    kinds = (int, float, np.integer, np.floating)
+    if not all(isinstance(value, kinds) and type(value) is not bool for value in values):
         raise invalid_answer(who, "an embedding that is not a list of numbers")
     try:
         return np.array(values, np.float64)

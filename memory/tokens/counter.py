@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cached_property
 from inspect import getattr_static
 from typing import Literal, Protocol, cast, runtime_checkable
 
@@ -114,30 +115,28 @@ class FallbackCounter:
     def __init__(self, exact_counter: TiktokenCounter, estimate: TokenCounter) -> None:
         self._exact_counter = exact_counter
         self._estimate = estimate
-        self._chosen: TokenCounter | None = None
 
     @property
     def name(self) -> str:
         """The name of the counter in use; asking decides which."""
-        return self._choose_counter().name
+        return self._chosen.name
 
     @property
     def exact(self) -> bool:
         """True if counts are exact; asking decides which counter is used."""
-        return self._choose_counter().exact
+        return self._chosen.exact
 
     def count(self, text: str) -> int:
         """As the protocol says; the first call may take as long as the tables do."""
-        return self._choose_counter().count(text)
+        return self._chosen.count(text)
 
-    def _choose_counter(self) -> TokenCounter:
-        if self._chosen is None:
-            try:
-                self._exact_counter.load()
-                self._chosen = self._exact_counter
-            except TokenizerUnavailable:
-                self._chosen = self._estimate
-        return self._chosen
+    @cached_property
+    def _chosen(self) -> TokenCounter:
+        try:
+            self._exact_counter.load()
+        except TokenizerUnavailable:
+            return self._estimate
+        return self._exact_counter
 
 
 def default_counter(*, offline: bool = False) -> TokenCounter:

@@ -39,8 +39,8 @@ def test_endings_choose_the_loader_whatever_their_case():
 def test_an_unknown_ending_is_refused_with_the_reason_unless_the_file_is_given():
     loaders = LoaderRegistry()
     assert loaders.choose("a.xyz") == "no loader for .xyz files"
-    assert isinstance(loaders.choose("a.xyz", given=True), TextLoader)
-    assert "HTML" in loaders.choose("a.html", given=True)
+    assert isinstance(loaders.choose("a.xyz", by_name=True), TextLoader)
+    assert "HTML" in loaders.choose("a.html", by_name=True)
 
 
 def test_a_further_loader_takes_its_ending():

@@ -47,10 +47,10 @@ class LoaderRegistry:
             **{ending.lower(): loader for ending, loader in loaders.items()},
         }
 
-    def choose(self, name: str, *, given: bool = False) -> Loader | str:
+    def choose(self, name: str, *, by_name: bool = False) -> Loader | str:
         """Return the loader for a file called *name*, or the reason why there is none.
 
-        A file that was *given* by name is tried as text when its ending says nothing.
+        A file that the user named (*by_name*) is tried as text when its ending says nothing.
         """
         path = PurePath(name)
         ending = path.suffix.lower()
@@ -58,6 +58,6 @@ class LoaderRegistry:
             return loader
         if ending in _UNSUPPORTED_ENDINGS:
             return _UNSUPPORTED_ENDINGS[ending]
-        if given or (path.name.lower() in TEXT_FILE_NAMES):
+        if by_name or path.name.lower() in TEXT_FILE_NAMES:
             return self._text
         return f"no loader for {ending} files" if ending else "no ending that says what it is; give it by name"
