@@ -413,6 +413,7 @@ OF_THE_FILE = {
     "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like (Setting.near)",
     "SqliteEmbeddingCache": "as CachedEmbedder",
     "history.namespaces": "the owner's list of them",
+    "store_namespace": "a name of a partition, made of its arguments alone",
 }
 """Public calls that are not about one namespace, or whole classes, each with the reason."""
 
