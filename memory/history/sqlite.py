@@ -7,8 +7,9 @@ and its record are stored together or not at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from types import CoroutineType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from memory.history.codec import checked_sequences
@@ -24,14 +25,14 @@ _Result = TypeVar("_Result")
 
 def _in_thread(
     method: Callable[Concatenate[HistoryRows, _Parameters], _Result],
-) -> Callable[Concatenate[SqliteHistory, _Parameters], Coroutine[Any, Any, _Result]]:
+) -> Callable[Concatenate[SqliteHistory, _Parameters], CoroutineType[Any, Any, _Result]]:
     """Return a *method* of the rows as one of the history, which runs it in a worker thread."""
 
     @wraps(method)
     async def call(self: SqliteHistory, /, *arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Result:
         return await asyncio.to_thread(method, self.rows, *arguments, **options)
 
-    return call
+    return call  # type: ignore[return-value]  # mypy takes an async function for one of a plain Coroutine
 
 
 class SqliteHistory:
