@@ -25,9 +25,9 @@ CountTokens = Callable[[str], int]
 
 def pack_candidates(
     ranked: Sequence[RankedCandidate],
-    *,
     k: int,
     fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
+    *,
     token_budget: int | None = None,
     counter: CountTokens | None = None,
     explain: bool = False,

@@ -61,11 +61,6 @@ class RetrievalIndex:
         return self._columns.rows
 
     @property
-    def session_count(self) -> int:
-        """The number of sessions ever seen; all session numbers are below it."""
-        return len(self._sessions)
-
-    @property
     def worn(self) -> bool:
         """Whether more than a quarter of the rows are gaps."""
         gaps = len(self.ids) - len(self._rows)

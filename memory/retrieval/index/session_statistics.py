@@ -82,11 +82,9 @@ class Participants:
         """Return number and name of the participants that have turns, by name."""
         return sorted(((number, self._names[number]) for number in self._turns), key=lambda pair: pair[1])
 
-    def sessions(self, participant: int, count: int) -> NDArray[np.bool_]:
-        """Return whether *participant* takes part in each of *count* sessions."""
-        takes_part = np.zeros(count, dtype=np.bool_)
-        takes_part[list(self._sessions_of.get(participant, ()))] = True
-        return takes_part
+    def sessions(self, participant: int) -> list[int]:
+        """Return the sessions that *participant* takes part in."""
+        return list(self._sessions_of.get(participant, ()))
 
     def aliases(self, lower_case_count: Callable[[str], int]) -> Mapping[str, int]:
         """Return other names of participants; *lower_case_count* counts a word's uses with a small initial letter."""
