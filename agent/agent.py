@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
-from agent.context.history_reader import HistoryReader, history_bound
-from agent.context.memory_reader import MemoryReader
+from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
@@ -76,7 +75,13 @@ class Agent:
         if memory is not None and history is not None:
             raise ArgumentError("history", history, "memory keeps the history itself; give one of the two")
         policy = policy or ToolPolicy()
-        ready, self._connectors = _split_connectors(tools)
+        ready: list[Tool] = []
+        self._connectors: list[ToolConnector] = []
+        for item in tools:
+            if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
+                self._connectors.append(item)
+            else:
+                ready.append(item)
         bound = history_bound(settings.window, settings.token_budget, settings.counter)
         self._components = AgentComponents(
             provider=provider,
@@ -266,18 +271,6 @@ class Agent:
         if capabilities is not None:
             request = Request(messages, tools=components.tools.specs, settings=components.settings.model_settings)
             check_request(request, capabilities, type(components.provider).__name__)
-
-
-def _split_connectors(tools: Iterable[Tool | ToolConnector]) -> tuple[list[Tool], tuple[ToolConnector, ...]]:
-    """Return the tools among *tools*, and the connectors among them."""
-    ready: list[Tool] = []
-    connectors: list[ToolConnector] = []
-    for item in tools:
-        if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
-            connectors.append(item)
-        else:
-            ready.append(item)
-    return ready, tuple(connectors)
 
 
 def _prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:

@@ -185,12 +185,7 @@ class HookDispatcher:
     """The hooks of one run, called in the order in which they were given; one that fails is logged."""
 
     def __init__(
-        self,
-        hooks: Sequence[Hooks] = (),
-        *,
-        agent: str = "",
-        session: str = "",
-        timer: Callable[[], float] = float,
+        self, hooks: Sequence[Hooks] = (), *, agent: str = "", session: str = "", timer: Callable[[], float] = float
     ) -> None:
         self._agent, self._session, self._timer = agent, session, timer
         self._hooks: dict[str, list[Hook]] = {}

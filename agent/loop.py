@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -35,6 +35,7 @@ from agent.results import Ending, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
 from agent.tool_executor import ToolExecutor, tool_result_block
 from agent.tools.base import ToolContext
+from agent.turn_store import without_tool_calls
 from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
 
 T = TypeVar("T")
@@ -102,23 +103,18 @@ class LoopExit(Exception):
         super().__init__(problem)
 
 
+@dataclass(frozen=True, slots=True)
 class Loop:
     """Answers requests with *provider*, whose tool calls *executor* runs; *middleware* is around each call of a model.
 
     One loop serves any number of runs.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        executor: ToolExecutor,
-        *,
-        limits: LoopLimits = LoopLimits(),
-        middleware: Sequence[ModelMiddleware] = (),
-        ids: Callable[[], str] = new_call_id,
-    ) -> None:
-        self.provider, self.executor, self.limits = provider, executor, limits
-        self.middleware, self.ids = tuple(middleware), ids
+    provider: Provider
+    executor: ToolExecutor
+    limits: LoopLimits = LoopLimits()
+    middleware: Sequence[ModelMiddleware] = ()
+    ids: Callable[[], str] = new_call_id
 
     async def run(
         self,
@@ -140,54 +136,47 @@ class Loop:
                     yield event
         except LoopExit as end:
             run.end = end
-        yield LoopEnded(run.outcome(), **run.stamp())
+        yield LoopEnded(run.outcome(), **run.context.stamp())
 
 
+@dataclass(slots=True)
 class _LoopRun:
-    """State of one run of the loop."""
+    """State of one run of the loop. *reply* is that of the last round, once it is complete, *answer* the reply that
+    ended the run. *transient* messages (nudges and repairs) are shown to the model until it has done better, and kept
+    nowhere."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        request: Request,
-        context: ToolContext,
-        shorten: Callable[[], Request | None] | None,
-        expected: ExpectedOutput | None,
-    ) -> None:
-        self._loop, self._limits = loop, loop.limits
-        self._request, self._context, self._shorten, self._expected = request, context, shorten, expected
-        self._nudges = self._repairs = 0
-        self._added: list[Message] = []
-        self._transient: list[Message] = []
-        """Nudges and repairs: shown to the model until it has done better, and kept nowhere."""
-        self._tool_runs: list[ToolCallRecord] = []
-        self._text = ""
-        self._reply: Response | None = None
-        """Reply of the last round, once it is complete."""
-        self._answer: Response | None = None
-        self._output: BaseModel | None = None
-        self.end = LoopExit(Ending.FINAL)
-
-    def stamp(self) -> dict[str, Any]:
-        """Return the fields that every event carries."""
-        return self._context.stamp()
+    loop: Loop
+    request: Request
+    context: ToolContext
+    shorten: Callable[[], Request | None] | None
+    expected: ExpectedOutput | None
+    nudges: int = 0
+    repairs: int = 0
+    added: list[Message] = field(default_factory=list)
+    transient: list[Message] = field(default_factory=list)
+    tool_runs: list[ToolCallRecord] = field(default_factory=list)
+    text: str = ""
+    reply: Response | None = None
+    answer: Response | None = None
+    output: BaseModel | None = None
+    end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
 
     def outcome(self) -> LoopOutcome:
         """Return the outcome, once the loop has ended."""
         if isinstance(self.end.cause, RequestRefused):  # middleware refused in words of its own
-            self._text = self.end.problem
-            self._added.append(Message.assistant(self._text))
-        answer = self._answer
+            self.text = self.end.problem
+            self.added.append(Message.assistant(self.text))
+        answer = self.answer
         return LoopOutcome(
             ending=self.end.ending,
-            text=self._text,
-            messages=tuple(self._added),
-            steps=self._context.step,
-            tool_runs=tuple(self._tool_runs),
-            usage=self._context.scope.ledger.usage,
+            text=self.text,
+            messages=tuple(self.added),
+            steps=self.context.step,
+            tool_runs=tuple(self.tool_runs),
+            usage=self.context.scope.ledger.usage,
             citations=answer.citations if answer else (),
             kept=answer.kept if answer else None,
-            output=self._output,
+            output=self.output,
             problem=self.end.problem,
             cause=self.end.cause,
         )
@@ -196,19 +185,19 @@ class _LoopRun:
         """Yield the events of each round until ``LoopExit`` is raised; only rounds that call tools are counted."""
         rounds = 1
         while True:
-            if passed := self._context.scope.ledger.passed():
+            if passed := self.context.scope.ledger.passed():
                 raise LoopExit(Ending.LIMIT, passed)
-            is_last = rounds >= self._limits.rounds
-            without_tools = is_last and self._limits.last_round_answers
+            is_last = rounds >= self.loop.limits.rounds
+            without_tools = is_last and self.loop.limits.last_round_answers
             async with aclosing(self._call_model(without_tools)) as events:
                 async for event in events:
                     yield event
-            response = self._reply
+            response = self.reply
             if response is None:
                 continue  # with a shorter request
             calls = response.message.tool_calls
-            is_answer = self._expected is not None and any(map(self._expected.is_answer_call, calls))
-            if is_answer or (not calls and self._expected and not _is_empty(response)):
+            is_answer = self.expected is not None and any(map(self.expected.is_answer_call, calls))
+            if is_answer or (not calls and self.expected and not _is_empty(response)):
                 self._check_output(response, without_tools)
             # Cut at the token limit, calls before the cut still count; a cut call is reported as such.
             elif calls and not without_tools and response.stop not in _REFUSAL_REASONS:
@@ -220,25 +209,25 @@ class _LoopRun:
                 rounds += 1
             elif _is_empty(response):
                 self._nudge(response, without_tools)
-                yield EmptyReplyRetried(**self.stamp())
+                yield EmptyReplyRetried(**self.context.stamp())
             else:
                 self._end_with(response, without_tools)
 
     async def _call_model(self, without_tools: bool) -> AsyncGenerator[Event, None]:
         """Ask the model once; ``_reply`` is its reply, or None where a shorter request is needed."""
-        self._reply = None
-        context = self._context = replace(self._context, step=self._context.step + 1)
-        request = replace(self._request, messages=(*self._request.messages, *self._added, *self._transient))
+        self.reply = None
+        context = self.context = replace(self.context, step=self.context.step + 1)
+        request = replace(self.request, messages=(*self.request.messages, *self.added, *self.transient))
         await self._dispatch("iteration", request)
         if without_tools and request.tools:
             request = replace(request, tool_choice="none")
-        if self._expected is not None:
-            request = self._expected.prepare(request, last=without_tools)
-        accumulator = ResponseAccumulator(self._loop.ids)
+        if self.expected is not None:
+            request = self.expected.prepare(request, last=without_tools)
+        accumulator = ResponseAccumulator(self.loop.ids)
         context.scope.ledger.call()
-        yield RoundStarted(**self.stamp())
+        yield RoundStarted(**self.context.stamp())
         await self._dispatch("model_called", request)
-        stream = wrap_model_handler(self._loop.middleware, context, self._loop.provider.stream)
+        stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)
         deltas: AsyncIterator[Delta] | None = None
         shortened: Event | None = None
         try:
@@ -261,14 +250,14 @@ class _LoopRun:
                     raise _exit_for_error(error) from error
                 accumulator.add(delta)
                 if isinstance(delta, TextPiece):
-                    yield TextDelta(delta.text, **self.stamp())
+                    yield TextDelta(delta.text, **self.context.stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
-                    yield ThinkingDelta(delta.text, **self.stamp())
+                    yield ThinkingDelta(delta.text, **self.context.stamp())
             if accumulator.stop is None and shortened is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
             response = accumulator.response()
-            self._text = response.text if response.text.strip() else self._text
+            self.text = response.text if response.text.strip() else self.text
             context.scope.ledger.spend(response.usage)
             close = getattr(deltas, "aclose", None)
             if close is not None:
@@ -280,17 +269,17 @@ class _LoopRun:
             if isinstance(block, ThinkingBlock):
                 await self._dispatch("thinking", block)
         await self._dispatch("model_answered", response)
-        self._reply = response
-        yield RoundEnded(response.usage, **self.stamp())
+        self.reply = response
+        yield RoundEnded(response.usage, **self.context.stamp())
 
     async def _call_tools(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
         """Run the tools and put calls and results into the conversation, together."""
         for call in calls:
             await self._dispatch("tool_called", call)
-            yield ToolStarted(call, **self.stamp())
+            yield ToolStarted(call, **self.context.stamp())
         emitted: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = replace(self._context.scope, emit=emitted.put_nowait)
-        task = asyncio.create_task(self._loop.executor.run(calls, replace(self._context, scope=scope)))
+        scope = replace(self.context.scope, emit=emitted.put_nowait)
+        task = asyncio.create_task(self.loop.executor.run(calls, replace(self.context, scope=scope)))
         task.add_done_callback(lambda _: emitted.put_nowait(None))
         try:
             while (event := await self._before_deadline(emitted.get, "tools were running")) is not None:
@@ -299,26 +288,26 @@ class _LoopRun:
         finally:
             task.cancel()
             await asyncio.wait([task])
-        self._tool_runs.extend(batch.runs)
-        self._added += [response.message, Message.tool([run.result for run in batch.runs])]
-        self._nudges, self._transient = 0, []
+        self.tool_runs.extend(batch.runs)
+        self.added += [response.message, Message.tool([run.result for run in batch.runs])]
+        self.nudges, self.transient = 0, []
         for run in batch.runs:
             await self._dispatch("tool_ended", run)
-            yield ToolEnded(run, **self.stamp())
+            yield ToolEnded(run, **self.context.stamp())
         if batch.stop is not None:
             raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
-        if batch.answers and self._expected is None:
-            self._text = "\n\n".join(run.result.text for run in batch.runs)
-            self._added.append(Message.assistant(self._text))
+        if batch.answers and self.expected is None:
+            self.text = "\n\n".join(run.result.text for run in batch.runs)
+            self.added.append(Message.assistant(self.text))
             raise LoopExit(Ending.FINAL)
 
     async def _dispatch(self, name: str, value: object) -> None:
-        await self._context.scope.hooks.dispatch(name, value, step=self._context.step)
+        await self.context.scope.hooks.dispatch(name, value, step=self.context.step)
 
     async def _before_deadline(self, step: Callable[[], Awaitable[T]], activity: str) -> T:
         """Return what *step* does; a deadline that passes during this *activity* ends the run."""
         try:
-            async with asyncio.timeout_at(self._context.deadline) as timeout:
+            async with asyncio.timeout_at(self.context.deadline) as timeout:
                 return await step()
         except TimeoutError:
             if not timeout.expired():
@@ -327,56 +316,56 @@ class _LoopRun:
 
     def _shorten_request(self, error: ContextOverflow) -> Event:
         """Go on with a shorter request, once."""
-        shorter = self._shorten() if self._shorten is not None else None
-        self._shorten = None
+        shorter = self.shorten() if self.shorten is not None else None
+        self.shorten = None
         if shorter is None:
             problem = f"the request is longer than the model's window: {error}"
             raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error)
-        self._request = shorter
-        return WarningIssued("the request was longer than the model's window; it was made shorter", **self.stamp())
+        self.request = shorter
+        return WarningIssued(
+            "the request was longer than the model's window; it was made shorter", **self.context.stamp()
+        )
 
     def _nudge(self, response: Response, without_tools: bool) -> None:
         if without_tools and response.message.tool_calls:
             raise LoopExit(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
-        if self._nudges >= self._limits.nudges:
-            raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
-        self._nudges += 1
-        self._transient = [*self._transient, Message.user(self._limits.nudge)]
+        if self.nudges >= self.loop.limits.nudges:
+            raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self.nudges + 1} times")
+        self.nudges += 1
+        self.transient = [*self.transient, Message.user(self.loop.limits.nudge)]
 
     def _check_output(self, response: Response, without_tools: bool) -> None:
         """End with the wanted answer, or show the model its faults and go on."""
-        expected, calls = self._expected, response.message.tool_calls
+        expected, calls = self.expected, response.message.tool_calls
         assert expected is not None
         if response.stop in _REFUSAL_REASONS:
             self._end_with(response, without_tools)
         output = _parse_output(expected, response, calls)
         if not isinstance(output, str):
-            self._output = output
+            self.output = output
             text = response.text if not calls else output.model_dump_json()
             thoughts = tuple(block for block in response.message.blocks if block.type == "thinking")
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
             self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
             return
-        if self._repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
+        if self.repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
             if not calls:
-                self._added.append(response.message)
+                self.added.append(response.message)
             raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")
-        self._repairs += 1
+        self.repairs += 1
         complaint = _tool_errors(calls, output) if calls else Message.user(output)
-        self._transient = [*self._transient, response.message, complaint]
+        self.transient = [*self.transient, response.message, complaint]
 
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
         """End with the calls answered, so that the conversation stays whole; running them would serve nobody."""
-        note = f"not run: the limit of {self._limits.rounds} rounds was reached"
-        self._added += [response.message, _tool_errors(calls, note)]
-        problem = f"no answer within {self._limits.rounds} rounds; raise max_rounds, or set last_round_answers"
+        note = f"not run: the limit of {self.loop.limits.rounds} rounds was reached"
+        self.added += [response.message, _tool_errors(calls, note)]
+        problem = f"no answer within {self.loop.limits.rounds} rounds; raise max_rounds, or set last_round_answers"
         raise LoopExit(Ending.ITERATION_CAP, problem)
 
     def _end_with(self, response: Response, without_tools: bool) -> None:
-        blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
-        self._answer = response
-        self._text = response.text
-        self._added.append(response.message.model_copy(update={"blocks": blocks}))
+        self.answer, self.text = response, response.text
+        self.added.append(without_tool_calls(response.message))
         usual = Ending.LAST_ROUND if without_tools else Ending.FINAL
         raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, usual))
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.history_reader import NO_SEQUENCE
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext
 from agent.context_items import ContextItem, citations_in
 from agent.errors import error_for_result
 from agent.events import Event, HookDispatcher, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
@@ -59,6 +58,7 @@ class AgentRun:
         self._session, self._stores, self._deadline = session, stores, deadline
         self._expected, self._streams = expected, streams
         self._within = within if within is not None else ToolContext(trust=Trust.USER)
+        self._raises = settings.on_memory_error == "raise"
         self._warnings: list[str] = []
         self._began, self._ends = 0.0, self._within.deadline
         self._hooks = HookDispatcher(components.hooks, agent=settings.name, session=session, timer=self._timer)
@@ -76,18 +76,21 @@ class AgentRun:
             self._ends = end if self._ends is None else min(end, self._ends)
         await self._hooks.dispatch("run_started", self._prompt)
         gathered, outcome = await self._gather()
-        for error in () if components.raises_memory_errors else gathered.errors:
+        for error in () if self._raises else gathered.errors:
             yield self._warn(f"memory could not be read, so this was answered without: {error}")
-        assembled = AssembledContext("", (self._prompt,))
+        assembled = AssembledContext("", (self._prompt,), notes=gathered.notes)
         if outcome is None:
             assembled = self._assemble(gathered, self._settings.token_budget)
-            self._track_trust(gathered, assembled)
+            self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
+            self._trust.record(*(message_trust(message) for message in assembled.messages))
+            if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
+                self._trust.record(Trust.DOCUMENT)
             await self._hooks.dispatch("context_built", assembled)
             if assembled.over_budget:
                 yield self._warn("the prompt alone is over the token budget; nothing was added to it")
             if components.grounded:
-                left_out, notes = (*assembled.left_out, *assembled.shortened), _context_notes(gathered, assembled)
-                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, notes, **self._stamp())
+                left_out = (*assembled.left_out, *assembled.shortened)
+                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, assembled.notes, **self._stamp())
             async with aclosing(self._answer(gathered, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -103,7 +106,7 @@ class AgentRun:
             else:
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
-                if components.raises_memory_errors and outcome.ending.is_answer:  # another error says more than this
+                if self._raises and outcome.ending.is_answer:  # another error says more than this
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=storage_error)
         result = self._result(outcome, gathered, assembled, reports)
@@ -139,17 +142,10 @@ class AgentRun:
             return gathered, LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         await self._hooks.dispatch("memory_loaded", gathered.history.messages)
         await self._hooks.dispatch("memory_retrieved", (*gathered.pinned, *gathered.recalled))
-        if gathered.errors and self._components.raises_memory_errors:
+        if gathered.errors and self._raises:
             problem = f"memory could not be read: {gathered.errors[0]}"
             return gathered, LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
         return gathered, None
-
-    def _track_trust(self, gathered: GatheredContext, assembled: AssembledContext) -> None:
-        """Record whose words the model is about to read."""
-        self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
-        self._trust.record(*(message_trust(message) for message in assembled.messages))
-        if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
-            self._trust.record(Trust.DOCUMENT)
 
     def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> AsyncGenerator[Event, None]:
         components, parent = self._components, self._within.scope
@@ -228,11 +224,7 @@ class AgentRun:
         return reports, None
 
     def _result(
-        self,
-        outcome: LoopOutcome,
-        gathered: GatheredContext,
-        assembled: AssembledContext,
-        reports: tuple[Report, ...],
+        self, outcome: LoopOutcome, gathered: GatheredContext, assembled: AssembledContext, reports: tuple[Report, ...]
     ) -> RunResult[Any]:
         return RunResult(
             ending=outcome.ending,
@@ -252,14 +244,8 @@ class AgentRun:
             stored=reports,
             abstain=gathered.abstain,
             warnings=tuple(self._warnings),
-            notes=_context_notes(gathered, assembled),
+            notes=assembled.notes,
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
             trust=self._trust.least,
         )
-
-
-def _context_notes(gathered: GatheredContext, assembled: AssembledContext) -> tuple[str, ...]:
-    notes = tuple(dict.fromkeys((*gathered.notes, *assembled.notes)))
-    reasons = ", ".join(assembled.reasons)
-    return (*notes, f"messages of history left out: {reasons}") if reasons else notes

@@ -80,18 +80,11 @@ def expected_output(model: Any, capabilities: Capabilities | None, *, repairs: i
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return *schema* as the strict modes want it: nothing beyond the properties, all of them required."""
-    return {
-        name: _strict_value(value, name)
-        for name, value in _closed_object(schema).items()
-        if name not in ("default", "title")
-    }
-
-
-def _closed_object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    strict = {name: _strict_value(value, name) for name, value in schema.items() if name not in ("default", "title")}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        return {**schema, "additionalProperties": False, "required": list(properties)}
-    return dict(schema)
+        strict |= {"additionalProperties": False, "required": list(properties)}
+    return strict
 
 
 def _strict_value(value: Any, name: str) -> Any:

@@ -1,14 +1,14 @@
 """Storage of turns: the messages of a run that are kept, written to memory or to a history alone.
 
 Thinking is not kept, quotes are kept as references, and a turn is written whole or not at all. A turn whose writing
-fails is held and written with the next one. Reading is ``context.history_reader``.
+fails is held and written with the next one. Reading is ``context.memory_reader``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -36,22 +36,22 @@ class PendingTurn:
     used: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class TurnStore:
     """Writes turns to memory, or to a history alone; each whole or not at all.
 
     ``unsaved`` are turns that could not be written yet: they are tried again before the next one, in their order.
     """
 
-    def __init__(self, memory: AgentMemory | None, history: HistoryStorage | None, *, namespace: str = "") -> None:
-        self._memory = memory
-        self._history = history
-        self._namespace = namespace
-        self.unsaved: list[PendingTurn] = []
+    memory: AgentMemory | None
+    history: HistoryStorage | None
+    namespace: str = ""
+    unsaved: list[PendingTurn] = field(default_factory=list)
 
     @property
     def keeps(self) -> bool:
         """Whether turns are stored at all."""
-        return self._memory is not None or self._history is not None
+        return self.memory is not None or self.history is not None
 
     async def store(self, *turns: PendingTurn) -> tuple[Report, ...]:
         """Write the unsaved turns and then *turns*; one that cannot be written waits, and its error is raised."""
@@ -74,13 +74,11 @@ class TurnStore:
         return reports
 
     async def _write(self, turn: PendingTurn) -> tuple[Report, ...]:
-        if self._memory is not None:
-            reports = await self._memory.remember_turn(
-                turn.session, turn.messages, namespace=self._namespace, used=turn.used
-            )
-            return tuple(reports)
-        if self._history is not None:
-            await self._history.append(turn.session, turn.messages, namespace=self._namespace)
+        if self.memory is not None:
+            remember = self.memory.remember_turn
+            return tuple(await remember(turn.session, turn.messages, namespace=self.namespace, used=turn.used))
+        if self.history is not None:
+            await self.history.append(turn.session, turn.messages, namespace=self.namespace)
         return ()
 
 
@@ -105,8 +103,8 @@ def messages_to_store(
     if kept is not None and stored[-1].role == "assistant":
         stored[-1] = _as_references(stored[-1], kept, citations)
     if not trace:
-        answers = [_without_tool_calls(message) for message in stored[1:] if message.role == "assistant"]
-        stored = [stored[0], *answers[-1:]]
+        answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
+        stored = [stored[0], *map(without_tool_calls, answers)]
     dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
     return tuple(message for message in dated if message.blocks or message.metadata)
 
@@ -116,7 +114,8 @@ def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Messag
     return message.model_copy(update={"metadata": {**message.metadata, RECALLED: recalled}}) if recalled else message
 
 
-def _without_tool_calls(message: Message) -> Message:
+def without_tool_calls(message: Message) -> Message:
+    """Return *message* without its tool calls."""
     blocks = tuple(block for block in message.blocks if not isinstance(block, ToolCallBlock))
     return message.model_copy(update={"blocks": blocks})
 

@@ -1,4 +1,4 @@
-"""What can go wrong in the memory layer; one tree, each error with its data and what to do.
+"""Errors of the memory layer: one tree, each error with its data and what to do.
 
 MemoryLayerError                (``MemoryError`` is a builtin)
 ├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected

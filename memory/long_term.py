@@ -15,7 +15,6 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -57,7 +56,7 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
@@ -68,6 +67,7 @@ from memory.validation import (
     checked_int,
     checked_label,
     checked_labels,
+    checked_seconds,
     checked_text_list,
     checked_trust,
 )
@@ -178,7 +178,7 @@ class LongTermMemory:
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
             CachedVectorEraser(self.embedding),
-            IdempotencyKeyEraser(self.keys),
+            self.keys,
         ]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
@@ -231,7 +231,7 @@ class LongTermMemory:
 
     @property
     def embedder(self) -> Embedder | None:
-        """What embeds texts and questions; another one after ``reembed``."""
+        """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
@@ -465,7 +465,7 @@ class LongTermMemory:
         """
         id, by = checked_label(operation, "operation"), Caller(**caller)
         if await asyncio.to_thread(self._eraser.has_soft_delete, id, by.namespace):
-            return await self._eraser.restore(id, by)
+            return await asyncio.to_thread(self._eraser.restore, id, by)
         return await asyncio.to_thread(self._undo.undo, id, by)
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
@@ -523,8 +523,14 @@ class LongTermMemory:
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
-        return await self._eraser.forget(
-            ids, selectors, caller, dry_run=dry_run, grace=grace, remove_backups=remove_backups
+        return await asyncio.to_thread(
+            self._eraser.forget,
+            ids,
+            selectors,
+            caller,
+            dry_run=dry_run,
+            grace=grace,
+            remove_backups=remove_backups,
         )
 
     async def forget_namespace(
@@ -541,7 +547,8 @@ class LongTermMemory:
         The ids stay as tombstones, so that an import or an ingest brings nothing of it back.
         """
         caller = Caller(namespace, actor, approved_by)
-        return await self._eraser.forget_namespace(caller, dry_run=dry_run, remove_backups=remove_backups)
+        forget = self._eraser.forget_namespace
+        return await asyncio.to_thread(forget, caller, dry_run=dry_run, remove_backups=remove_backups)
 
     async def restore_forgotten(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
@@ -549,7 +556,8 @@ class LongTermMemory:
         ``ArgumentError`` says that the bytes are gone, or that another memory has one of the ids by now; ``NotTrusted``
         that an actor who is trusted more than *actor* forgot it.
         """
-        return await self._eraser.restore(checked_label(operation, "operation"), Caller(**caller))
+        checked_label(operation, "operation")
+        return await asyncio.to_thread(self._eraser.restore, operation, Caller(**caller))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
         """Verify that what *receipt* names is gone from every table, from free pages and from the write-ahead log.
@@ -559,7 +567,7 @@ class LongTermMemory:
         """
         if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
-        return await self._eraser.verify(receipt, checked_text_list(texts, "texts"))
+        return await asyncio.to_thread(self._eraser.verify, receipt, checked_text_list(texts, "texts"))
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""
@@ -676,10 +684,7 @@ class LongTermMemory:
         Embedders are waited for *wait* seconds at the most, for what is pending too; what has no vector then stays
         pending, and is embedded when the memory is open again. Writing after this raises ``StoreClosed``.
         """
-        usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
-        if not usable:
-            raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await self._backfill.finish_writes(float(wait))
+        await self._backfill.finish_writes(checked_seconds(wait, "wait"))
         await asyncio.to_thread(self.embedding.close)
         await asyncio.to_thread(self.store.close)
 
@@ -715,7 +720,7 @@ class LongTermMemory:
     async def _catch_up(self, reports: Sequence[Report], namespace: str) -> None:
         """Erase what is due; after a write that was embedded, embed a batch of what waits, since the embedder works."""
         if self._eraser.is_due:
-            await self._eraser.erase_due_quietly()
+            await asyncio.to_thread(self._eraser.erase_due_quietly)
         if self.embedder is None or any(report.deferred for report in reports):
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:

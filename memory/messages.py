@@ -77,7 +77,7 @@ class ToolCallBlock(_FrozenModel):
 
 
 class ToolResultBlock(_FrozenModel):
-    """What a tool answered to the call *call_id*."""
+    """Answer of a tool to the call *call_id*."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -98,7 +98,7 @@ Block: TypeAlias = Annotated[
 
 
 class Message(_FrozenModel):
-    """One utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
+    """Utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
 
     role: Role
     blocks: tuple[Block, ...] = ()
@@ -130,7 +130,7 @@ class Message(_FrozenModel):
 
     @property
     def text(self) -> str:
-        """What was said: the text blocks, joined by newlines (tool results and thinking left out)."""
+        """Words of the message: the text blocks, joined by newlines (tool results and thinking left out)."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property
@@ -241,11 +241,12 @@ def media_text(message: Message) -> str:
 
 
 def _media_text(blocks: Sequence[Block]) -> str:
-    media = [block for block in blocks if isinstance(block, (ImageBlock, DocumentBlock))]
-    return " ".join(
-        f"({block.type}: {', '.join(filter(None, (_media_label(block), _content_mark(block.data))))})"
-        for block in media
-    )
+    words = []
+    for block in blocks:
+        if isinstance(block, (ImageBlock, DocumentBlock)):
+            mark = blake2b(block.data, digest_size=_MARK_BYTES).hexdigest()
+            words.append(f"({block.type}: {', '.join(filter(None, (_media_label(block), mark)))})")
+    return " ".join(words)
 
 
 def message_excerpt(message: Message, limit: int = 80) -> str:
@@ -258,10 +259,6 @@ def _media_label(block: ImageBlock | DocumentBlock) -> str:
     caption = " ".join(block.caption.split()) if isinstance(block, ImageBlock) else ""
     name = " ".join(block.name.split())
     return f"{caption} ({name})" if caption and name else caption or name
-
-
-def _content_mark(data: bytes) -> str:
-    return blake2b(data, digest_size=_MARK_BYTES).hexdigest()
 
 
 def tool_results_text(message: Message, calls: Sequence[ToolCallBlock] = ()) -> str:

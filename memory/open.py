@@ -12,7 +12,7 @@ from typing import Unpack
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import attach_documents
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.embedders.protocol import Embedder, checked_embedder, is_space_of
+from memory.embedders.protocol import checked_embedder, is_space_of
 from memory.entry_store import database_for
 from memory.errors import store_errors
 from memory.history.retention import Retention, checked_retention
@@ -20,8 +20,8 @@ from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory, MemoryParts, check_parts
 from memory.retrieval.languages.lexicon import analyzer_language
 from memory.timestamps import aware_clock, system_clock
-from memory.write.embedding_service import EmbeddingSettings, checked_embedding_settings
-from vectorstore import Analyzer, Space, open_store
+from memory.write.embedding_service import checked_embedding_settings
+from vectorstore import Analyzer, open_store
 
 
 @store_errors()
@@ -58,7 +58,9 @@ def open_memory(
         if local_available():
             parts["word_vectors"] = parts.get("word_vectors") or LocalWordVectors()
             if embedder is None and choose_local:
-                parts["embedder"] = _local_embedder(store.space, settings)
+                local = LocalEmbedder()
+                if settings.mismatch == "words" or store.space is None or is_space_of(store.space, local):
+                    parts["embedder"] = local
         history = None
         if retention is not None:
             clock = aware_clock(parts.get("clock", system_clock), parts.get("zone"))
@@ -70,8 +72,3 @@ def open_memory(
         store.close()
         raise
     return memory
-
-
-def _local_embedder(space: Space | None, settings: EmbeddingSettings) -> Embedder | None:
-    local = LocalEmbedder()
-    return local if settings.mismatch == "words" or space is None or is_space_of(space, local) else None

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
-from agent.context.history_reader import NO_SEQUENCE, SessionHistory
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, item_texts, render_items, unused_mark
 from agent.context_items import ContextItem
 from agent.providers.base import ToolSpec
@@ -114,8 +113,8 @@ class ContextSources:
 class AssembledContext:
     """Context that is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
 
-    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part.
-    *over_budget*: system, tools and prompt alone exceed the budget. *notes* are those of the window.
+    *left_out* and *dropped* (messages of history) had no room, *shortened* only in part. *over_budget*: system, tools
+    and prompt alone exceed the budget. *notes* tell how memory was searched and why messages of history were dropped.
     """
 
     system: str
@@ -123,7 +122,6 @@ class AssembledContext:
     items: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     dropped: int = 0
-    reasons: tuple[str, ...] = ()
     shortened: tuple[Omitted, ...] = ()
     over_budget: bool = False
     mark: str = ""
@@ -141,16 +139,23 @@ def assemble_context(
     """Assemble the context within *budget* tokens, at most *profile* of them for pinned memories; *window* chooses from
     history first."""
     gathered, stored = sources.gathered, sources.gathered.history
-    mark = unused_mark(_untrusted_texts(sources), sources.seed)
+    # Every text of the request that is not ours: none of it may contain the mark.
+    texts = [text for message in (*stored.messages, sources.prompt) for text in _message_texts(message)]
+    untrusted = [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
+    mark = unused_mark(untrusted, sources.seed)
     system = "\n\n".join(part for part in (sources.system, item_rules(mark) if sources.rules else "") if part)
     view = Window(stored.messages) if window is None else window.apply(stored.messages)
     room = None
     if budget is not None:
         tools = sum(counter.count(f"{tool.name}{tool.description}{dict(tool.parameters)}") for tool in sources.tools)
         room = budget - counter.count(system) - tools - message_tokens(sources.prompt, counter)
+    window_notes = (*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
-    recalled = render_items(_items_outside_history(sources, chosen, history), _heading_of_recalled(gathered), mark)
+    shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
+    # What the window shows anyway is not shown again; all keep their numbers.
+    outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
+    recalled = render_items(outside, _heading_of_recalled(gathered), mark)
     messages = [*history, _prepend_text(sources.prompt, recalled)]
     first = next(index for index, message in enumerate(messages) if message.role == "user")
     messages[first] = _prepend_text(messages[first], render_items(chosen.pinned, PROFILE_HEADING, mark))
@@ -160,11 +165,10 @@ def assemble_context(
         items=(*chosen.pinned, *chosen.recalled),
         left_out=(*_omitted_items(gathered, chosen, profile), *gathered.left_out),
         dropped=stored.dropped + len(stored.messages) - len(history),
-        reasons=_omission_reasons(stored, view.messages, history),
         shortened=chosen.shortened,
         over_budget=room is not None and room < 0,
         mark=mark,
-        notes=(*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes,
+        notes=(*dict.fromkeys((*gathered.notes, *window_notes)), *_omission_notes(stored, view.messages, history)),
     )
 
 
@@ -199,24 +203,16 @@ def _omitted_items(gathered: GatheredContext, chosen: ContextSelection, profile:
     return [Omitted(key[1], reason) for key, reason in reasons.items() if key not in kept]
 
 
-def _omission_reasons(stored: SessionHistory, window: tuple[Message, ...], shown: Sequence[Message]) -> tuple[str, ...]:
-    """Return the reasons why messages of history are not shown, with their numbers."""
+def _omission_notes(stored: SessionHistory, window: tuple[Message, ...], shown: Sequence[Message]) -> tuple[str, ...]:
+    """Return a note why messages of history are not shown, with their numbers; none if all are."""
     whole = len(from_first_user_message(window))
     counts = {
         "outside the window": stored.dropped + len(stored.messages) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_CONTEXT_BUDGET: whole - len(shown),
     }
-    return tuple(f"{count} {reason}" for reason, count in counts.items() if count > 0)
-
-
-def _items_outside_history(
-    sources: ContextSources, chosen: ContextSelection, history: tuple[Message, ...]
-) -> list[ContextItem]:
-    """Return the recalled items that the window does not show anyway; all keep their numbers."""
-    shown = {id(message) for message in history}
-    messages = _items_in_history(sources, chosen.recalled)
-    return [item for index, item in enumerate(chosen.recalled) if messages.get(index) not in shown]
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
+    return (f"messages of history left out: {reasons}",) if reasons else ()
 
 
 def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
@@ -235,13 +231,6 @@ def _heading_of_recalled(gathered: GatheredContext) -> str:
     if gathered.abstain == "other":
         return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
     return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; none of them may be about it"
-
-
-def _untrusted_texts(sources: ContextSources) -> list[str]:
-    """Return every text of the request that is not ours: none of it may contain the mark."""
-    gathered = sources.gathered
-    texts = [text for message in (*gathered.history.messages, sources.prompt) for text in _message_texts(message)]
-    return [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
 
 
 def _message_texts(message: Message) -> Iterator[str]:

@@ -69,9 +69,8 @@ class Summarizer:
         return f"summariser({type(self._provider).__name__})"
 
 
-def summarizer(provider: Provider, *, words: int = 300) -> Summarizer:
-    """Return a function that lets the model of *provider* continue a summary, in about *words* words."""
-    return Summarizer(provider, words=words)
+summarizer = Summarizer
+"""Function that lets the model of a provider continue a summary."""
 
 
 def _transcript_parts(messages: Sequence[Message]) -> Iterator[str]:

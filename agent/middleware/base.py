@@ -11,10 +11,6 @@ from agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, ann
 from memory import ToolCallBlock
 
 
-def _never_expired() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """Call of a tool on its way through the chain. *given_up* says whether its time is over, which tells a timeout
@@ -23,7 +19,7 @@ class ToolInvocation:
     tool: Tool
     call: ToolCallBlock
     context: ToolContext
-    given_up: Callable[[], bool] = _never_expired
+    given_up: Callable[[], bool] = bool
 
     @property
     def annotations(self) -> ToolAnnotations:

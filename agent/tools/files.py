@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated
 
@@ -38,19 +38,18 @@ class SandboxedFolder:
         self._path = folder.resolve()
         self._max = max_bytes
 
-    def read(self, path: str) -> bytes:
-        """Return the content of the regular file *path*."""
+    def read(self, path: str, *, missing: bytes | None = None) -> bytes:
+        """Return the content of the regular file *path*; *missing* where none is there (None: that is an error)."""
         try:
-            return self._content(path)
+            with self._open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise ToolFailed(f"{path} is not a plain file")
+                with os.fdopen(os.dup(descriptor), "rb") as file:
+                    content = file.read(self._max + 1)
         except FileNotFoundError as error:
-            raise ToolFailed(f"{path}: no such file") from error
-
-    def _content(self, path: str) -> bytes:
-        with self._open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolFailed(f"{path} is not a plain file")
-            with os.fdopen(os.dup(descriptor), "rb") as file:
-                content = file.read(self._max + 1)
+            if missing is None:
+                raise ToolFailed(f"{path}: no such file") from error
+            return missing
         if len(content) > self._max:
             raise ToolFailed(f"{path} is larger than {self._max:,} bytes")
         return content
@@ -59,8 +58,7 @@ class SandboxedFolder:
         """Write *content* to the file *path*, in a folder that is there, whole or not at all; *append* adds to it."""
         *folder, name = _path_parts(path)
         if append:
-            with suppress(FileNotFoundError):
-                content = self._content(path) + content
+            content = self.read(path, missing=b"") + content
         if len(content) > self._max:
             raise ToolFailed(f"{path} would be larger than {self._max:,} bytes")
         # A rename replaces whatever has the name, a link too, and follows none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Literal, TypeAlias
 
@@ -64,12 +64,14 @@ def memory_tools(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _MemoryTools:
-    def __init__(self, memory: LongTermMemory, namespace: str, users_words: bool, sensitive: bool) -> None:
-        self._memory = memory
-        self._namespace = namespace
-        self._users_words = users_words
-        self._sensitive = sensitive
+    """Functions of the tools."""
+
+    memory: LongTermMemory
+    namespace: str
+    users_words: bool
+    sensitive: bool
 
     async def search_memory(
         self,
@@ -78,8 +80,8 @@ class _MemoryTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
-        where = None if self._sensitive else NOT_SENSITIVE_FILTER
-        result = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
+        where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        result = await self.memory.recall(question, limit, namespace=self.namespace, where=where)
         if not result:
             return "Nothing is remembered about this."
         note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
@@ -87,8 +89,8 @@ class _MemoryTools:
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
-        known = [memory for memory in await self._memory.get(ids, namespace=self._namespace) if memory is not None]
-        shown = {memory.id: memory for memory in known if self._sensitive or not memory.sensitive}
+        known = [memory for memory in await self.memory.get(ids, namespace=self.namespace) if memory is not None]
+        shown = {memory.id: memory for memory in known if self.sensitive or not memory.sensitive}
         missing = [id for id in ids if id not in shown]
         text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories", context)
         note = f"No memory has the id {', '.join(missing)}." if missing else ""
@@ -104,7 +106,7 @@ class _MemoryTools:
         actor, session = _actor_of_call(context), context.session or None
         note = Memory(text, kind="note", tags=tuple(tags or ()), session=session, trust=Trust(actor), actor=actor)
         with _failing():
-            report = await self._memory.remember(note, namespace=self._namespace)
+            report = await self.memory.remember(note, namespace=self.namespace)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return f"Stored as {report.id}."
@@ -119,16 +121,14 @@ class _MemoryTools:
         approved_by = await self._authorize([id], context)
         actor = _actor_of_call(context)
         with _failing():
-            report = await self._memory.correct(
-                id, text, namespace=self._namespace, actor=actor, approved_by=approved_by
-            )
+            report = await self.memory.correct(id, text, namespace=self.namespace, actor=actor, approved_by=approved_by)
         return f"Corrected {report.id}."
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._authorize(ids, context)
         actor = _actor_of_call(context)
-        forget = partial(self._memory.forget, ids, namespace=self._namespace, actor=actor, approved_by=approved_by)
+        forget = partial(self.memory.forget, ids, namespace=self.namespace, actor=actor, approved_by=approved_by)
         with _failing():
             preview = await forget(dry_run=True)
             # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
@@ -152,10 +152,10 @@ class _MemoryTools:
     async def _changeable(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
         """Return the memories, if all are known and may be changed; *of* says in an error how they are concerned."""
         memories: list[Memory] = []
-        for id, memory in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
+        for id, memory in zip(ids, await self.memory.get(ids, namespace=self.namespace), strict=True):
             if memory is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if not (_is_written_by_model(memory) or self._users_words):
+            if not (_is_written_by_model(memory) or self.users_words):
                 subject = f"{id}, {of}," if of else id
                 raise ToolFailed(f"{subject} is not a note of yours; only the user can change or remove it")
             memories.append(memory)

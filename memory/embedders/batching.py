@@ -1,17 +1,23 @@
-"""Batching of an embedder's input: checks, truncation, distinct texts, batches, and bounded concurrency of calls."""
+"""Batching of an embedder's input: checks, truncation, distinct texts, batches, and bounded concurrency of calls.
+
+``BatchingEmbedder`` puts these together, for embedders that ask a server or a function.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.protocol import Embeddings, Truncation
-from memory.errors import ArgumentError
+from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.errors import ArgumentError, EmbedderError
+from memory.tokens.counter import TokenCounter, checked_counter
+from memory.tokens.estimating_counter import EstimatingCounter
 
 
 def check_embedder_input(texts: Sequence[str], kind: str) -> None:
@@ -139,3 +145,77 @@ async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int
     if failed is not None:
         raise failed
     return [answers[index] for index in range(len(calls))]
+
+
+class BatchingEmbedder:
+    """Base of embedders that embed distinct texts in batches, several at a time, each cut to what the model reads."""
+
+    def __init__(
+        self,
+        fingerprint: str,
+        dimension: int | None,
+        *,
+        batch_texts: int,
+        concurrency: int,
+        max_tokens: int | None,
+        counter: TokenCounter | None,
+    ) -> None:
+        for name, number in (("batch_texts", batch_texts), ("concurrency", concurrency)):
+            check_positive_number(name, number)
+        check_positive_number("max_tokens", max_tokens, unset=True)
+        self._fingerprint = fingerprint
+        self._dimension = dimension or 0
+        self._batch_texts = batch_texts
+        self._concurrency = concurrency
+        self._max_tokens = max_tokens
+        self._count = (EstimatingCounter() if counter is None else checked_counter(counter)).count
+        self._prefixes = {"query": "", "document": ""}
+
+    @property
+    def fingerprint(self) -> str:
+        """Model and settings, or the name that was given."""
+        return self._fingerprint
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; 0 until the first answer."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+        """As the protocol says; a text that is refused raises."""
+        answer = await self.embed_detailed(texts, kind)
+        for reason in answer.refused.values():
+            raise EmbedderError(reason)
+        return answer.vectors
+
+    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+        """As ``DetailedEmbedder``: truncations and refusals by position."""
+        check_embedder_input(texts, kind)
+        distinct, positions = distinct_texts(texts)
+        prefixed = [self._prefixes[kind] + text for text in distinct]
+        sent = [truncate_text(text, self._max_tokens, self._count) for text in prefixed]
+        calls = [partial(self._embed_batch, batch, kind) for batch in self._batches(sent)]
+        answers = await gather_bounded(calls, self._concurrency)
+        results = [result for answer in answers for result in answer]
+        found: dict[str, TextVector] = {}
+        refused: dict[str, str] = {}
+        for text, whole, part, result in zip(distinct, prefixed, sent, results, strict=True):
+            if isinstance(result, str):
+                refused[text] = result
+            elif len(part) == len(whole):
+                found[text] = result
+            else:
+                kept = None if result.truncation is None else result.truncation.kept
+                found[text] = TextVector(result.vector, measure_truncation(part, whole, self._count, kept=kept))
+        return spread_vectors(len(texts), self._dimension, positions, found, refused)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        """Cut *texts* into batches."""
+        raise NotImplementedError
+
+    async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector | str]:
+        """Return the vector of each text of *batch*, or why it is refused; raise if it is not the texts."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fingerprint!r})"

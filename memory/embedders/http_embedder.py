@@ -5,30 +5,19 @@ A subclass knows its wire format: the payload of a request, and where the vector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import (
-    TextVector,
-    check_embedder_input,
-    check_positive_number,
-    distinct_texts,
-    gather_bounded,
-    split_batches,
-    spread_vectors,
-    truncate_text,
-)
+from memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
 from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.embedders.protocol import EmbeddingKind, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
-from memory.tokens.counter import TokenCounter, checked_counter
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory.tokens.counter import TokenCounter
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
@@ -76,7 +65,7 @@ class HttpEmbedderOptions(TypedDict, total=False):
     client: HttpClient | None
 
 
-class HttpEmbedder:
+class HttpEmbedder(BatchingEmbedder):
     """Base of the embedders that ask a server; use one of them.
 
     Equal texts are sent once, blank ones not at all. A text that the server refuses is found by asking for the halves
@@ -86,7 +75,7 @@ class HttpEmbedder:
     def __init__(
         self, base_url: str, path: str, model: str, *, api: str, **options: Unpack[HttpEmbedderOptions]
     ) -> None:
-        """*api* names the wire format in the fingerprint."""
+        """*api* names the wire format in the fingerprint; the address does not enter, it does not change vectors."""
         unknown = options.keys() - HttpEmbedderOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {min(unknown)!r}")
@@ -105,68 +94,30 @@ class HttpEmbedder:
         name_parts = [api, self._model_name(model), str(dimensions or "full"), "unit"]
         if any(prefixes.values()):
             name_parts.append("+".join(map(repr, prefixes.values())))
+        check_positive_number("dimensions", dimensions, unset=True)
+        super().__init__(
+            fingerprint or "/".join(name_parts),
+            dimensions,
+            batch_texts=options.get("batch_texts", BATCH_TEXTS),
+            concurrency=options.get("concurrency", CONCURRENCY),
+            max_tokens=options.get("max_tokens"),
+            counter=options.get("counter"),
+        )
         self._url = base_url.rstrip("/") + path
         self._model = model
-        self._fingerprint = fingerprint or "/".join(name_parts)
+        self._server_name = f"the server of embedding model {model}"
         self._headers = _authorization_header(options.get("api_key"))
         self._sent_dimensions = {} if dimensions is None else {"dimensions": dimensions}
         self._prefixes = prefixes
-        self._batch_texts = options.get("batch_texts", BATCH_TEXTS)
         self._batch_tokens = options.get("batch_tokens", BATCH_TOKENS)
-        self._concurrency = options.get("concurrency", CONCURRENCY)
-        self._max_tokens = options.get("max_tokens")
-        for name in ("batch_texts", "batch_tokens", "concurrency"):
-            check_positive_number(name, getattr(self, f"_{name}"))
-        for name, number in (("dimensions", dimensions), ("max_tokens", self._max_tokens)):
-            check_positive_number(name, number, unset=True)
-        counter = options.get("counter")
-        self._counter: TokenCounter = EstimatingCounter() if counter is None else checked_counter(counter)
+        check_positive_number("batch_tokens", self._batch_tokens)
         self._client = client if client is not None else HttpClient()
         self._owned = client is None
-        self._dimension = dimensions or 0
-
-    @property
-    def fingerprint(self) -> str:
-        """Model and settings, or the name that was given; the address does not enter, it does not change vectors."""
-        return self._fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; 0 until the server has answered."""
-        return self._dimension
 
     @property
     def remote(self) -> bool:
         """True if the server is another machine."""
         return not is_loopback(self._url)
-
-    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
-        """As the protocol says; a text that the server refuses raises."""
-        answer = await self.embed_detailed(texts, kind)
-        for reason in answer.refused.values():
-            raise EmbedderError(reason)
-        return answer.vectors
-
-    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: truncations and refusals by position."""
-        check_embedder_input(texts, kind)
-        distinct, positions = distinct_texts(texts)
-        prefixed = [self._prefixes[kind] + text for text in distinct]
-        sent = [truncate_text(text, self._max_tokens, self._counter.count) for text in prefixed]
-        batches = split_batches(sent, self._batch_texts, self._batch_tokens, self._counter.count)
-        answers = await gather_bounded([partial(self._embed_batch, batch) for batch in batches], self._concurrency)
-        results = [result for answer in answers for result in answer]
-        found: dict[str, TextVector] = {}
-        refused: dict[str, str] = {}
-        for text, whole, part, result in zip(distinct, prefixed, sent, results, strict=True):
-            if isinstance(result, str):
-                refused[text] = result
-            elif len(part) == len(whole):
-                found[text] = result
-            else:
-                kept = None if result.truncation is None else result.truncation.kept
-                found[text] = TextVector(result.vector, self._truncation(kept, part, whole))
-        return spread_vectors(len(texts), self._dimension, positions, found, refused)
 
     async def aclose(self) -> None:
         """Close the client, unless it was given."""
@@ -194,12 +145,10 @@ class HttpEmbedder:
     def _invalid_answer(self, problem: str) -> EmbedderError:
         return invalid_answer(self._server_name, problem)
 
-    @property
-    def _server_name(self) -> str:
-        return f"the server of embedding model {self._model}"
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        return split_batches(texts, self._batch_texts, self._batch_tokens, self._count)
 
-    async def _embed_batch(self, batch: Sequence[str]) -> list[TextVector | str]:
-        """Return the vector of each text of *batch*, or why it is refused; raise if it is not the texts."""
+    async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> list[TextVector | str]:
         try:
             return [TextVector(vector) for vector in (await self._post_batch(batch))[0]]
         except EmbedderError as error:
@@ -207,11 +156,11 @@ class HttpEmbedder:
                 raise
             if len(batch) == 1:
                 return [await self._embed_refused(batch[0], error)]
-            (shortest,) = await self._embed_batch([min(batch, key=len)])
+            (shortest,) = await self._embed_batch([min(batch, key=len)], kind)
             if isinstance(shortest, str):  # then it is hardly about one of the texts
                 raise
         half = len(batch) // 2
-        return [*await self._embed_batch(batch[:half]), *await self._embed_batch(batch[half:])]
+        return [*await self._embed_batch(batch[:half], kind), *await self._embed_batch(batch[half:], kind)]
 
     async def _embed_refused(self, text: str, error: EmbedderError) -> TextVector | str:
         """Return the vector of a text that was refused by itself, cut if it is too long; or why it is refused."""
@@ -228,16 +177,15 @@ class HttpEmbedder:
                     raise
                 error, may_cut = again, False
             else:
-                return TextVector(vectors[0], self._truncation(kept, part, text))
+                return TextVector(vectors[0], measure_truncation(part, text, self._count, kept=kept))
         return str(error)
 
     async def _post_batch(
         self, batch: Sequence[str], *, may_cut: bool = False
     ) -> tuple[list[NDArray[np.float32]], int | None]:
+        body = self._request_body(batch, may_cut=may_cut)
         try:
-            answer = await self._client.post_json(
-                self._url, self._request_body(batch, may_cut=may_cut), headers=self._headers
-            )
+            answer = await self._client.post_json(self._url, body, headers=self._headers)
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
         vectors, tokens = self._parse_answer(answer, len(batch))
@@ -246,12 +194,6 @@ class HttpEmbedder:
         rows = normalize_rows(vectors, expected=self._dimension, who=self._server_name)
         self._dimension = rows.shape[1]
         return list(rows), tokens if type(tokens) is int and tokens > 0 else None
-
-    def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        return measure_truncation(part, whole, self._counter.count, kept=kept)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.fingerprint!r})"
 
 
 def _authorization_header(key: str | None) -> dict[str, str]:

@@ -15,39 +15,35 @@ BACKREFERENCES: Final = "mentions"
 """The name under which a soft delete keeps them."""
 
 
-class Backreferences:
-    """Ids of other memories that entries name: those they were derived from, and those an answer used."""
+def remove_backreferences(
+    entries: EntryStore, referring: Mapping[str, Sequence[str]], forgotten: Collection[str]
+) -> str | None:
+    """Take the ids *forgotten* out of the entries *referring* (ids by partition).
 
-    def __init__(self, entries: EntryStore) -> None:
-        self._entries = entries
+    Returns the lists as they were, as JSON for ``restore_backreferences``; None where no entry refers.
+    """
+    store, before = entries.lifecycle("forget"), []
+    for partition, ids in referring.items():
+        for page in entries.pages(ids, partition):
+            changed = {}
+            for entry in page:
+                lists = _backreferences(entry)
+                before.append([partition, entry.id, lists])
+                left = {field: [id for id in ids if id not in forgotten] for field, ids in lists.items()}
+                changed[entry.id] = _with_backreferences(entry, left)
+            store.patch(changed, namespace=partition)
+    return json.dumps(before, ensure_ascii=False) if before else None
 
-    def remove(self, referring: Mapping[str, Sequence[str]], forgotten: Collection[str]) -> str | None:
-        """Take the ids *forgotten* out of the entries *referring* (ids by partition).
 
-        Returns the lists as they were, as JSON for ``restore``; None where no entry refers.
-        """
-        store, before = self._entries.lifecycle("forget"), []
-        for partition, ids in referring.items():
-            for page in self._entries.pages(ids, partition):
-                before += [[partition, entry.id, _backreferences(entry)] for entry in page]
-                store.patch(
-                    {
-                        entry.id: _with_backreferences(entry, _without_ids(_backreferences(entry), forgotten))
-                        for entry in page
-                    },
-                    namespace=partition,
-                )
-        return json.dumps(before, ensure_ascii=False) if before else None
-
-    def restore(self, removed: str, restored: Collection[str]) -> None:
-        """Put the ids *restored* back where they were in the lists that ``remove`` returned as *removed*."""
-        store = self._entries.lifecycle("restore_forgotten")
-        for partition, id, before in json.loads(removed):
-            for entry in store.get([id], namespace=partition):
-                if entry is not None:
-                    present = _backreferences(entry)
-                    lists = {field: _merged(ids, present.get(field, ()), restored) for field, ids in before.items()}
-                    store.patch({id: _with_backreferences(entry, lists)}, namespace=partition)
+def restore_backreferences(entries: EntryStore, removed: str, restored: Collection[str]) -> None:
+    """Put the ids *restored* back where they were in the lists that were *removed*."""
+    store = entries.lifecycle("restore_forgotten")
+    for partition, id, before in json.loads(removed):
+        for entry in store.get([id], namespace=partition):
+            if entry is not None:
+                present = _backreferences(entry)
+                lists = {field: _merged(ids, present.get(field, ()), restored) for field, ids in before.items()}
+                store.patch({id: _with_backreferences(entry, lists)}, namespace=partition)
 
 
 def referenced_ids(entry: Entry) -> list[str]:
@@ -63,10 +59,6 @@ def ids_in_field(entry: Entry, field: str) -> list[str]:
 
 def _backreferences(entry: Entry) -> dict[str, list[Any]]:
     return {field: list(entry.metadata[field]) for field in BACKREFERENCE_FIELDS if field in entry.metadata}
-
-
-def _without_ids(lists: Mapping[str, list[Any]], forgotten: Collection[str]) -> dict[str, list[Any]]:
-    return {field: [id for id in ids if id not in forgotten] for field, ids in lists.items()}
 
 
 def _merged(before: Sequence[Any], present: Sequence[Any], restored: Collection[str]) -> list[Any]:

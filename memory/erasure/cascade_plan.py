@@ -17,7 +17,7 @@ from memory.erasure.backreferences import BACKREFERENCE_FIELDS, ids_in_field, re
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
-from memory.models import Memory, MemoryChange
+from memory.models import Memory
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.tables.operation_log import OperationLog
 from memory.write.crash_recovery import message_calls
@@ -66,10 +66,6 @@ class CascadePlan:
         """How many earlier versions go."""
         return sum(len(ids) for partition, ids in self.entries.items() if is_archive(partition))
 
-    def changes(self) -> list[MemoryChange]:
-        """Return the changes for the operation log."""
-        return [MemoryChange(id, gone=True) for id in self.memories]
-
     def _live_ids(self) -> list[str]:
         return [id for partition, ids in self.entries.items() if not is_archive(partition) for id in ids]
 
@@ -98,13 +94,13 @@ class _RelatedEntry:
         return not (self.parents.isdisjoint(ids) and self.used.isdisjoint(ids))
 
 
+@dataclass(frozen=True, slots=True)
 class CascadePlanner:
     """Plans what goes with the selected memories and messages. Reads alone: the plan is made inside the transaction
     that carries it out."""
 
-    def __init__(self, entries: EntryStore, operations: OperationLog) -> None:
-        self._entries = entries
-        self._operations = operations
+    entries: EntryStore
+    operations: OperationLog
 
     def plan(
         self,
@@ -122,15 +118,12 @@ class CascadePlanner:
         if not targets and not messages:
             return plan
         conversation, archive = (store_namespace(namespace, name) for name in (CONVERSATION, ARCHIVE))
-        documents = self._entries.document_partitions(namespace)
-        found = self._entries.find(targets, namespace)
-        roots = [
-            *(entry for _, entry in found.values()),
-            *self._entries.versions(targets, namespace),
-            *soft_deleted,
-        ]
+        documents = self.entries.document_partitions(namespace)
+        found = self.entries.find(targets, namespace)
+        live_roots = (entry for _, entry in found.values())
+        roots = [*live_roots, *self.entries.versions(targets, namespace), *soft_deleted]
         merged = self._merged_memories(roots, namespace)
-        roots += self._entries.versions(merged, namespace)
+        roots += self.entries.versions(merged, namespace)
         plan.texts = VerbatimTexts(from_entry(entry).text.strip() for entry in roots)
         live: dict[str, set[str]] = {partition: set() for partition in (conversation, *documents)}
         for id, (partition, _) in found.items():
@@ -145,19 +138,17 @@ class CascadePlanner:
         chosen = {*targets, *merged, *derived}.union(*live.values())  # the memories in the archive alone, too
         plan.messages = self._source_messages(plan, roots, chosen, namespace)
         recorded = [row.memory for row in plan.messages if row.memory]
-        remembered = {
-            entry.id for entry in self._entries.store.get(recorded, namespace=conversation) if entry is not None
-        }
-        live[conversation] |= remembered
-        chosen |= remembered
+        remembered = self.entries.store.get(recorded, namespace=conversation)
+        live[conversation].update(entry.id for entry in remembered if entry is not None)
+        chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
         plan.named = sorted(entry.id for entry in related if entry.id not in chosen and entry.refers_to(set(targets)))
         for entry in related:
             if entry.id not in chosen and entry.refers_to(chosen):
                 plan.referring.setdefault(entry.partition, []).append(entry.id)
         versions = set()
-        owners = chosen - set().union(*(live[partition] for partition in documents))
-        for version in self._entries.store.scan(namespace=archive):
+        owners = chosen.difference(*(live[partition] for partition in documents))
+        for version in self.entries.store.scan(namespace=archive):
             if version.id.rpartition("@")[0] in owners or plan.texts.in_entry(version):
                 versions.add(version.id)
             elif not chosen.isdisjoint(referenced_ids(version)):
@@ -168,7 +159,7 @@ class CascadePlanner:
     def _related_entries(self, partitions: Iterable[str], texts: VerbatimTexts) -> list[_RelatedEntry]:
         found = []
         for partition in partitions:
-            for entry in self._entries.store.scan(namespace=partition):
+            for entry in self.entries.store.scan(namespace=partition):
                 parents, used = (frozenset(ids_in_field(entry, field)) for field in BACKREFERENCE_FIELDS)
                 copy = texts.in_entry(entry)
                 if copy or parents or used:
@@ -177,7 +168,7 @@ class CascadePlanner:
 
     def _archived_derivations(self, archive: str, conversation: str) -> list[_RelatedEntry]:
         """Return the memories that only the archive has and that were derived from others: corrected, or undone."""
-        store = self._entries.store
+        store = self.entries.store
         parents: dict[str, set[str]] = {}
         for version in store.scan(namespace=archive, where={"derived_from": {"$exists": True}}):
             owner = version.id.rpartition("@")[0]
@@ -199,14 +190,14 @@ class CascadePlanner:
             if not isinstance(operation_id, str) or operation_id in seen:
                 continue
             seen.add(operation_id)
-            operation = self._operations.get(namespace, operation_id)
+            operation = self.operations.get(namespace, operation_id)
             if operation is not None and operation.kind == MERGE_KIND:
                 retired = [change.id for change in operation.changes if change.gone and change.id not in merged]
-                live = self._entries.find(retired, namespace)
+                live = self.entries.find(retired, namespace)
                 for id in retired:
                     if id not in live:
                         merged[id] = None
-                        waiting += self._entries.versions([id], namespace)
+                        waiting += self.entries.versions([id], namespace)
         return list(merged)
 
     def _source_messages(
@@ -218,8 +209,8 @@ class CascadePlanner:
             source = from_entry(entry).source
             if source is not None and source.session is not None and source.sequence is not None:
                 places.append((source.session, source.sequence))
-        rows = [*plan.messages, *self._entries.rows.at(places, namespace=namespace)]
-        rows += self._entries.rows.of_memories(sorted(chosen), namespace=namespace)
+        rows = [*plan.messages, *self.entries.rows.at(places, namespace=namespace)]
+        rows += self.entries.rows.of_memories(sorted(chosen), namespace=namespace)
         rows += self._calling_messages(rows, namespace)
         return list({(row.session, row.sequence): row for row in rows}.values())
 
@@ -232,16 +223,16 @@ class CascadePlanner:
                 return True
             return not row.memory and row.message.role == "tool" and plan.texts.held_by(self._tool_message_text(row))
 
-        rows: Iterable[HistoryRow] = self._entries.rows.kept(namespace=namespace)
+        rows: Iterable[HistoryRow] = self.entries.rows.kept(namespace=namespace)
         if len(plan.texts.texts) + len(targets) <= _MAX_SEARCHED_TEXTS:
-            rows = self._entries.rows.holding([*plan.texts.longest_words(), *targets], namespace=namespace)
+            rows = self.entries.rows.holding([*plan.texts.longest_words(), *targets], namespace=namespace)
         return [(row.session, row.sequence) for row in rows if matches(row)]
 
     def _tool_message_text(self, row: HistoryRow) -> str:
         """Return the text that a memory of a tool message would have; "" where it would have none."""
         if isinstance(memory_from_message(row.message, row.session, row.at), str):  # then its calls do not matter
             return ""
-        calls = message_calls(self._entries.rows, row)
+        calls = message_calls(self.entries.rows, row)
         memory = memory_from_message(row.message, row.session, row.at, calls=calls)
         return memory.text if isinstance(memory, Memory) else ""
 
@@ -251,21 +242,20 @@ class CascadePlanner:
         for row in rows:
             if row.message.role == "tool":
                 results.setdefault(row.session, set()).add(row.sequence)
-        return [
-            row
-            for session, sequences in results.items()
-            for row in self._callers_in_session(session, sequences, namespace)
-        ]
-
-    def _callers_in_session(self, session: str, results: set[int], namespace: str) -> list[HistoryRow]:
-        nearby = {number for result in results for number in range(result - _CALL_DISTANCE, result + 1)}
-        rows = self._entries.rows.at([(session, number) for number in sorted(nearby)], namespace=namespace)
-        rows = sorted(rows, key=lambda row: row.sequence)
-        answered: dict[str, list[ToolCallBlock]] = {}
-        for row, calls in zip(rows, calls_by_message([row.message for row in rows]), strict=True):
-            for call in calls if row.sequence in results else ():
-                answered.setdefault(call.id, []).append(call)
-        return [row for row in rows if any(call in answered.get(call.id, ()) for call in row.message.tool_calls)]
+        calling = []
+        for session, sequences in results.items():
+            nearby = {number for result in sequences for number in range(result - _CALL_DISTANCE, result + 1)}
+            found = self.entries.rows.at([(session, number) for number in nearby], namespace=namespace)
+            around = sorted(found, key=lambda row: row.sequence)
+            calls = calls_by_message([row.message for row in around])
+            answered: dict[str, list[ToolCallBlock]] = {}
+            for row, row_calls in zip(around, calls, strict=True):
+                for call in row_calls if row.sequence in sequences else ():
+                    answered.setdefault(call.id, []).append(call)
+            calling += [
+                row for row in around if any(call in answered.get(call.id, ()) for call in row.message.tool_calls)
+            ]
+        return calling
 
 
 def _derived_only_from(related: Sequence[_RelatedEntry], targets: set[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import chain, groupby
 
 from memory.codec import to_entry
@@ -16,16 +17,15 @@ from memory.write.embedding_service import EmbeddingService
 from memory.write.memory_writer import memory_from_message
 
 
+@dataclass(eq=False)
 class CachedVectorEraser:
     """Removes the vectors of forgotten texts from the file's embedding cache and from the embedder's own.
 
     A vector may serve an equal text of another namespace too; that text is embedded again when it is next needed.
     """
 
+    embedding: EmbeddingService
     name = "cached vectors"
-
-    def __init__(self, embedding: EmbeddingService) -> None:
-        self._embedding = embedding
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``, but the count is always 0: a count would tell of equal texts in other namespaces."""
@@ -38,35 +38,33 @@ class CachedVectorEraser:
         )
         # the text of a message was embedded as it was before the policies
         embedded = (to_entry(memory).text for memory in memories if isinstance(memory, Memory))
-        self._embedding.forget(sorted(gone.texts.union(embedded)))
+        self.embedding.forget(sorted(gone.texts.union(embedded)))
         return 0
 
 
+@dataclass(eq=False)
 class RetrievalIndexEraser:
     """Removes the rows of the retrieval index whose entries are gone."""
 
+    cache: IndexCache
     name = "derived rows"
-
-    def __init__(self, cache: IndexCache) -> None:
-        self._cache = cache
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
         prefix = prefix_of(gone.namespace)
         if gone.everything:
-            return self._cache.clear(prefix)
-        return self._cache.erase_removed(self._cache.namespaces(prefix))
+            return self.cache.clear(prefix)
+        return self.cache.erase_removed(self.cache.namespaces(prefix))
 
 
+@dataclass(eq=False)
 class SummaryEraser:
     """Removes the summaries of a history that hold forgotten texts. They can be made again, so none is restored."""
 
+    rows: HistoryRows
     name = "summaries"
-
-    def __init__(self, rows: HistoryRows) -> None:
-        self._rows = rows
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
         memories = [id for ids in gone.entries.values() for id in ids]
-        return self._rows.erase_summaries(memories, VerbatimTexts(gone.texts).held_by, namespace=gone.namespace)
+        return self.rows.erase_summaries(memories, VerbatimTexts(gone.texts).held_by, namespace=gone.namespace)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -25,16 +25,16 @@ def export_change(facts: dict[str, Any]) -> MemoryChange:
     return MemoryChange(NO_MEMORY, new=facts)
 
 
+@dataclass(frozen=True, slots=True)
 class ExternalCopies:
     """Exports recorded in the operation log, and backups recorded in the database."""
 
-    def __init__(self, entries: EntryStore, operations: OperationLog) -> None:
-        self._entries = entries
-        self._operations = operations
+    entries: EntryStore
+    operations: OperationLog
 
     def exports(self, namespace: str) -> Sequence[Operation]:
         """Return the operations that exported *namespace*, the newest first."""
-        operations = self._operations.list(namespace, memory=NO_MEMORY, limit=_NO_LIMIT)
+        operations = self.operations.list(namespace, memory=NO_MEMORY, limit=_NO_LIMIT)
         return [operation for operation in operations if operation.kind == EXPORT_KIND]
 
     def export_hashes(self, namespace: str) -> set[Any]:
@@ -48,14 +48,14 @@ class ExternalCopies:
             for export in reversed(self.exports(namespace))
             for change in export.changes
         ]
-        if (database := self._entries.database) is not None:
+        if (database := self.entries.database) is not None:
             backups = database.backups().items()
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
         return [copy if os.path.lexists(copy.path) else replace(copy, note=_MISSING_NOTE) for copy in copies]
 
     def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
         """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""
-        database = self._entries.database
+        database = self.entries.database
         return tuple(
             _delete_backup(database, copy) if database is not None and copy.kind == "backup" else copy
             for copy in copies

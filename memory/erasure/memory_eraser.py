@@ -8,7 +8,6 @@ everything is soft-deleted instead (``soft_deleter``), and its bytes go when the
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,7 +18,7 @@ from typing import Final
 
 from memory.codec import from_entry
 from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
-from memory.erasure.backreferences import BACKREFERENCES, Backreferences
+from memory.erasure.backreferences import remove_backreferences
 from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
 from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
@@ -28,8 +27,7 @@ from memory.erasure.soft_deleter import SoftDeleter
 from memory.erasure.verify import ErasureVerifier
 from memory.errors import ArgumentError
 from memory.history.protocol import HistoryRow
-from memory.messages import TRUST
-from memory.models import Memory, Operation, Trust
+from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import ErasureVerification, Receipt
 from memory.tables.erasers import ErasedItems, Eraser, run_erasers
@@ -38,6 +36,7 @@ from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones, history_partition, message_hashes
 from memory.timestamps import Clock
 from memory.write.access_control import Caller
+from memory.write.memory_writer import message_trust
 from vectorstore import Entry, VectorStoreError
 
 _DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
@@ -47,7 +46,8 @@ _DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
 class MemoryEraser:
     """Forgets memories and messages in one transaction over the whole file; soft deletes, restores and verifies.
 
-    *erasers* is the list to which other parts add themselves. *clock* gives aware times; *zone* is that of naive ones.
+    Its methods block. *erasers* is the list to which other parts add themselves. *clock* gives aware times; *zone* is
+    that of naive ones.
     """
 
     def __init__(
@@ -67,16 +67,14 @@ class MemoryEraser:
         self._erasers = erasers
         self._clock = clock
         self._zone = zone
-        self._resolver = SelectionResolver(entries, tombstones, zone=zone)
+        self._resolver = SelectionResolver(entries, tombstones, zone)
         self._planner = CascadePlanner(entries, operations)
-        self._backreferences = Backreferences(entries)
         self._soft_deleter = SoftDeleter(entries, operations, tombstones, soft_deletes, erasers)
         self._copies = ExternalCopies(entries, operations)
-        self._verifier = ErasureVerifier(entries, self._soft_deleter, tombstones)
         self._next_due = self._soft_deleter.next_due()
         self._last_due_check: datetime | None = None
 
-    async def forget(
+    def forget(
         self,
         ids: Sequence[str] | None,
         selectors: ForgetSelectors,
@@ -92,66 +90,14 @@ class MemoryEraser:
         """
         selection = ForgetSelection.of(ids, selectors, self._clock, self._zone)
         _check_grace_period(grace, remove_backups)
+        namespace, store, final = caller.namespace, self._entries.lifecycle("forget"), grace is None
         if dry_run:
-            return await asyncio.to_thread(self._preview, selection, caller.namespace, final=grace is None)
-        receipt = await asyncio.to_thread(self._forget, selection, caller, grace, remove_backups=remove_backups)
-        await self.erase_due_quietly()
-        return receipt
-
-    async def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
-        """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
-        if dry_run:
-            return await asyncio.to_thread(self._preview_namespace, caller.namespace)
-        receipt = await asyncio.to_thread(self._forget_namespace, caller, remove_backups=remove_backups)
-        await self.erase_due_quietly()
-        return receipt
-
-    def has_soft_delete(self, operation: str, namespace: str) -> bool:
-        """Whether the forgetting *operation* can be restored: its grace period is not over. Blocks."""
-        return self._soft_deleter.has(operation, namespace)
-
-    async def restore(self, operation: str, caller: Caller) -> Operation:
-        """Restore what the forgetting *operation* soft-deleted; as ``SoftDeleter.restore``."""
-        return await asyncio.to_thread(self._restore, operation, caller)
-
-    async def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-        """Search for remnants of what *receipt* names; as ``ErasureVerifier.verify``."""
-        return await asyncio.to_thread(self._verifier.verify, receipt, texts)
-
-    def erase_due(self) -> int:
-        """Erase every soft delete whose grace period is over; return how many there were. Blocks."""
-        self._last_due_check = now = self._clock()
-        erased = self._soft_deleter.erase_due(now)
-        self._next_due = self._soft_deleter.next_due()
-        return erased
-
-    @property
-    def is_due(self) -> bool:
-        """Whether a grace period known here is over, or it is time to look for soft deletes of other processes."""
+            planned = plan_receipt(self._plan(selection, namespace, final=final), namespace)
+            return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
         now = self._clock()
-        if self._next_due is not None and self._next_due <= now:
-            return True
-        return self._last_due_check is None or not timedelta(0) <= now - self._last_due_check < _DUE_CHECK_INTERVAL
-
-    async def erase_due_quietly(self) -> None:
-        """Erase what is due after a call that succeeded: it must not seem to have failed, and this is tried again."""
-        with suppress(VectorStoreError):
-            await asyncio.to_thread(self.erase_due)
-
-    def _preview(self, selection: ForgetSelection, namespace: str, *, final: bool) -> Receipt:
-        self._entries.lifecycle("forget")
-        plan = self._plan(selection, namespace, final=final)
-        copies = tuple(self._copies.list(namespace))
-        return replace(plan_receipt(plan, namespace), dry_run=True, unreached=copies)
-
-    def _forget(
-        self, selection: ForgetSelection, caller: Caller, grace: timedelta | None, *, remove_backups: bool
-    ) -> Receipt:
-        namespace, now = caller.namespace, self._clock()
         due = None if grace is None else _due_time(now, grace)
-        store = self._entries.lifecycle("forget")
         with store.transaction():
-            plan = self._plan(selection, namespace, final=grace is None)
+            plan = self._plan(selection, namespace, final=final)
             operation = self._operations.new_id()
             copies = tuple(self._copies.list(namespace))
             entries = [
@@ -160,26 +106,23 @@ class MemoryEraser:
                 for page in self._entries.pages(ids, partition)
                 for entry in page
             ]
-            soft_deleted = self._soft_deleter.matching(plan.memories, plan.texts, namespace) if grace is None else []
-            erased = [entry for _, entry in chain(entries, *(items.entries for items in soft_deleted))]
-            rows = [*plan.messages, *chain(*(items.messages for items in soft_deleted))]
-            check_may_forget(caller, erased, rows)
+            soft_deleted = self._soft_deleter.split(plan.memories, plan.texts, namespace) if final else []
+            erased = [entry for _, entry in chain(entries, *(part.entries for part, _ in soft_deleted))]
+            _check_may_forget(caller, erased, chain(plan.messages, *(part.messages for part, _ in soft_deleted)))
             texts = frozenset(entry.text for _, entry in entries)
             items = ErasedItems(namespace, now, plan.entries, texts, plan.messages)
             due = due if entries or plan.messages else None
-            parts = {} if due is None else self._soft_deleter.restorable_parts(items)
-            backreferences = self._backreferences.remove(plan.referring, frozenset(plan.memories))
+            removed_references = remove_backreferences(self._entries, plan.referring, frozenset(plan.memories))
             if due is not None:
-                parts |= {} if backreferences is None else {BACKREFERENCES: backreferences}
-                self._soft_deleter.put(operation, due, items, entries, plan.texts, parts)
+                self._soft_deleter.put(operation, due, items, entries, plan.texts, removed_references)
             removed = self._erase(plan, items)
             if soft_deleted:
-                removed["held"] = self._soft_deleter.erase(soft_deleted, plan.texts)
-            if changes := plan.changes():
+                removed["held"] = self._soft_deleter.erase(soft_deleted)
+            if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
                 self._operations.record(namespace, "forget", caller.actor, changes, id=operation)
         if remove_backups and (plan.entries or plan.messages):
             copies = self._copies.delete_backups(copies)
-        return replace(
+        receipt = replace(
             plan_receipt(plan, namespace),
             pending=store.pending_erasure(),
             operation=operation if changes or due is not None else None,
@@ -190,50 +133,19 @@ class MemoryEraser:
             parts=_nonzero(removed),
             unreached=copies,
         )
+        self.erase_due_quietly()
+        return receipt
 
-    def _plan(self, selection: ForgetSelection, namespace: str, *, final: bool) -> CascadePlan:
-        """Return the cascade plan; a *final* forgetting may name soft-deleted memories too."""
-        targets = self._resolver.memory_ids(selection, namespace)
-        messages = list(self._resolver.messages(selection, namespace))
-        soft_deleted = self._soft_deleter.entries(selection.ids or (), namespace) if final else {}
-        targets += [id for id in soft_deleted if id not in targets]
-        return self._planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
-
-    def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
-        """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
-        store, namespace = self._entries.lifecycle("forget"), items.namespace
-        for partition, ids in plan.entries.items():
-            store.erase(ids, namespace=partition)
-            if not is_archive(partition):
-                self._tombstones.add(partition, ids, items.at)
-        conversation = store_namespace(namespace, CONVERSATION)
-        if conversation not in plan.entries and plan.versions:
-            store.erase((), namespace=conversation)  # a version that was live once has left its terms there
-        self._tombstones.add(conversation, plan.archived_only, items.at)
-        self._tombstones.add_words(namespace, plan.texts.texts, items.at)
-        self._bury_messages(items)
-        self._entries.rows.erase(plan.messages)
-        self._operations.erase(namespace, plan.memories, plan.texts.held_by)
-        return run_erasers(self._erasers, items) if plan.entries or plan.messages else Counter()
-
-    def _bury_messages(self, items: ErasedItems) -> None:
-        hashes = message_hashes(self._tombstones.key, items.messages)
-        self._tombstones.add(history_partition(items.namespace), hashes, items.at)
-
-    def _preview_namespace(self, namespace: str) -> Receipt:
-        store = self._entries.lifecycle("forget_namespace")
-        found = {
-            partition: [entry.id for entry in store.scan(namespace=partition)]
-            for partition in self._entries.partitions(namespace)
-        }
-        messages = sum(1 for _ in self._entries.rows.kept(namespace=namespace))
-        copies = tuple(self._copies.list(namespace))
-        return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
-
-    def _forget_namespace(self, caller: Caller, *, remove_backups: bool) -> Receipt:
-        namespace, now, salt = caller.namespace, self._clock(), self._operations.new_id()
-        store, copies = self._entries.lifecycle("forget_namespace"), tuple(self._copies.list(namespace))
-        found: dict[str, list[str]] = {}
+    def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
+        """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
+        namespace, store = caller.namespace, self._entries.lifecycle("forget_namespace")
+        copies, found = tuple(self._copies.list(namespace)), dict[str, list[str]]()
+        if dry_run:
+            for partition in self._entries.partitions(namespace):
+                found[partition] = [entry.id for entry in store.scan(namespace=partition)]
+            messages = sum(1 for _ in self._entries.rows.kept(namespace=namespace))
+            return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
+        now, salt = self._clock(), self._operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
         with store.transaction():
@@ -260,7 +172,7 @@ class MemoryEraser:
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
         if remove_backups and (messages or found):
             copies = self._copies.delete_backups(copies)
-        return replace(
+        receipt = replace(
             namespace_receipt(namespace, found, messages),
             pending=store.pending_erasure(),
             at=now,
@@ -269,35 +181,91 @@ class MemoryEraser:
             parts=_nonzero(removed),
             unreached=copies,
         )
+        self.erase_due_quietly()
+        return receipt
+
+    def has_soft_delete(self, operation: str, namespace: str) -> bool:
+        """Return whether the forgetting *operation* can be restored: its grace period is not over."""
+        return operation in self._soft_deleter.soft_deletes.of(namespace)
+
+    def restore(self, operation: str, caller: Caller) -> Operation:
+        """Restore what the forgetting *operation* soft-deleted; as ``SoftDeleter.restore``."""
+        with self._entries.lifecycle("restore_forgotten").transaction():
+            return self._soft_deleter.restore(operation, caller)
+
+    def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
+        """Search for remnants of what *receipt* names; as ``ErasureVerifier.verify``."""
+        return ErasureVerifier(self._entries, self._soft_deleter, self._tombstones.key).verify(receipt, texts)
+
+    def erase_due(self) -> int:
+        """Erase every soft delete whose grace period is over; return how many there were."""
+        self._last_due_check = now = self._clock()
+        erased = self._soft_deleter.erase_due(now)
+        self._next_due = self._soft_deleter.next_due()
+        return erased
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a grace period known here is over, or it is time to look for soft deletes of other processes."""
+        now = self._clock()
+        if self._next_due is not None and self._next_due <= now:
+            return True
+        return self._last_due_check is None or not timedelta(0) <= now - self._last_due_check < _DUE_CHECK_INTERVAL
+
+    def erase_due_quietly(self) -> None:
+        """Erase what is due after a call that succeeded: it must not seem to have failed, and this is tried again."""
+        with suppress(VectorStoreError):
+            self.erase_due()
+
+    def _plan(self, selection: ForgetSelection, namespace: str, *, final: bool) -> CascadePlan:
+        """Return the cascade plan; a *final* forgetting may name soft-deleted memories too."""
+        targets = self._resolver.memory_ids(selection, namespace)
+        messages = list(self._resolver.messages(selection, namespace))
+        soft_deleted = self._soft_deleter.find(selection.ids or (), namespace) if final else {}
+        targets += [id for id in soft_deleted if id not in targets]
+        return self._planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
+
+    def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
+        """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
+        store, namespace = self._entries.lifecycle("forget"), items.namespace
+        for partition, ids in plan.entries.items():
+            store.erase(ids, namespace=partition)
+            if not is_archive(partition):
+                self._tombstones.add(partition, ids, items.at)
+        conversation = store_namespace(namespace, CONVERSATION)
+        if conversation not in plan.entries and plan.versions:
+            store.erase((), namespace=conversation)  # a version that was live once has left its terms there
+        self._tombstones.add(conversation, plan.archived_only, items.at)
+        self._tombstones.add_words(namespace, plan.texts.texts, items.at)
+        self._bury_messages(items)
+        self._entries.rows.erase(plan.messages)
+        self._operations.erase(namespace, plan.memories, plan.texts.held_by)
+        return run_erasers(self._erasers, items) if plan.entries or plan.messages else Counter()
+
+    def _bury_messages(self, items: ErasedItems) -> None:
+        hashes = message_hashes(self._tombstones.key, items.messages)
+        self._tombstones.add(history_partition(items.namespace), hashes, items.at)
 
     def _check_may_forget_namespace(self, caller: Caller) -> None:
         """Raise ``NotTrusted`` for anything in the namespace that is trusted more, before any of it is erased."""
         store, namespace = self._entries.store, caller.namespace
         partitions = self._entries.partitions(namespace)
         entries = (entry for partition in partitions for entry in store.scan(namespace=partition))
-        check_may_forget(caller, entries, self._entries.rows.kept(namespace=namespace))
+        _check_may_forget(caller, entries, self._entries.rows.kept(namespace=namespace))
         for package in self._soft_deleter.of(namespace):
-            check_may_forget(caller, (entry for _, entry in package.entries), package.messages)
-
-    def _restore(self, operation: str, caller: Caller) -> Operation:
-        with self._entries.lifecycle("restore_forgotten").transaction():
-            return self._soft_deleter.restore(operation, caller)
+            _check_may_forget(caller, (entry for _, entry in package.entries), package.messages)
 
     def _hashes(self, salt: str, entries: Iterable[Entry]) -> tuple[str, ...]:
         return receipt_hashes(self._tombstones.key, salt, (from_entry(entry).text for entry in entries))
 
 
-def check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[HistoryRow] = ()) -> None:
+def _check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[HistoryRow]) -> None:
     """Raise ``NotTrusted`` for the first of *entries* and messages (*rows*) that the caller may not forget."""
-    messages = (Memory("", id=f"{row.sequence} of session {row.session}", trust=_message_trust(row)) for row in rows)
     caller.check_may_change(map(from_entry, entries), "forget")
+    messages = (
+        Memory("", id=f"{row.sequence} of session {row.session}", trust=message_trust(row.message)) for row in rows
+    )
     caller.check_may_change(messages, "forget", what="message")
-
-
-def _message_trust(row: HistoryRow) -> Trust:
-    """Return the trust of a message: that of its role, or less where its metadata says so."""
-    noted = row.message.metadata.get(TRUST)
-    return Trust.least([Trust.of(row.message.role), *(trust for trust in Trust if trust == noted)])
 
 
 def _nonzero(counts: Counter[str]) -> dict[str, int]:

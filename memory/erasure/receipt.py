@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, Final
@@ -20,14 +20,18 @@ from memory.results import ExternalCopy, Receipt
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore.persisted_names import RECEIPT_KIND
 
-_KIND: Final = RECEIPT_KIND
 _VERSION: Final = 1
 _HASH_BYTES: Final = 16
-_FIELD_NAMES: Final = tuple(field.name for field in fields(Receipt))
 _LIST_FIELDS: Final = ("memories", "derived", "also", "named", "hashes")
-_COUNT_FIELDS: Final = ("versions", "messages")
-_FLAG_FIELDS: Final = ("pending", "dry_run", "whole")
-_TIME_FIELDS: Final = ("at", "due")
+_PLAIN_FIELDS: Final = {
+    "versions": int,
+    "messages": int,
+    "pending": bool,
+    "dry_run": bool,
+    "whole": bool,
+    "namespace": str,
+    "salt": str,
+}
 
 
 def plan_receipt(plan: CascadePlan, namespace: str) -> Receipt:
@@ -64,28 +68,8 @@ def _receipt_hash(key: bytes, salt: str, text: str) -> str:
 
 def receipt_text(receipt: Receipt) -> str:
     """Return *receipt* as one JSON object, with its kind and version."""
-    return json.dumps({"type": _KIND, "version": _VERSION, **receipt_fields(receipt)}, ensure_ascii=False)
-
-
-def receipt_fields(receipt: Receipt) -> dict[str, Any]:
-    """Return the fields of *receipt* as JSON values."""
-    values = {name: getattr(receipt, name) for name in _FIELD_NAMES}
-    return {
-        **values,
-        **{name: list(values[name]) for name in _LIST_FIELDS},
-        **{name: _moment_to_text(values[name]) for name in _TIME_FIELDS},
-        "parts": dict(receipt.parts),
-        "unreached": [
-            {
-                "kind": copy.kind,
-                "path": copy.path,
-                "at": _moment_to_text(copy.at),
-                "removed": copy.removed,
-                "note": copy.note,
-            }
-            for copy in receipt.unreached
-        ],
-    }
+    fields = {"type": RECEIPT_KIND, "version": _VERSION, **asdict(receipt)}
+    return json.dumps(fields, ensure_ascii=False, default=timestamp_to_text)
 
 
 def read_receipt(text: str) -> Receipt:
@@ -94,8 +78,8 @@ def read_receipt(text: str) -> Receipt:
         receipt = json.loads(text)
     except ValueError as error:
         raise _invalid_receipt(text, "it is not JSON") from error
-    if not isinstance(receipt, dict) or receipt.get("type") != _KIND:
-        raise _invalid_receipt(text, f'it has no "type": "{_KIND}"')
+    if not isinstance(receipt, dict) or receipt.get("type") != RECEIPT_KIND:
+        raise _invalid_receipt(text, f'it has no "type": "{RECEIPT_KIND}"')
     if receipt.get("version") != _VERSION:
         raise _invalid_receipt(receipt.get("version"), f"version {_VERSION} is known here")
     try:
@@ -104,30 +88,22 @@ def read_receipt(text: str) -> Receipt:
         raise _invalid_receipt(text, f"a field is missing or wrong: {error}") from error
 
 
-def _receipt_from_fields(fields: dict[str, Any]) -> Receipt:
-    values = {name: fields[name] for name in _FIELD_NAMES if name in fields}
+def _receipt_from_fields(values: dict[str, Any]) -> Receipt:
+    values = {field.name: values[field.name] for field in fields(Receipt) if field.name in values}
     for name in _LIST_FIELDS:
         if not isinstance(values[name], list) or not all(isinstance(value, str) for value in values[name]):
             raise TypeError(f"{name} is a list of texts")
         values[name] = tuple(values[name])
-    for names, kind in ((_COUNT_FIELDS, int), (_FLAG_FIELDS, bool), (("namespace", "salt"), str)):
-        for name in names:
-            if type(values[name]) is not kind:
-                raise TypeError(f"{name} is a {kind.__name__}")
-    for name in _TIME_FIELDS:
-        values[name] = _moment_from_text(values[name])
+    for name, kind in _PLAIN_FIELDS.items():
+        if type(values[name]) is not kind:
+            raise TypeError(f"{name} is a {kind.__name__}")
+    values["at"], values["due"] = _moment(values["at"]), _moment(values["due"])
     values["parts"] = {str(part): int(count) for part, count in values["parts"].items()}
-    values["unreached"] = tuple(
-        ExternalCopy(**{**copy, "at": _moment_from_text(copy["at"])}) for copy in values["unreached"]
-    )
+    values["unreached"] = tuple(ExternalCopy(**{**copy, "at": _moment(copy["at"])}) for copy in values["unreached"])
     return Receipt(**values)
 
 
-def _moment_to_text(moment: datetime | None) -> str | None:
-    return None if moment is None else timestamp_to_text(moment)
-
-
-def _moment_from_text(text: str | None) -> datetime | None:
+def _moment(text: str | None) -> datetime | None:
     return None if text is None else timestamp_from_text(text)
 
 

@@ -61,32 +61,30 @@ class ForgetSelection:
         wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
         if wanted == ():
             raise ArgumentError("ids", ids, "the ids of one or more memories are needed")
-        where, scopes, tags = selectors.get("where"), selectors.get("scopes"), selectors.get("tags", ())
+        selection = cls(
+            ids=wanted,
+            source=selectors.get("source"),
+            session=selectors.get("session"),
+            document=selectors.get("document"),
+            where=selectors.get("where"),
+            scopes=selectors.get("scopes"),
+            tags=checked_labels(selectors.get("tags", ()), "tags"),
+            before=_cutoff_time(selectors.get("older_than"), clock, zone),
+        )
+        where, scopes, source = selection.where, selection.scopes, selection.source
         if where is not None and not where:
             expected = "a filter with a condition is needed (forget_namespace takes everything)"
             raise ArgumentError("where", where, expected)
         if scopes is not None and not scopes:
             raise ArgumentError("scopes", scopes, "a scope with its value is needed")
-        scope_filter(scopes, tags)
-        source = selectors.get("source")
+        scope_filter(scopes, selection.tags)
         if source is not None and not isinstance(source, (str, Source)):
             raise ArgumentError("source", source, "the name of a session or a document, or a Source, is needed")
-        if isinstance(source, Source) and source == Source():
+        if source == Source():
             raise ArgumentError("source", source, "a Source that names a session or a document is needed")
-        session, document = selectors.get("session"), selectors.get("document")
-        for argument, value in (("source", source), ("session", session), ("document", document)):
+        for argument, value in (("source", source), ("session", selection.session), ("document", selection.document)):
             if isinstance(value, str):
                 checked_label(value, argument)
-        selection = cls(
-            ids=wanted,
-            source=source,
-            session=session,
-            document=document,
-            where=where,
-            scopes=scopes,
-            tags=checked_labels(tags, "tags"),
-            before=_cutoff_time(selectors.get("older_than"), clock, zone),
-        )
         if selection == cls():
             expected = "say what to forget: ids, source, session, document, where, scopes, tags or older_than"
             raise ArgumentError("forget", None, f"{expected} (forget_namespace takes everything)")
@@ -105,13 +103,8 @@ class ForgetSelection:
 
     def conditions(self) -> list[Filter]:
         """Return the filters on a memory's metadata that the selectors stand for, the ids apart."""
-        conditions: list[Filter] = []
-        if self.where is not None:
-            conditions.append(self.where)
-        if self.session is not None:
-            conditions.append(_either("session", "source.session", self.session))
-        if self.document is not None:
-            conditions.append({"document": self.document})
+        conditions = [] if self.where is None else [self.where]
+        conditions += _source_conditions(Source(session=self.session, document=self.document))
         if isinstance(self.source, str):
             conditions.append({"$or": [{field: self.source} for field in ("session", "source.session", "document")]})
         elif self.source is not None:
@@ -135,13 +128,13 @@ def check_forget_query(query: str, k: int, *, dry_run: bool) -> None:
         raise ArgumentError("query", query, expected)
 
 
+@dataclass(frozen=True, slots=True)
 class SelectionResolver:
     """Finds the memories and messages that a selection names. Changes nothing."""
 
-    def __init__(self, entries: EntryStore, tombstones: Tombstones, *, zone: tzinfo | None) -> None:
-        self._entries = entries
-        self._tombstones = tombstones
-        self._zone = zone
+    entries: EntryStore
+    tombstones: Tombstones
+    zone: tzinfo | None
 
     def memory_ids(self, selection: ForgetSelection, namespace: str) -> list[str]:
         """Return the ids of the selected memories without those forgotten before; an unknown id raises."""
@@ -151,10 +144,10 @@ class SelectionResolver:
             return known or []
         partitions = [store_namespace(namespace, CONVERSATION)]
         if selection.includes_documents:
-            partitions += self._entries.document_partitions(namespace)
+            partitions += self.entries.document_partitions(namespace)
         where: dict[str, Any] = {"$and": conditions}
         matching = [
-            entry.id for partition in partitions for entry in self._entries.store.scan(namespace=partition, where=where)
+            entry.id for partition in partitions for entry in self.entries.store.scan(namespace=partition, where=where)
         ]
         matching += self._archived_only_ids(where, namespace)
         wanted = None if known is None else set(known)
@@ -170,36 +163,30 @@ class SelectionResolver:
             if named is None or session not in (None, named):
                 return
             session, sequence = named, source.sequence if isinstance(source, Source) else None
-        for row in self._entries.rows.kept(session, namespace=namespace):
-            if sequence in (None, row.sequence) and self._is_older(row, selection.before):
+        for row in self.entries.rows.kept(session, namespace=namespace):
+            before = selection.before
+            is_older = before is None or to_aware(row.message.at or row.at, self.zone) < before
+            if is_older and sequence in (None, row.sequence):
                 yield row
 
     def _known_ids(self, ids: Sequence[str], namespace: str) -> list[str]:
         """Return those of *ids* that are here, if only in the archive; one that was never here raises."""
-        found = self._entries.find(ids, namespace)
-        known = [id for id in ids if id in found or self._entries.versions([id], namespace)]
+        found = self.entries.find(ids, namespace)
+        known = [id for id in ids if id in found or self.entries.versions([id], namespace)]
         missing = [id for id in ids if id not in known]
-        forgotten = self._forgotten_ids(missing, namespace)
-        if unknown := [id for id in missing if id not in forgotten]:
-            raise NoSuchMemory(unknown[0])
+        if missing:  # they may have a tombstone in any partition: a collection may have nothing left
+            partitions = [name for name in self.tombstones.partitions() if parse_store_namespace(name)[0] == namespace]
+            forgotten = {id for partition in partitions for id in self.tombstones.which(partition, missing)}
+            if unknown := [id for id in missing if id not in forgotten]:
+                raise NoSuchMemory(unknown[0])
         return known
-
-    def _forgotten_ids(self, ids: Sequence[str], namespace: str) -> set[str]:
-        """Return those of *ids* with a tombstone in any partition: a collection may have nothing left."""
-        if not ids:
-            return set()
-        partitions = (name for name in self._tombstones.partitions() if parse_store_namespace(name)[0] == namespace)
-        return {id for partition in partitions for id in self._tombstones.which(partition, ids)}
 
     def _archived_only_ids(self, where: Filter, namespace: str) -> list[str]:
         """Return the matching memories of which only earlier versions are left: undone, or merged into others."""
-        versions = self._entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
+        versions = self.entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
         owners = list(dict.fromkeys(version.id.rpartition("@")[0] for version in versions))
-        live = self._entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
+        live = self.entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
         return [owner for owner, entry in zip(owners, live, strict=True) if entry is None]
-
-    def _is_older(self, row: HistoryRow, before: datetime | None) -> bool:
-        return before is None or to_aware(row.message.at or row.at, self._zone) < before
 
 
 def _either(field: str, other: str, value: object) -> Filter:

@@ -6,6 +6,7 @@ and line breaks count as one blank: the same words may be the lines of one messa
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,6 @@ from memory.messages import (
     Message,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultBlock,
 )
 from vectorstore import Entry
@@ -31,41 +31,27 @@ def message_texts(message: Message) -> Iterator[str]:
     one, since a provider may end a block within a word.
     """
     yield from texts_in_json(message.metadata)
-    text_blocks, thinking_blocks, results = [], [], []
+    text_blocks: list[str] = []
+    thinking_blocks: list[str] = []
+    results: list[str] = []
     for block in message.blocks:
-        if isinstance(block, TextBlock):
-            text_blocks.append(block.text)
-        elif isinstance(block, ThinkingBlock):
-            thinking_blocks.append(block.text)
-        elif isinstance(block, ImageBlock):
-            yield from _image_texts(block)
-        elif isinstance(block, DocumentBlock):
-            yield from _document_texts(block)
-        elif isinstance(block, ToolCallBlock):
-            yield from texts_in_json(block.arguments)
-            yield block.invalid or ""
-        else:
-            results += [part.text for part in block.content if isinstance(part, TextBlock)]
-            yield from _result_image_texts(block)
+        for part in block.content if isinstance(block, ToolResultBlock) else (block,):
+            if isinstance(part, TextBlock):
+                (text_blocks if part is block else results).append(part.text)
+            elif isinstance(part, ThinkingBlock):
+                thinking_blocks.append(part.text)
+            elif isinstance(part, ImageBlock):
+                yield from (part.name, part.caption)
+            elif isinstance(part, DocumentBlock):
+                yield part.name
+                if part.media_type == "text/plain":
+                    wide = part.data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+                    yield part.data.decode("utf-16" if wide else "utf-8", errors="replace")
+            else:
+                yield from texts_in_json(part.arguments)
+                yield part.invalid or ""
     for texts in (text_blocks, thinking_blocks, results):
         yield from dict.fromkeys((" ".join(texts), "".join(texts)))
-
-
-def _image_texts(block: ImageBlock) -> tuple[str, str]:
-    return block.name, block.caption
-
-
-def _document_texts(block: DocumentBlock) -> Iterator[str]:
-    yield block.name
-    if block.media_type == "text/plain":
-        wide = block.data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-        yield block.data.decode("utf-16" if wide else "utf-8", errors="replace")
-
-
-def _result_image_texts(block: ToolResultBlock) -> Iterator[str]:
-    for part in block.content:
-        if isinstance(part, ImageBlock):
-            yield from _image_texts(part)
 
 
 _MIN_PREFIX: Final = 8
@@ -114,12 +100,12 @@ class VerbatimTexts:
 
         Roles, speakers and dates are not searched: forgetting "Ann" does not take all that Ann has said.
         """
-        if self.held_by(entry.text):
-            return True
-        values = (
-            value for field, value in entry.metadata.items() if field in _FREE_TEXT_FIELDS or field.startswith("meta.")
+        return self.held_by(entry.text) or any(
+            self.held_by(text)
+            for field, value in entry.metadata.items()
+            if field in _FREE_TEXT_FIELDS or field.startswith("meta.")
+            for text in texts_in_json(value)
         )
-        return any(self.held_by(text) for value in values for text in texts_in_json(value))
 
     def in_message(self, message: Message) -> bool:
         """Whether *message* repeats one of the texts, in anything that somebody wrote."""
@@ -130,31 +116,21 @@ class VerbatimTexts:
         return [max(text.split(" "), key=len) for text in sorted(self._normalized)]
 
     def _holds_indexed(self, content: str) -> bool:
-        if not self._index:
-            return False
-        for start in range(len(content) - _MIN_PREFIX + 1):
-            candidates = self._index.get(content[start : start + _MIN_PREFIX], ())
-            if any(before <= start and content.startswith(text, start - before) for before, text in candidates):
-                return True
-        return False
+        return bool(self._index) and any(
+            before <= start and content.startswith(text, start - before)
+            for start in range(len(content) - _MIN_PREFIX + 1)
+            for before, text in self._index.get(content[start : start + _MIN_PREFIX], ())
+        )
 
 
 def _start_positions(text: str) -> range:
     return range(min(len(text) - _MIN_PREFIX + 1, _MAX_POSITIONS))
 
 
-def holds_verbatim(content: str, texts: Iterable[str]) -> bool:
-    """Whether *content* holds one of *texts* verbatim."""
-    return VerbatimTexts(texts).held_by(content)
-
-
 def _contains_verbatim(content: str, text: str) -> bool:
-    start = content.find(text)
-    while start >= 0:
-        if len(text) >= _MIN_PREFIX or _is_whole_word(content, start, len(text)):
-            return True
-        start = content.find(text, start + 1)
-    return False
+    if len(text) >= _MIN_PREFIX or text not in content:
+        return text in content
+    return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", content) is not None
 
 
 def _normalize_spaces(text: str) -> str:
@@ -162,10 +138,5 @@ def _normalize_spaces(text: str) -> str:
 
 
 def _is_whole_word(content: str, start: int, length: int) -> bool:
-    before = content[start - 1 : start] if start else ""
-    after = content[start + length : start + length + 1]
-    return not (_is_word_character(before) or _is_word_character(after))
-
-
-def _is_word_character(character: str) -> bool:
-    return character.isalnum() or character == "_"
+    around = content[max(start - 1, 0) : start] + content[start + length : start + length + 1]
+    return not any(character.isalnum() or character == "_" for character in around)

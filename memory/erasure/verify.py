@@ -11,6 +11,7 @@ import os
 import subprocess  # only our own script is run, by absolute path
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -25,7 +26,6 @@ from memory.errors import ArgumentError
 from memory.messages import QUOTES, USED
 from memory.partitions import prefix_of
 from memory.results import ErasureVerification, Receipt, Remnant
-from memory.tables.tombstones import Tombstones
 from memory.validation import checked_text
 from vectorstore import Database, VectorStoreError
 
@@ -48,13 +48,16 @@ _OWNER_QUERIES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class ErasureVerifier:
-    """Searches for remnants of what a receipt names. Changes nothing but the write-ahead log, which it empties."""
+    """Searches for remnants of what a receipt names. Changes nothing but the write-ahead log, which it empties.
 
-    def __init__(self, entries: EntryStore, soft_deleter: SoftDeleter, tombstones: Tombstones) -> None:
-        self._entries = entries
-        self._soft_deleter = soft_deleter
-        self._tombstones = tombstones
+    *key* is the secret of the memory's file.
+    """
+
+    entries: EntryStore
+    soft_deleter: SoftDeleter
+    key: bytes
 
     def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
         """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
@@ -64,9 +67,13 @@ class ErasureVerifier:
         if receipt.dry_run:
             raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
         texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
-        notes = self._foreign_text_notes(receipt, texts)
+        notes = [
+            f"text {number} is none of those that the receipt is of; it was searched for all the same"
+            for number, text in enumerate(texts)
+            if receipt.hashes and not {*receipt_hashes(self.key, receipt.salt, [text])}.issubset(receipt.hashes)
+        ]
         remnants = self._find_soft_deleted(receipt)
-        database = self._entries.database
+        database = self.entries.database
         if database is None or database.path is None:
             rows, found = self._find_in_store(receipt)
             return ErasureVerification((*remnants, *found), rows, notes=(*notes, "the memory is in no file"))
@@ -83,20 +90,12 @@ class ErasureVerifier:
             notes=(*notes, *search.notes),
         )
 
-    def _foreign_text_notes(self, receipt: Receipt, texts: Sequence[str]) -> list[str]:
-        known = set(receipt.hashes)
-        return [
-            f"text {number} is none of those that the receipt is of; it was searched for all the same"
-            for number, text in enumerate(texts)
-            if known and not known.issuperset(receipt_hashes(self._tombstones.key, receipt.salt, [text]))
-        ]
-
     def _find_soft_deleted(self, receipt: Receipt) -> list[Remnant]:
         """Find items that wait in a grace period: that of this forgetting, or of another one."""
         ids = set(receipt.ids)
         return [
             Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
-            for package in self._soft_deleter.of(receipt.namespace)
+            for package in self.soft_deleter.of(receipt.namespace)
             if package.operation == receipt.operation
             or not ids.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
             or not ids.isdisjoint(row.memory for row in package.messages)
@@ -104,14 +103,14 @@ class ErasureVerifier:
 
     def _find_in_store(self, receipt: Receipt) -> tuple[int, list[Remnant]]:
         """Search every entry and message of the namespace, where there are no tables; return how many, and remnants."""
-        store, namespace = self._entries.store, receipt.namespace
+        store, namespace = self.entries.store, receipt.namespace
         entries = (
             (partition, entry.id, entry.metadata)
-            for partition in self._entries.partitions(namespace)
+            for partition in self.entries.partitions(namespace)
             for entry in store.scan(namespace=partition)
         )
         messages = (
-            ("history", row.memory or "", row.message.metadata) for row in self._entries.rows.kept(namespace=namespace)
+            ("history", row.memory or "", row.message.metadata) for row in self.entries.rows.kept(namespace=namespace)
         )
         ids, rows, remnants = frozenset(receipt.ids), 0, []
         for where, id, fields in chain(entries, messages):
@@ -127,38 +126,26 @@ def _mentions(where: str, ids: set[str]) -> list[Remnant]:
 def _find_in_tables(database: Database, receipt: Receipt) -> tuple[int, list[Remnant]]:
     """Search every row of every table, those apart that name ids on purpose; return how many, and remnants."""
     ids, rows, remnants = frozenset(receipt.ids), 0, []
-    with database.read() as connection:
-        for table, columns in _searched_tables(connection).items():
-            for owner, values in _table_rows(connection, table, columns):
-                if owner is not None and not _is_in_namespace(owner, receipt.namespace):
-                    continue
-                rows += owner is not None
-                mentioned = {id for column, value in values.items() for id in _mentioned_ids(column, value)}
-                remnants += _mentions(table, mentioned & ids)
+    for table, owner, values in _searched_rows(database):
+        if owner is None or owner == receipt.namespace or owner.startswith(prefix_of(receipt.namespace)):
+            rows += owner is not None
+            mentioned = {id for column, value in values.items() for id in _mentioned_ids(column, value)}
+            remnants += _mentions(table, mentioned & ids)
     return rows, remnants
 
 
-def _searched_tables(connection: Any) -> dict[str, list[str]]:
-    """Return the columns of each table that a forgotten id or text may not be in."""
-    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-    tables = [str(name) for (name,) in names if name not in _EXEMPT_TABLES and not str(name).startswith("held")]
-    return {table: [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')] for table in tables}
-
-
-def _table_rows(connection: Any, table: str, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield each row as its namespace (None where it has none) and its values by column."""
-    if sql := _OWNER_QUERIES.get(table):
-        for owner, *values in connection.execute(sql):
-            yield owner, dict(zip(columns, values, strict=True))
-        return
-    for values in connection.execute(f'SELECT * FROM "{table}"'):
-        row = dict(zip(columns, values, strict=True))
-        owner = row.get("namespace")
-        yield owner if isinstance(owner, str) else None, row
-
-
-def _is_in_namespace(owner: str, namespace: str) -> bool:
-    return owner == namespace or owner.startswith(prefix_of(namespace))
+def _searched_rows(database: Database) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    """Yield the rows that no forgotten id or text may be in: table, namespace (None without one), values by column."""
+    with database.read() as connection:
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        tables = [str(name) for (name,) in names if name not in _EXEMPT_TABLES and not str(name).startswith("held")]
+        for table in tables:
+            columns = [row[1] for row in connection.execute(f'PRAGMA table_info("{table}")')]
+            owner_query = _OWNER_QUERIES.get(table)
+            for values in connection.execute(owner_query or f'SELECT * FROM "{table}"'):
+                row = dict(zip(columns, values[-len(columns) :], strict=True))
+                owner = values[0] if owner_query else row.get("namespace")
+                yield table, owner if isinstance(owner, str) else None, row
 
 
 def _mentioned_ids(column: str, value: Any) -> Iterator[str]:
@@ -213,7 +200,11 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     A text that a visible row holds was not forgotten here: it is noted, and is no remnant in the memory's own files.
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
-    copies = [path for path in _copy_paths(database, receipt) if Path(path).is_file() and path not in own_files]
+    named = [copy.path for copy in receipt.unreached]
+    if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
+        times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
+        named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
+    copies = [path for path in dict.fromkeys(named) if Path(path).is_file() and path not in own_files]
     too_short = [number for number, text in enumerate(texts) if len(text) < _MIN_TEXT_LENGTH]
     notes = [
         f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
@@ -240,15 +231,6 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     return ErasureVerification(left=tuple(remnants), files=(*own_files, *copies), notes=tuple(notes))
 
 
-def _copy_paths(database: Database, receipt: Receipt) -> list[str]:
-    """Return the paths of the copies that the receipt names, and of backups made within its grace period."""
-    paths = [copy.path for copy in receipt.unreached]
-    if receipt.at is not None and receipt.due is not None:
-        times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
-        paths += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
-    return list(dict.fromkeys(paths))
-
-
 def _text_pieces(text: str) -> list[str]:
     if len(text) <= _MAX_WHOLE_LENGTH:
         return [text]
@@ -258,18 +240,11 @@ def _text_pieces(text: str) -> list[str]:
 
 def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
     """Return for each text whether a row of the searched tables holds it."""
-    visible = dict.fromkeys(texts, False)
-    if not texts:
-        return visible
-    forms = {text: byte_forms(text) for text in texts}
-    with database.read() as connection:
-        for table, columns in _searched_tables(connection).items():
-            for _, row in _table_rows(connection, table, columns):
-                for value in row.values():
-                    if isinstance(value, str):
-                        content = value.encode()
-                        for text in texts:
-                            visible[text] = visible[text] or any(form in content for form in forms[text])
+    visible, forms = dict.fromkeys(texts, False), {text: byte_forms(text) for text in texts}
+    for _, _, row in _searched_rows(database) if texts else ():
+        for content in (value.encode() for value in row.values() if isinstance(value, str)):
+            for text in texts:
+                visible[text] = visible[text] or any(form in content for form in forms[text])
     return visible
 
 

@@ -24,12 +24,12 @@ from vectorstore import Entry
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
-    """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
+    """Return whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
     return Caller("", actor, approved_by).may_change(memory)
 
 
 class CallerOptions(TypedDict, total=False):
-    """Who acts (*actor*) in which *namespace*, and who approved it (*approved_by*); by default the user, in ""."""
+    """Options of calls that change memories: the *actor* ("user"), its *namespace* (""), and who approved it."""
 
     namespace: str
     actor: Actor
@@ -38,7 +38,7 @@ class CallerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who acts in a user's *namespace*, and who approved it; checked when it is made.
+    """An actor in a user's *namespace*, and who approved what it does; checked when it is made.
 
     >>> Caller("", "tool").may_change(Memory("I like tea.", trust=Trust.USER))
     False
@@ -56,11 +56,11 @@ class Caller:
 
     @property
     def trust(self) -> Trust:
-        """How far the actor's own word is trusted."""
+        """Trust in the actor's own word."""
         return Trust.of(self.actor)
 
     def may_change(self, memory: Memory) -> bool:
-        """Whether the actor, or who approved what it does, is trusted at least as much as *memory*."""
+        """Return whether the actor, or who approved what it does, is trusted at least as much as *memory*."""
         trust = choice(Trust, memory.trust, "memory.trust")
         return any(deciding.rank <= trust.rank for deciding in self._deciding_trusts())
 
@@ -94,7 +94,7 @@ SENSITIVE_REASON: Final = "sensitive: not sent to a remote embedder"
 
 
 def may_embed(memory: Memory, embedder: object) -> bool:
-    """Whether the words of *memory* may be given to *embedder*."""
+    """Return whether the words of *memory* may be given to *embedder*."""
     return not (memory.sensitive and is_remote(embedder))
 
 

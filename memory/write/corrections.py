@@ -227,13 +227,8 @@ class Corrections:
             if lookup is not None:
                 await lookup.forget_unused([before.text])
             raise RejectedText(judged.settled.reason)
-        memory = replace(
-            judged.memory,
-            id=before.id,
-            recorded_at=now,
-            supersedes=archived_id(before.id, before.revision),
-            operation=self.log.new_id(),
-        )
+        supersedes, operation = archived_id(before.id, before.revision), self.log.new_id()
+        memory = replace(judged.memory, recorded_at=now, supersedes=supersedes, operation=operation)
         return replace(judged, memory=memory)
 
     def _replace(

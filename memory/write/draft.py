@@ -34,7 +34,7 @@ class Draft:
     message: Message | None = None
     """The message of conversation history that it is, with secrets taken out."""
     in_place: bool = False
-    """Whether it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
+    """True if it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
     outcome: Outcome = Outcome.STORED
     reasons: tuple[str, ...] = ()
     spans: int = 0
@@ -61,7 +61,7 @@ class Draft:
 
     @property
     def named(self) -> bool:
-        """Whether the caller chose the id; a forgotten one is then not brought back."""
+        """True if the caller chose the id; a forgotten one is then not brought back."""
         return bool(self.given.id)
 
     @property
@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def reason(self) -> str:
-        """What the policies did, in order."""
+        """Reasons of the policies, in order."""
         return "; ".join(self.reasons)
 
     def settle(self, report: Report, conflict: DuplicateKey | None = None) -> Draft:
@@ -106,18 +106,14 @@ class Draft:
 
 def drafts_to_store(drafts: Iterable[Draft]) -> Iterator[Draft]:
     """Yield what is to be stored, in order of writing: of each turn the items, then the facts."""
-    for _, turn in groupby(drafts, key=lambda draft: draft.turn):
-        items = list(turn)
-        yield from (item for item in items if item.settled is None)
-        yield from (fact for item in items for fact in item.facts if fact.settled is None)
+    for turn in drafts_by_turn(drafts):
+        yield from (item for item in turn if item.settled is None)
+        yield from (fact for item in turn for fact in item.facts if fact.settled is None)
 
 
 def drafts_by_turn(drafts: Iterable[Draft]) -> list[list[Draft]]:
-    """Return *drafts* in their turns, these in order of their first items."""
-    turns: dict[int, list[Draft]] = {}
-    for draft in drafts:
-        turns.setdefault(draft.turn, []).append(draft)
-    return list(turns.values())
+    """Return *drafts*, in which those of one turn stand together, in their turns."""
+    return [list(turn) for _, turn in groupby(drafts, key=lambda draft: draft.turn)]
 
 
 def change_unsettled(drafts: Iterable[Draft], change: Callable[[Draft], Draft]) -> list[Draft]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """What became of what was pending: *embedded* entries got their vector, *without* never get one.
+    """Result of embedding what was pending: *embedded* entries got their vector, *without* never get one.
 
     *lines* are of those of which there is more to say: of a text too long for the embedder only the beginning is in
     the vector (*kept* of *total* tokens); one that it refused or failed at is pending still (*deferred* says why).
@@ -127,28 +127,64 @@ class EmbeddingBackfill:
         return list(islice(self.entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
 
 
-class _BackfillRun:
-    """One call's work: fills batches, and finds the text that is to blame where one of them fails as a whole."""
+async def embed_entries(
+    batch: Sequence[Entry], embedder: object, embed: Callable[[Sequence[Entry]], Awaitable[Sequence[EmbeddedText]]]
+) -> list[EmbeddedText]:
+    """Return the answer of *embed* for each entry of *batch*; what *embedder* may not see gets no vector.
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService, *, patient: bool) -> None:
-        self.embedded = 0
-        self._without = 0
-        self._lines: list[Report] = []
-        self._entries = entries
-        self._embedding = embedding
-        self._patient = patient
-        self._blamed = 0
+    Entries of one text are given to *embed* once.
+    """
+    allowed = [entry for entry in batch if may_embed_entry(entry, embedder)]
+    sent: dict[str, Entry] = {}
+    for entry in allowed:
+        sent.setdefault(entry.text, entry)
+    answers = dict(zip(sent, await embed([*sent.values()]) if sent else (), strict=True))
+    by_id = {entry.id: answers[entry.text] for entry in allowed}
+    return [by_id.get(entry.id, NOT_SENT) for entry in batch]
+
+
+def store_each(
+    batch: Sequence[Entry],
+    embedded: Sequence[EmbeddedText],
+    store: Callable[[Sequence[Entry], Sequence[EmbeddedText]], None],
+    forget: Callable[[list[str]], None],
+) -> None:
+    """Let *store* keep what is *embedded* of *batch*, or of each entry by itself where one was changed meanwhile.
+
+    That one was corrected, and is pending again, or forgotten: caches are to *forget* its text.
+    """
+    try:
+        store(batch, embedded)
+    except RevisionConflict:
+        if len(batch) == 1:
+            forget([batch[0].text])
+            return
+        for entry, text in zip(batch, embedded, strict=True):
+            store_each([entry], [text], store, forget)
+
+
+@dataclass(slots=True)
+class _BackfillRun:
+    """Work of one call: fills batches, and finds the text that is to blame where one of them fails as a whole."""
+
+    entries: EntryStore
+    embedding: EmbeddingService
+    patient: bool
+    embedded: int = 0
+    without: int = 0
+    lines: list[Report] = field(default_factory=list)
+    blamed: int = 0
 
     def report(self) -> BackfillReport:
         """Return what was done."""
-        return BackfillReport(self.embedded, self._without, tuple(self._lines))
+        return BackfillReport(self.embedded, self.without, tuple(self.lines))
 
     async def fill(self, partition: str, batch: Sequence[Entry]) -> None:
         """Give *batch* its vectors; raise where nothing can be embedded."""
         if await self._filled(partition, batch):
             return
         shortest = min(batch, key=lambda entry: len(entry.text))
-        if len(batch) == 1 or self._embedding.resting or not await self._filled(partition, [shortest]):
+        if len(batch) == 1 or self.embedding.resting or not await self._filled(partition, [shortest]):
             raise _EmbedderStopped
         await self._fill_halves(partition, [entry for entry in batch if entry is not shortest])
 
@@ -160,49 +196,29 @@ class _BackfillRun:
             if len(part) > 1:
                 await self._fill_halves(partition, part)
                 continue
-            self._lines.append(Report(Outcome.STORED, part[0].id, deferred=self._embedding.problem))
-            self._blamed += 1
-            if self._blamed >= _MAX_FAILED_TEXTS:
+            self.lines.append(Report(Outcome.STORED, part[0].id, deferred=self.embedding.problem))
+            self.blamed += 1
+            if self.blamed >= _MAX_FAILED_TEXTS:
                 raise _EmbedderStopped
 
     async def _filled(self, partition: str, batch: Sequence[Entry]) -> bool:
         """Embed and store *batch*; return whether the embedder answered."""
-        with self._embedding.in_flight.write():
-            embedder = self._embedding.embedder
-            sent = [entry for entry in batch if may_embed_entry(entry, embedder)]
-            answer = await self._embedding.vectors([entry.text for entry in sent], patient=self._patient)
-            if answered := all(text.space is not None for text in answer):
-                by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
-                embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
-                await asyncio.to_thread(self._store, partition, batch, embedded)
+        with self.embedding.in_flight.write():
+            embedded = await embed_entries(batch, self.embedding.embedder, self._vectors)
+            answered = all(text.space is not None or text.deferred is None for text in embedded)
+            if answered:
+                store = partial(self._store, partition)
+                await asyncio.to_thread(store_each, batch, embedded, store, self.embedding.forget)
         return answered
 
-    def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
-        try:
-            stored = self._store_vectors(partition, batch, embedded)
-        except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
-            if len(batch) == 1:
-                self._embedding.forget([batch[0].text])
-                return
-            for entry, text in zip(batch, embedded, strict=True):
-                self._store(partition, [entry], [text])
-            return
-        self.embedded += sum(text.vector is not None for text in stored)
-        self._without += sum(text.no_vector is not None for text in stored)
-        for entry, text in zip(batch, stored, strict=True):
-            if text.refused is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, deferred=text.refused))
-            elif text.truncated is not None:
-                kept, total = text.truncated.kept, text.truncated.of
-                self._lines.append(Report(Outcome.STORED, entry.id, kept=kept, total=total))
+    async def _vectors(self, batch: Sequence[Entry]) -> Sequence[EmbeddedText]:
+        return await self.embedding.vectors([entry.text for entry in batch], patient=self.patient)
 
-    def _store_vectors(
-        self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]
-    ) -> Sequence[EmbeddedText]:
-        """Store what is *embedded* of *batch*; return what of it was stored, which is nothing after a switch."""
-        store, expect = self._entries.store, {entry.id: entry.revision for entry in batch}
-        with self._entries.transaction():
-            embedded = self._embedding.still(embedded)
+    def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
+        """Store what is *embedded* of *batch*; nothing after a switch."""
+        store, expect = self.entries.store, {entry.id: entry.revision for entry in batch}
+        with self.entries.transaction():
+            embedded = self.embedding.still(embedded)
             pairs = list(zip(batch, embedded, strict=True))
             vectors = {entry.id: text.vector for entry, text in pairs if text.vector is not None}
             without = [replace(entry, no_vector=text.no_vector) for entry, text in pairs if text.no_vector is not None]
@@ -210,4 +226,11 @@ class _BackfillRun:
                 store.put_vectors(vectors, namespace=partition, expect={id: expect[id] for id in vectors})
             if without:
                 store.upsert(without, namespace=partition, expect={entry.id: expect[entry.id] for entry in without})
-        return embedded
+        self.embedded += len(vectors)
+        self.without += len(without)
+        for entry, text in pairs:
+            if text.refused is not None:
+                self.lines.append(Report(Outcome.STORED, entry.id, deferred=text.refused))
+            elif text.truncated is not None:
+                kept, total = text.truncated.kept, text.truncated.of
+                self.lines.append(Report(Outcome.STORED, entry.id, kept=kept, total=total))

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
 from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
+from memory.validation import checked_seconds
 from memory.write.access_control import SENSITIVE_REASON
 from vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
 
@@ -59,9 +59,7 @@ class EmbeddingSettings:
 
     def __post_init__(self) -> None:
         for name in ("write_patience", "per_text", "question_patience", "rest"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-                raise ArgumentError(name, value, "a number of seconds, at least 0, is needed")
+            checked_seconds(getattr(self, name), name)
         if type(self.cache_bytes) is not int or self.cache_bytes < 0:
             raise ArgumentError("cache_bytes", self.cache_bytes, "a number of bytes, at least 0, is needed")
         if self.mismatch not in ("raise", "words"):
@@ -123,20 +121,6 @@ def embedded_texts(answer: Embeddings, space: Space) -> list[EmbeddedText]:
     return embedded
 
 
-async def embed_distinct(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-    """Return *embedder*'s checked answer; a text that stands there twice is given to it once."""
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    answer = checked_embeddings(await embed_detailed(embedder, list(places), kind), list(places))
-    if len(places) == len(texts):
-        return answer
-    rows = [places[text] for text in texts]
-    return Embeddings(
-        answer.vectors[rows],
-        {place: answer.truncated[row] for place, row in enumerate(rows) if row in answer.truncated},
-        {place: answer.refused[row] for place, row in enumerate(rows) if row in answer.refused},
-    )
-
-
 def checked_embeddings(answer: Embeddings, texts: Sequence[str]) -> Embeddings:
     """Return *answer* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
     try:
@@ -154,6 +138,65 @@ def checked_embeddings(answer: Embeddings, texts: Sequence[str]) -> Embeddings:
 _WORDS_ONLY_NOTE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
+
+
+class WritesInFlight:
+    """Counts writes, so that closing can wait for them, and knows the embeddings that they wait for.
+
+    Any thread and event loop may call.
+    """
+
+    def __init__(self) -> None:
+        self.closing = False
+        """True when embeddings are no longer waited for."""
+        self._changed = threading.Condition()
+        self._writes = 0
+        self._waits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """A block that stores something; ``wait`` waits for its end."""
+        with self._changed:
+            self._writes += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writes -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def embedding(self, patience: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """A block that waits for an embedder, *patience* seconds at the most, and not once ``hurry`` was called."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(patience) as limit:
+            with self._changed:
+                self._waits[limit] = loop
+                if self.closing:
+                    limit.reschedule(loop.time())
+            try:
+                yield limit
+            finally:
+                with self._changed:
+                    del self._waits[limit]
+
+    def wait(self, seconds: float) -> bool:
+        """Block until no write is under way, at most *seconds*; return whether it is so. In a thread."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._writes, seconds)
+
+    def hurry(self) -> None:
+        """End the waiting for embedders, now and from now on: what is being written is stored without vectors."""
+        with self._changed:
+            self.closing = True
+            for limit, loop in self._waits.items():
+                with suppress(RuntimeError):  # a loop that was closed with the work in it
+                    loop.call_soon_threadsafe(_expire_now, limit, loop)
+
+
+def _expire_now(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(RuntimeError):  # it has ended meanwhile
+        limit.reschedule(loop.time())
 
 
 class EmbeddingService:
@@ -195,7 +238,7 @@ class EmbeddingService:
 
     @property
     def resting(self) -> bool:
-        """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
+        """Return whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.in_flight.closing
 
     async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[EmbeddedText]:
@@ -319,11 +362,15 @@ class EmbeddingService:
         if space is not None and not is_space_of(space, embedder):  # it may have been switched to this one elsewhere
             space = await asyncio.to_thread(self.follow)
             _check_fingerprint(space, embedder)
-        async with _running_beside(
-            probe_embedder(embedder) if self._trusted is None or self._trusted != space else None
-        ) as probing:
-            answer = await embed_distinct(embedder, texts, kind)
+        trusted = self._trusted is not None and self._trusted == space
+        probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
+        try:
+            answer = checked_embeddings(await embed_detailed(embedder, texts, kind), texts)
             seen = None if probing is None else await probing
+        finally:
+            if probing is not None:  # it does not outlive this, and fails unseen where embedding does
+                probing.cancel()
+                await asyncio.gather(probing, return_exceptions=True)
         if seen is not None or space is None:
             return answer, await asyncio.to_thread(self._settle, embedder, answer.vectors.shape[1], seen)
         _check_dimension(space, embedder, answer.vectors.shape[1])
@@ -359,76 +406,3 @@ def _check_dimension(space: Space, embedder: Embedder, dimension: int) -> None:
 def _check_probes(embedder: Embedder, known: ProbeVectors, seen: ProbeVectors) -> None:
     if not is_same_model(known, seen):
         raise EmbedderChanged(embedder.fingerprint, probe_similarity(known, seen))
-
-
-@asynccontextmanager
-async def _running_beside(work: Any) -> AsyncIterator[asyncio.Task[ProbeVectors] | None]:
-    """Run *work* beside the block; it does not outlive it, and its failure is the block's to see."""
-    if work is None:
-        yield None
-        return
-    task: asyncio.Task[ProbeVectors] = asyncio.ensure_future(work)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-
-class WritesInFlight:
-    """Writes and embeddings in flight, so that closing waits for them and loses nothing.
-
-    It counts writes and knows the embeddings that they wait for. Any thread and event loop may call.
-    """
-
-    def __init__(self) -> None:
-        self.closing = False
-        """Whether embeddings are no longer waited for."""
-        self._changed = threading.Condition()
-        self._writes = 0
-        self._waits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
-
-    @contextmanager
-    def write(self) -> Iterator[None]:
-        """A block that stores something; ``wait`` waits for its end."""
-        with self._changed:
-            self._writes += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._writes -= 1
-                self._changed.notify_all()
-
-    @asynccontextmanager
-    async def embedding(self, patience: float | None) -> AsyncIterator[asyncio.Timeout]:
-        """A block that waits for an embedder, *patience* seconds at the most, and not once ``hurry`` was called."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(patience) as limit:
-            with self._changed:
-                self._waits[limit] = loop
-                if self.closing:
-                    limit.reschedule(loop.time())
-            try:
-                yield limit
-            finally:
-                with self._changed:
-                    del self._waits[limit]
-
-    def wait(self, seconds: float) -> bool:
-        """Block until no write is under way, at most *seconds*; return whether it is so. In a thread."""
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._writes, seconds)
-
-    def hurry(self) -> None:
-        """End the waiting for embedders, now and from now on: what is being written is stored without vectors."""
-        with self._changed:
-            self.closing = True
-            for limit, loop in self._waits.items():
-                with suppress(RuntimeError):  # a loop that was closed with the work in it
-                    loop.call_soon_threadsafe(_expire_now, limit, loop)
-
-
-def _expire_now(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
-    with suppress(RuntimeError):  # it has ended meanwhile
-        limit.reschedule(loop.time())

@@ -64,7 +64,7 @@ def memory_from_message(
     if actor == "assistant" and quoted_ids(message):
         return "it quotes what is remembered already; kept in history only"
     metadata = {USED: list(used)} if used and actor == "assistant" else {}
-    trust = _message_trust(message, Trust(actor))
+    trust = message_trust(message)
     return Memory(
         text=text,
         caption=image_captions(message) if message.text.strip() else "",
@@ -90,9 +90,9 @@ def _message_text(message: Message, calls: Sequence[ToolCallBlock]) -> str:
     return media_text(message) or "\n".join(map(tool_call_text, calls)).strip()
 
 
-def _message_trust(message: Message, own: Trust) -> Trust:
-    """Return how far *message* is trusted: its role's *own*, or less where its metadata says so."""
-    lowered = message.metadata.get(TRUST)
+def message_trust(message: Message) -> Trust:
+    """Return how far *message* is trusted: as its role, or less where its metadata says so."""
+    own, lowered = Trust.of(message.role), message.metadata.get(TRUST)
     return Trust.least((own, Trust(lowered))) if lowered in tuple(Trust) else own
 
 
@@ -191,7 +191,7 @@ class MemoryWriter:
         return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)
 
     async def _are_linked(self, drafts: Sequence[Draft], namespace: str) -> bool:
-        """Whether one of *drafts* was made from, or supersedes, another of them."""
+        """Return whether one of *drafts* was made from, or supersedes, another of them."""
         referenced = {id for draft in drafts for id in referenced_ids(draft.memory)}
         if not referenced:
             return False
@@ -209,12 +209,12 @@ class MemoryWriter:
         for place, message in enumerate(messages):
             memory = memory_from_message(message, session, now, used, calls=calls[place])
             redacted, spans = redacted_message(message, redactions)
+            draft = Draft.new(Memory(""), origin=place, turn=0, message=redacted)
             if isinstance(memory, str):
-                report = Report(Outcome.REJECTED, "", memory, spans=spans)
-                drafts.append(Draft.new(Memory(""), origin=place, turn=0, message=redacted).settle(report))
+                drafts.append(draft.settle(Report(Outcome.REJECTED, "", memory, spans=spans)))
             else:
                 memory = checked_memory(memory, zone=self.pipeline.zone, argument="messages")
-                drafts.append(Draft.new(memory, origin=place, turn=0, message=redacted))
+                drafts.append(replace(draft, memory=memory, given=memory))
         return drafts
 
     def _commit_turn(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:

@@ -30,7 +30,7 @@ from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingSe
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import RevisionConflict, VectorStore
+from vectorstore import RevisionConflict
 
 MAX_ATTEMPTS: Final = 5
 """So often a write is tried that others come between."""
@@ -61,22 +61,14 @@ class WritePipeline:
         return self.embedding.in_flight
 
     def lookup(
-        self,
-        namespace: str,
-        *,
-        hidden: Container[str] = frozenset(),
-        beside: VectorStore | None = None,
-        own: bool = True,
-        embeds: bool = True,
+        self, namespace: str, *, hidden: Container[str] = frozenset(), embeds: bool = True
     ) -> SimilarMemoryLookup | None:
-        """Return what the policies see of the stored memories, for one batch; None where none of them looks.
-
-        With *own* off they see nothing of the memory's own store; the rest as ``SimilarMemoryLookup``.
-        """
+        """Return what the policies see of the stored memories, for one batch; None where none of them looks."""
         if not self.rules.looking:
             return None
-        store = self.entries.store if own else None
-        return SimilarMemoryLookup(namespace, store, self.embedding, self.clock, hidden, beside, embeds)
+        return SimilarMemoryLookup(
+            namespace, self.entries.store, self.embedding, self.clock, hidden=hidden, embeds=embeds
+        )
 
     def validate(self, items: Mapping[str, object]) -> list[Draft]:
         """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""
@@ -124,19 +116,19 @@ class WritePipeline:
         """Authorize and judge turn after turn, each beside what is stored and what comes before it in *drafts*."""
         if lookup is not None:
             await lookup.prepare([draft.memory for draft in drafts if draft.settled is None])
-        decided: dict[int, Draft] = {}
+        decided: list[Draft] = []
         added: dict[str, Memory] = {}
         for turn in drafts_by_turn(drafts):
             authorized = await self.authorize(turn, namespace, added)
             for draft in await self.run_policies(authorized, namespace, lookup):
-                decided[draft.origin] = draft
+                decided.append(draft)
                 if draft.settled is None and await self._is_known(draft, namespace, added):
                     continue  # it will not be written, nor what was made of it
                 for stored in drafts_to_store([draft]):
                     added[stored.memory.id] = stored.memory
                     if lookup is not None:
                         lookup.add(stored.memory)
-        return [decided[draft.origin] for draft in drafts]
+        return decided
 
     async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
         """Return *drafts* with their vectors, or with the reason why there are none.
@@ -246,14 +238,14 @@ class WritePipeline:
 
     def _identified(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts* with ids and times of recording; facts name the items that they were found in."""
-        identified: dict[int, Draft] = {}
+        identified: list[Draft] = []
         for turn in drafts_by_turn(drafts):
             items = [self._with_id(draft, namespace) if draft.settled is None else draft for draft in turn]
             ids = {item.origin: item.memory.id for item in items if item.settled is None}
             for item in items:
                 facts = tuple(self._identified_fact(fact, ids, namespace) for fact in item.facts)
-                identified[item.origin] = replace(item, facts=facts) if facts else item
-        return [identified[draft.origin] for draft in drafts]
+                identified.append(replace(item, facts=facts) if facts else item)
+        return identified
 
     def _identified_fact(self, fact: Draft, ids: Mapping[int, str], namespace: str) -> Draft:
         if fact.settled is not None:
@@ -272,5 +264,5 @@ class WritePipeline:
 
 
 def _is_identified(draft: Draft) -> bool:
-    """Whether the caller gave it an id or a key, so that it may be there already."""
+    """Return whether the caller gave it an id or a key, so that it may be there already."""
     return draft.named or draft.memory.key is not None

@@ -11,22 +11,22 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, forget_texts, is_space_of
+from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
 from memory.tables.embedder_probes import ProbeVectors
 from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_backfill import EmbeddingBackfill
+from memory.write.embedding_backfill import EmbeddingBackfill, embed_entries, store_each
 from memory.write.embedding_service import (
     EMBEDDER_REFUSED,
-    NOT_SENT,
     ZERO_VECTOR,
     EmbeddedText,
     EmbeddingService,
-    embed_distinct,
+    checked_embeddings,
     embedded_texts,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
@@ -37,7 +37,7 @@ _MAX_ROUNDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingProgress:
-    """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
+    """Progress of embedding anew: *done* of *total* entries of all namespaces, documents and old versions included.
 
     What has nothing to embed is not counted; what is written meanwhile is, when the rest is done.
     """
@@ -48,7 +48,7 @@ class ReembeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingReport:
-    """What embedding anew did: from which space *before* (None: there was none) to which one (*space*).
+    """Result of embedding anew: from which space *before* (None: there was none) to which one (*space*).
 
     *embedded* entries got their vector in this call, *without* got none (the embedder refused the text, it may not be
     sent, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
@@ -95,7 +95,10 @@ class Reembedding:
         probes = await probe_embedder(chosen)
         before = await asyncio.to_thread(self.entries.follow_space)
         if before is None:
-            return await self._embed_first(store, chosen, probes, on_progress)
+            space = Space(chosen.fingerprint, probes.shape[1])  # no second space is needed
+            await asyncio.to_thread(self._record_space, store, space, probes, store.set_space)
+            self.embedding.use(chosen, space)
+            return await self._embed_all_pending(space, on_progress)
         target = await asyncio.to_thread(self._target, store, chosen, probes, before, again=again)
         if target == before:
             self.embedding.use(chosen, before)
@@ -103,7 +106,7 @@ class Reembedding:
             return replace(report, before=before.fingerprint, already=not (report.embedded or report.without))
         await asyncio.to_thread(_retry_refused, store, chosen)
         run = _MigrationRun(self.entries, self.embedding, store, chosen, target, on_progress)
-        await asyncio.to_thread(self._begin, store, target, probes)
+        await asyncio.to_thread(self._record_space, store, target, probes, store.begin_space)
         await run.fill()
         for _ in range(_MAX_ROUNDS):
             if not switch:
@@ -125,25 +128,6 @@ class Reembedding:
     def progress(self) -> ReembeddingProgress | None:
         """Return how far a second space is that was begun and not ended; None where there is none. In a thread."""
         return _migration_progress(self.entries.lifecycle_store)
-
-    async def _embed_first(
-        self,
-        store: LifecycleStore,
-        embedder: Embedder,
-        probes: ProbeVectors,
-        on_progress: OnReembeddingProgress | None,
-    ) -> ReembeddingReport:
-        """Embed a memory that has no vectors yet: no second space is needed."""
-        space = Space(embedder.fingerprint, probes.shape[1])
-
-        def record() -> None:
-            with store.transaction():
-                store.set_space(space)
-                self.embedding.probes.put(space.fingerprint, probes)
-
-        await asyncio.to_thread(record)
-        self.embedding.use(embedder, space)
-        return await self._embed_all_pending(space, on_progress)
 
     async def _embed_all_pending(self, space: Space, on_progress: OnReembeddingProgress | None) -> ReembeddingReport:
         """Embed what is pending; raise where the embedder fails at it, or gives nothing but zeros."""
@@ -190,10 +174,12 @@ class Reembedding:
         plain = embedder.fingerprint
         return Space(plain if plain != before.fingerprint else marked_fingerprint(plain, probes), probes.shape[1])
 
-    def _begin(self, store: LifecycleStore, target: Space, probes: ProbeVectors) -> None:
+    def _record_space(
+        self, store: LifecycleStore, space: Space, probes: ProbeVectors, begin: Callable[[Space], None]
+    ) -> None:
         with store.transaction():
-            store.begin_space(target)
-            self.embedding.probes.put(target.fingerprint, probes)
+            begin(space)
+            self.embedding.probes.put(space.fingerprint, probes)
 
 
 def _migration_progress(store: LifecycleStore | None) -> ReembeddingProgress | None:
@@ -228,87 +214,67 @@ def _switch_space(store: LifecycleStore, target: Space) -> bool:
     return True
 
 
+@dataclass(slots=True)
 class _MigrationRun:
-    """One call's work: what it embedded, and how far it is."""
+    """Work of one call, and how far it is."""
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        embedding: EmbeddingService,
-        store: LifecycleStore,
-        embedder: Embedder,
-        target: Space,
-        on_progress: OnReembeddingProgress | None,
-    ) -> None:
-        self._entries = entries
-        self._embedding = embedding
-        self._store = store
-        self._embedder = embedder
-        self._target = target
-        self._on_progress = on_progress
-        self._embedded = self._without = self._truncated = 0
-        self._done = self._total = 0
+    entries: EntryStore
+    embedding: EmbeddingService
+    store: LifecycleStore
+    embedder: Embedder
+    target: Space
+    on_progress: OnReembeddingProgress | None
+    embedded: int = 0
+    without: int = 0
+    truncated: int = 0
+    progress: ReembeddingProgress = ReembeddingProgress(0, 0)
 
     def report(self, before: Space, *, switched: bool) -> ReembeddingReport:
         """Return what was done."""
-        return ReembeddingReport(
-            before.fingerprint,
-            self._target.fingerprint,
-            self._embedded,
-            self._without,
-            self._truncated,
-            switched=switched,
-        )
+        counts = (self.embedded, self.without, self.truncated)
+        return ReembeddingReport(before.fingerprint, self.target.fingerprint, *counts, switched)
 
     async def fill(self) -> None:
         """Give every entry that is pending in the second space its vector there, or a reason for none."""
         try:
-            if (progress := await asyncio.to_thread(_migration_progress, self._store)) is not None:
-                self._done, self._total = progress.done, progress.total
+            if (progress := await asyncio.to_thread(_migration_progress, self.store)) is not None:
+                self.progress = progress
             self._report_progress()
-            for partition in await asyncio.to_thread(self._store.namespaces):
+            for partition in await asyncio.to_thread(self.store.namespaces):
                 after: str | None = None
                 while batch := await asyncio.to_thread(self._page, partition, after):
                     after = batch[-1].id
-                    with self._embedding.in_flight.write():
-                        sent = [entry for entry in batch if may_embed_entry(entry, self._embedder)]
-                        answer = await self._embed(sent) if sent else []
-                        by_id = dict(zip((entry.id for entry in sent), answer, strict=True))
-                        embedded = [by_id.get(entry.id, NOT_SENT) for entry in batch]
-                        await asyncio.to_thread(self._put, partition, batch, embedded)
+                    with self.embedding.in_flight.write():
+                        embedded = await embed_entries(batch, self.embedder, self._embed)
+                        store = partial(self._fill, partition)
+                        await asyncio.to_thread(store_each, batch, embedded, store, self._forget)
                     self._report_progress()
         except SpaceNotReady as error:
-            if error.filling is not None or await asyncio.to_thread(self._entries.follow_space) != self._target:
+            if error.filling is not None or await asyncio.to_thread(self.entries.follow_space) != self.target:
                 raise
             # another process has filled the rest and switched: it is done
 
     async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
-        answer = await embed_distinct(self._embedder, [entry.text for entry in batch])
+        texts = [entry.text for entry in batch]
+        answer = checked_embeddings(await embed_detailed(self.embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(
-                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[zeros].id}, so it "
+                f"{self.embedder.fingerprint} gave a vector of zeros for the text of {batch[zeros].id}, so it "
                 "is not switched to; the vectors in use stay"
             )
-        if answer.vectors.shape[1] != self._target.dimension:
-            raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self._target.dimension} before")
+        if answer.vectors.shape[1] != self.target.dimension:
+            raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self.target.dimension} before")
         if answer.refused:
-            await probe_embedder(self._embedder)  # raises where it is not about the texts
-        return embedded_texts(answer, self._target)
+            await probe_embedder(self.embedder)  # raises where it is not about the texts
+        return embedded_texts(answer, self.target)
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
-        return list(islice(self._store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
+        return list(islice(self.store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
 
-    def _put(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
-        try:
-            self._fill(partition, batch, embedded)
-        except RevisionConflict:  # one was corrected meanwhile; it is pending again, the others are to be filled
-            if len(batch) > 1:
-                for entry, text in zip(batch, embedded, strict=True):
-                    self._put(partition, [entry], [text])
-            else:  # or it was forgotten: then nothing of it may stay in a cache
-                self._embedding.forget([batch[0].text])
-                forget_texts(self._embedder, [batch[0].text])
+    def _forget(self, texts: Sequence[str]) -> None:
+        self.embedding.forget(texts)
+        forget_texts(self.embedder, texts)
 
     def _fill(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         vectors, reasons = {}, {}
@@ -318,13 +284,12 @@ class _MigrationRun:
             elif (reason := text.no_vector or text.refused) is not None:
                 reasons[entry.id] = reason
         expect = {entry.id: entry.revision for entry in batch}
-        self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=partition, expect=expect)
-        self._embedded += len(vectors)
-        self._done += len(vectors)
-        self._total -= len(reasons)
-        self._without += len(reasons)
-        self._truncated += sum(text.truncated is not None for text in embedded)
+        self.store.fill_space(self.target, vectors, no_vector=reasons, namespace=partition, expect=expect)
+        self.embedded += len(vectors)
+        self.without += len(reasons)
+        self.truncated += sum(text.truncated is not None for text in embedded)
+        self.progress = ReembeddingProgress(self.progress.done + len(vectors), self.progress.total - len(reasons))
 
     def _report_progress(self) -> None:
-        if self._on_progress is not None:
-            self._on_progress(ReembeddingProgress(self._done, self._total))
+        if self.on_progress is not None:
+            self.on_progress(self.progress)

@@ -144,7 +144,7 @@ class _UndoChains:
 
 @dataclass(frozen=True)
 class _InverseOperation:
-    """How each change of the first operation of *chain* is taken back."""
+    """Inverse of each change of the first operation of *chain*."""
 
     entries: EntryStore
     attributes: Attributes

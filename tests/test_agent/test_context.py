@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.assembly import PROFILE_HEADING, RECALLED_HEADING, ContextSources, assemble_context
-from agent.context.history_reader import SessionHistory
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
 from agent.providers.base import ToolSpec

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from agent import Request
 from agent.context.assembly import ContextSources, assemble_context
-from agent.context.history_reader import SessionHistory
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import GatheredContext, SessionHistory
 from agent.context_items import ContextItem
 from agent.providers import anthropic
 from agent.providers import ollama as ollama_request

@@ -26,7 +26,7 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.erasure.verbatim_match import VerbatimTexts, holds_verbatim
+from memory.erasure.verbatim_match import VerbatimTexts
 from memory.internals import ARCHIVE, CONVERSATION, HistoryRow, IngestAction, Outcome, store_namespace, to_entry
 from memory.tables.erasers import ErasedItems
 from tests.support.forgetting import (
@@ -329,10 +329,10 @@ def test_a_derived_memory_loses_backreferences_and_goes_with_its_last_source(mem
 
 
 def test_a_short_text_matches_whole_words_and_a_long_one_any_place():
-    assert holds_verbatim("a book, ok", ["ok"])
-    assert not any(holds_verbatim(text, ["ok"]) for text in ("book", "oka", "ok_then", "_ok", "ok2"))
-    assert holds_verbatim("(abcdefgh)", ["abcdefg"]) is False
-    assert holds_verbatim("xabcdefghx", ["abcdefgh"])
+    assert VerbatimTexts(["ok"]).held_by("a book, ok")
+    assert not any(VerbatimTexts(["ok"]).held_by(text) for text in ("book", "oka", "ok_then", "_ok", "ok2"))
+    assert VerbatimTexts(["abcdefg"]).held_by("(abcdefgh)") is False
+    assert VerbatimTexts(["abcdefgh"]).held_by("xabcdefghx")
 
 
 def test_indexed_and_separate_searches_agree():
@@ -343,7 +343,7 @@ def test_indexed_and_separate_searches_agree():
         for _ in range(60):
             text = "".join(rng.choices("ab é_", k=rng.choice([0, 1, 6, 30, 80])))
             text += rng.choice(["", rng.choice(words), f"({rng.choice(words)})"])
-            assert many.held_by(text) == any(holds_verbatim(text, [word]) for word in words), (seed, text)
+            assert many.held_by(text) == any(VerbatimTexts([word]).held_by(text) for word in words), (seed, text)
 
 
 IMAGE_FIELDS = {"media_type": "image/png", "data": b"x"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from memory import ArgumentError, EmbedderMismatch, Memory, Source, Trust
-from memory.erasure.verbatim_match import holds_verbatim
+from memory.erasure.verbatim_match import VerbatimTexts
 from memory.tables.idempotency_keys import TimeOrderedIds, keyed_id
 from memory.tables.tombstones import Tombstones
 from memory.validation import checked_memory
@@ -232,17 +232,17 @@ def test_tombstones_are_salvaged(tmp_path):
 
 
 def test_a_longer_text_is_held_wherever_it_stands():
-    assert holds_verbatim("you said: my code is 4417!", ["my code is 4417"])
-    assert holds_verbatim("xCANARY123y", ["CANARY123"])
-    assert not holds_verbatim("my code is 441", ["my code is 4417"])
+    assert VerbatimTexts(["my code is 4417"]).held_by("you said: my code is 4417!")
+    assert VerbatimTexts(["CANARY123"]).held_by("xCANARY123y")
+    assert not VerbatimTexts(["my code is 4417"]).held_by("my code is 441")
 
 
 def test_a_short_text_must_stand_by_itself():
-    assert holds_verbatim("it is 4417, he said", ["4417"])
-    assert holds_verbatim("ok", ["ok"])
-    assert not holds_verbatim("a book", ["ok"])
-    assert holds_verbatim("a book is ok", ["ok"])
-    assert not holds_verbatim("", ["ok"])
+    assert VerbatimTexts(["4417"]).held_by("it is 4417, he said")
+    assert VerbatimTexts(["ok"]).held_by("ok")
+    assert not VerbatimTexts(["ok"]).held_by("a book")
+    assert VerbatimTexts(["ok"]).held_by("a book is ok")
+    assert not VerbatimTexts(["ok"]).held_by("")
 
 
 # --- vectors

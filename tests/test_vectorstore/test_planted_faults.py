@@ -331,8 +331,8 @@ class ZeroMeansAnything(Plain):
 class RevisionsBeginAnewAfterDeletion(Plain):
     def delete(self, ids: Any = (), **options: Any) -> int:
         gone = super().delete(ids, **options)
-        for space in self._spaces.values():
-            space.writes = max((one.revision for one in space.entries.values()), default=0)
+        for stored in self._namespaces.values():
+            stored.writes = max((entry.revision for entry in stored.entries.values()), default=0)
         return gone
 
 
@@ -408,7 +408,7 @@ class EqualTextsTieByWriting(Plain):
         return sorted(found, key=lambda match: (-match.score, order.index(match.entry.id)))[:k]
 
 
-@caught_by(TextContract, "test_the_context_counts_as_text_does")
+@caught_by(TextContract, "test_scores_are_bm25_of_text_and_context_and_the_best_come_first")
 class TheContextIsNotIndexed(Plain):
     def _terms(self, entry: Entry) -> list[str]:
         return super()._terms(replace(entry, context=""))
@@ -418,8 +418,8 @@ class TheContextIsNotIndexed(Plain):
 class TheDeletedStillCount(Plain):
     def search_text(self, query: str, k: int = 10, **options: Any) -> list[Match]:
         found = super().search_text(query, k, **options)
-        space = self._spaces.get(options.get("namespace", ""))
-        stale = 0 if space is None else space.writes - len(space.entries)
+        stored = self._namespaces.get(options.get("namespace", ""))
+        stale = 0 if stored is None else stored.writes - len(stored.entries)
         return [Match(match.entry, match.score / (1 + stale)) for match in found]
 
 
@@ -504,7 +504,7 @@ class NamespacesAreCaseFolded(Plain):
 class NamespaceLeaksByStatistics(Plain):
     def search_text(self, query: str, k: int = 10, **options: Any) -> list[Match]:
         found = super().search_text(query, k, **options)
-        everybody = sum(len(space.entries) for space in self._spaces.values())
+        everybody = sum(len(stored.entries) for stored in self._namespaces.values())
         return [Match(match.entry, match.score * math.log(1 + everybody)) for match in found]
 
 
@@ -522,7 +522,7 @@ class ADeletionReachesTheOthers(Plain):
 class EmptiedNamespacesAreListed(Plain):
     def namespaces(self) -> list[str]:
         super().namespaces()
-        return sorted(self._spaces)
+        return sorted(self._namespaces)
 
 
 # Filters.
@@ -553,7 +553,7 @@ class AnUnknownOperatorIsIgnored(Plain):
 @caught_by(ReopenContract, "test_a_closed_store_answers_nothing")
 class ClosedAndStillAnswering(Plain):
     def namespaces(self) -> list[str]:
-        return sorted(name for name, space in self._spaces.items() if space.entries)
+        return sorted(name for name, stored in self._namespaces.items() if stored.entries)
 
 
 # A wrapper that loses something on the way.

@@ -270,7 +270,7 @@ class MetadataLoseTheirTypesOnDisk(NumpyStore):
         super()._load(with_each(state, lambda one: {"entries": list(map(loosened, one.entries))}))
 
 
-@caught_by(ReopenContract, "test_a_revision_is_not_used_again_after_opening_again")
+@caught_by(ReopenContract, "test_a_store_opened_again_goes_on_and_uses_no_revision_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
     def _load(self, state: StoreState) -> None:
         super()._load(with_each(state, lambda one: {"revision": max((e.revision for e in one.entries), default=0)}))

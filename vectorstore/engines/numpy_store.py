@@ -430,7 +430,7 @@ class NumpyStore:
     def _use_space(self, space: Space | None) -> None:
         self._space = space
         for stored in self._namespaces.values():
-            stored.start_space(space)
+            stored.use_space(space)
 
     def _use_fields(self, fields: tuple[str, ...]) -> None:
         self._fields = fields
@@ -444,7 +444,7 @@ class NumpyStore:
             self._space, self._next_space = before
             for stored in self._namespaces.values():
                 if not len(stored):  # it may have come meanwhile
-                    stored.start_space(self._space)
+                    stored.use_space(self._space)
 
         self._space, self._next_space = space or self._space, next_space
         self._journal.append(undo)

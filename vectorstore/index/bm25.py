@@ -75,12 +75,11 @@ class AnalyzedText:
         """Every term once."""
         return set(chain(self.context, *self.sentences))
 
-    def numbered(self, number: Mapping[str, int] | Callable[[str], int]) -> tuple[NDArray[np.int32], int]:
+    def numbered(self, number_of: Mapping[str, int]) -> tuple[NDArray[np.int32], int]:
         """Return (the sequence, how many of it belong to the context)."""
-        lookup = number if callable(number) else number.__getitem__
-        numbers = list(map(lookup, self.context))
+        numbers = list(map(number_of.__getitem__, self.context))
         for sentence in self.sentences:
-            numbers.extend(map(lookup, sentence))
+            numbers.extend(map(number_of.__getitem__, sentence))
             numbers.append(SENTENCE_END)
         return np.array(numbers, dtype=np.int32), len(self.context)
 
@@ -91,8 +90,8 @@ class ForwardBlock:
 
     keys: Sequence[int]
     numbers: NDArray[np.int32]
-    sizes: Sequence[int]
-    contexts: Sequence[int]
+    sizes: Sequence[int] | NDArray[np.int64]
+    contexts: Sequence[int] | NDArray[np.int32]
 
 
 def analyze_text(analyzer: Analyzer, text: str, context: str) -> AnalyzedText:
@@ -118,8 +117,8 @@ def decode_terms(
 
 def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
     """Return every term number of *sequences* once, sorted, without the sentence ends."""
-    arrays = [np.unique(sequence) for sequence in sequences]
-    numbers = np.unique(np.concatenate(arrays)) if arrays else np.empty(0, dtype=np.int32)
+    arrays = [np.empty(0, dtype=np.int32), *map(np.unique, sequences)]
+    numbers = np.unique(np.concatenate(arrays))
     found: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
     return found
 
@@ -132,9 +131,6 @@ class TermSequences:
         self._end: GrowableArray[np.int64] = GrowableArray(np.int64)
         self._context: GrowableArray[np.int32] = GrowableArray(np.int32)
         self._length: GrowableArray[np.int32] = GrowableArray(np.int32)
-
-    def __len__(self) -> int:
-        return len(self._end)
 
     @property
     def size(self) -> int:
@@ -165,14 +161,10 @@ class TermSequences:
         self._length.append(length)
         return length
 
-    def sequence(self, slot: int) -> NDArray[np.int32]:
-        """Return the numbers of a slot; they must not be changed."""
+    def sequence(self, slot: int) -> tuple[NDArray[np.int32], int]:
+        """Return (the numbers of a slot, how many belong to its context); they must not be changed."""
         start = int(self._end.rows[slot - 1]) if slot else 0
-        return self._flat.rows[start : int(self._end.rows[slot])]
-
-    def context_length(self, slot: int) -> int:
-        """Return how many of a slot's numbers belong to its context."""
-        return int(self._context.rows[slot])
+        return self._flat.rows[start : int(self._end.rows[slot])], int(self._context.rows[slot])
 
     def joined(self, slots: NDArray[np.signedinteger]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the place in *slots*, which rise, of the owner of each number, and the numbers."""
@@ -246,9 +238,7 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     """Return where each run of equal values begins."""
-    if not len(ordered):
-        return np.empty(0, dtype=np.int64)
-    return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+    return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))[: len(ordered)]
 
 
 class TermIndex:
@@ -306,9 +296,7 @@ class TermIndex:
     def sequence(self, row: int) -> tuple[NDArray[np.int32], int] | None:
         """Return (the forward index of *row*, how much of it is context); it must not be changed."""
         slot = int(self._slot.rows[row])
-        if slot == _NO_SLOT:
-            return None
-        return self._sequences.sequence(slot), self._sequences.context_length(slot)
+        return None if slot == _NO_SLOT else self._sequences.sequence(slot)
 
     def term(self, number: int) -> str:
         """Return the term of a number."""
@@ -328,11 +316,14 @@ class TermIndex:
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
         self._index()
-        slots, counts, idfs = self._postings(self._term_weights(terms))
-        if not len(slots):
+        weights = self._term_weights(terms)
+        if not weights:
             return np.empty(0, dtype=np.int32), np.empty(0)
+        slots, counts, idfs = self._postings(weights)
         shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
-        self._grow_sums()
+        if len(self._sums) < len(self._row):
+            room = len(self._row) * 5 // 4
+            self._sums, self._marks = np.zeros(room), np.zeros(room, dtype=np.int64)
         sums = self._sums
         np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
         touched = self._distinct_slots(slots)
@@ -395,8 +386,6 @@ class TermIndex:
                 counts.append(run.counts[part])
                 size += part.stop - part.start
             sizes.append(size)
-        if not slots:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
         idfs = np.repeat(np.array([idf for _, idf in weights]), sizes)
         return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
@@ -408,12 +397,6 @@ class TermIndex:
         self._marks[slots] = places
         once: NDArray[np.intp] = slots[self._marks[slots] == places]
         return once
-
-    def _grow_sums(self) -> None:
-        if len(self._sums) < len(self._row):
-            room = len(self._row) * 5 // 4
-            self._sums = np.zeros(room)
-            self._marks = np.zeros(room, dtype=np.int64)
 
     def _frequency(self, number: int) -> int:
         return int(self._df[number]) if 0 < number < len(self._df) else 0
@@ -445,7 +428,7 @@ class TermIndex:
         slot = int(self._slot.rows[row])
         if slot == _NO_SLOT:
             return
-        sequence = self._sequences.sequence(slot)
+        sequence, _ = self._sequences.sequence(slot)
         if slot < self._indexed:
             self._df[np.unique(sequence[sequence != SENTENCE_END])] -= 1
         self._total -= int(self._sequences.lengths[slot])

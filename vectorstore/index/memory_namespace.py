@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -30,13 +30,13 @@ from vectorstore.validation import CheckedEntry
 KEPT_CHANGES: Final = 1000
 
 
+@dataclass(slots=True)
 class ChangeLog:
     """Ids by write number; *pruned* is the number up to which they are no longer known."""
 
-    def __init__(self, log: Iterable[tuple[int, str]] = (), *, pruned: int = 0, revision: int = 0) -> None:
-        self.log = list(log)
-        self.pruned = pruned
-        self.revision = revision
+    log: list[tuple[int, str]] = field(default_factory=list)
+    pruned: int = 0
+    revision: int = 0
 
     def add(self, id: str) -> None:
         """Count a write of an entry."""
@@ -96,7 +96,7 @@ _LOAD_BLOCK: Final = 1024
 
 
 class MemoryNamespace:
-    """Entries by id, and the index that finds them. Implements ``Reader``."""
+    """Entries by id, and the index that finds them. Implements ``NamespaceReader``."""
 
     def __init__(
         self,
@@ -109,8 +109,6 @@ class MemoryNamespace:
     ) -> None:
         self._name = name
         self._analyzer = analyzer
-        self._fields = fields
-        self._space = space
         self._journal = journal
         self._entries: dict[str, Entry] = {}
         self._second: dict[str, VectorOrReason] = {}  # what was given in the space that is being filled
@@ -118,17 +116,24 @@ class MemoryNamespace:
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
         self._next_key = 1
-        self._index = _empty_index(space, fields, self._dictionary)
+        self._index = NamespaceIndex(space=space, fields=fields)
+        self._index.load_terms(self._dictionary, ())
+        self.use_space(space)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def start_space(self, space: Space | None) -> None:
-        """Begin an index for vectors of *space*; there are none yet."""
+    def use_space(self, space: Space | None) -> None:
+        """Fill the index's matrix anew from the entries, whose vectors are of *space*."""
         self._space = space
-        self._index, entries = _empty_index(space, self._fields, self._dictionary), list(self._entries.values())
-        for entry in entries:
-            self._index_entry(entry)
+        self._index.use_space(space)
+        if space is not None:
+            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
+            self._index.load_matrix(
+                (self._index.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+                for part in parts
+            )
 
     # Writing.
 
@@ -179,17 +184,16 @@ class MemoryNamespace:
         self._entries = {id: self._switched(entry) for id, entry in self._entries.items()}
         self.drop_next()
         self._log = self._log.restarted()
-        self._load_vectors(space)
+        self.use_space(space)
 
         def undo() -> None:
             self._entries, self._log, old = before
-            self._load_vectors(old)
+            self.use_space(old)
 
         self._journal.append(undo)
 
     def declare(self, fields: tuple[str, ...]) -> None:
         """Keep *fields* as columns."""
-        self._fields = fields
         index = self._index
         index.use_fields(fields, [self._entries[index.id_of(key)].metadata for key in index.keys().tolist()])
 
@@ -278,7 +282,7 @@ class MemoryNamespace:
         """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
         self._entries = {entry.id: entry for entry in state.entries}
         self._second = dict(state.second)
-        self._log = ChangeLog(state.log, pruned=state.pruned, revision=state.revision)
+        self._log = ChangeLog(list(state.log), state.pruned, state.revision)
         if not analysed:
             for entry in state.entries:
                 self._index_entry(entry)
@@ -287,9 +291,9 @@ class MemoryNamespace:
         self._next_key = len(keys) + 1
         self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
         self._index.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
+        block = ForwardBlock(keys, forward.numbers, forward.lengths, forward.contexts)
         self._index.load_terms(self._dictionary, [block])
-        self._load_vectors(self._space)
+        self.use_space(self._space)
 
     # Reader.
 
@@ -311,8 +315,8 @@ class MemoryNamespace:
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Return which rows pass, by the reference meaning."""
-        keys = [key for key in self._index.keys().tolist() if self.matches(self._index.id_of(key), where)]
-        return self._index.mask_of(np.array(keys, dtype=np.int64))
+        ids = map(self._index.id_of, self._index.keys().tolist())
+        return np.fromiter((self.matches(id, where) for id in ids), dtype=np.bool_, count=len(self._index))
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
@@ -349,18 +353,6 @@ class MemoryNamespace:
             fresh[term] = self._dictionary[term] = len(self._dictionary) + 1
         sequence, context_length = analysed.numbered(self._dictionary)
         index.put_terms(key, sequence, context_length, fresh)
-
-    def _load_vectors(self, space: Space | None) -> None:
-        """Fill the index's matrix anew from the entries, whose vectors are of *space*."""
-        self._space = space
-        self._index.use_space(space)
-        if space is not None:
-            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
-            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
-            self._index.load_matrix(
-                (self._index.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
-                for part in parts
-            )
 
     def _drop(self, id: str) -> None:
         key = self._index.key_of(id)
@@ -404,11 +396,3 @@ class MemoryNamespace:
         if isinstance(vector, str):
             return replace(entry, vector=None, no_vector=vector)
         return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
-
-
-def _empty_index(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> NamespaceIndex:
-    index = NamespaceIndex(space=space, fields=fields)
-    index.load_terms(dictionary, ())
-    if space is not None:
-        index.load_matrix(())
-    return index

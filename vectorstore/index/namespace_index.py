@@ -182,6 +182,12 @@ class NamespaceIndex:
 
     # Terms.
 
+    @property
+    def terms(self) -> TermIndex:
+        """The terms by row."""
+        assert self._terms is not None, "the owner loads the terms before it asks"
+        return self._terms
+
     def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
         """Fill the terms from blocks of sequences, each entry in one of them."""
         terms = TermIndex(len(self))
@@ -199,7 +205,7 @@ class NamespaceIndex:
         """Return the *k* best by BM25, best first, ties by id."""
         if k == 0:
             return []
-        rows, scores = self._words().scores(terms)
+        rows, scores = self.terms.scores(terms)
         if mask is not None:
             passing = mask[rows]
             rows, scores = rows[passing], scores[passing]
@@ -207,38 +213,27 @@ class NamespaceIndex:
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of *keys*, to the last bit as ``matching`` gives it."""
-        return self._words().scores_of(terms, self._rows(keys))
+        return self.terms.scores_of(terms, self._rows(keys))
 
     def sequence(self, key: int) -> tuple[NDArray[np.int32], int] | None:
         """Return (the forward index of an entry, how much of it is context)."""
         row = self._row_of.get(key)
-        return None if row is None else self._words().sequence(row)
+        return None if row is None else self.terms.sequence(row)
 
     def forward(self, ids: Sequence[str]) -> ForwardIndexState:
         """Return the terms of the entries *ids*, end to end."""
+        terms = self.terms
         known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
         sequences = [sequence for sequence, _ in known]
         used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
         return ForwardIndexState(
-            terms=[self.term(number) for number in used.tolist()],
+            terms=[terms.term(number) for number in used.tolist()],
             numbers=renumbered.astype(np.int32),
             lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
             contexts=np.array([length for _, length in known], dtype=np.int32),
         )
-
-    def term(self, number: int) -> str:
-        """Return the term of a number of the dictionary."""
-        return self._words().term(number)
-
-    def df(self, terms: Sequence[str]) -> list[int]:
-        """Return in how many entries each term occurs."""
-        return self._words().df(terms)
-
-    def vocabulary(self) -> dict[str, int]:
-        """Every term in use with its document frequency."""
-        return self._words().vocabulary()
 
     def _ranked(
         self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None
@@ -255,7 +250,3 @@ class NamespaceIndex:
     def _loaded(self) -> VectorMatrix:
         assert self._matrix is not None, "the owner loads the matrix before it asks"
         return self._matrix
-
-    def _words(self) -> TermIndex:
-        assert self._terms is not None, "the owner loads the terms before it asks"
-        return self._terms

@@ -164,18 +164,18 @@ class IndexView:
         result = []
         for key in index.keys_of(names).tolist():
             sequence = index.sequence(key) if key >= 0 else None
-            result.append(((),) if sequence is None else decode_terms(*sequence, index.term))
+            result.append(((),) if sequence is None else decode_terms(*sequence, index.terms.term))
         return result
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
         """Return in how many entries each term occurs."""
         reader = self._reader(namespace)
-        return [0] * len(terms) if reader is None else reader.words().df(terms)
+        return [0] * len(terms) if reader is None else reader.words().terms.df(terms)
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
         """Every term with its document frequency."""
         reader = self._reader(namespace)
-        return {} if reader is None else reader.words().vocabulary()
+        return {} if reader is None else reader.words().terms.vocabulary()
 
     def count(self, *, namespace: str = "") -> int:
         """Return how many entries the namespace has."""
@@ -187,14 +187,14 @@ class IndexView:
         reader = self._reader(namespace)
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
-    def sample_ids(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
-        """Up to *n* ids by chance: the same for the same generator, whatever the engine and the order of writing."""
+    def shuffled_ids(self, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
+        """Every id by chance: the same order for the same generator, whatever the engine and the order of writing."""
         reader = self._reader(namespace)
         if reader is None:
             return []
         index = reader.rows()
         ids = sorted(map(index.id_of, index.keys().tolist()))
-        return [ids[row] for row in rng.permutation(len(ids))[:n].tolist()]
+        return [ids[row] for row in rng.permutation(len(ids)).tolist()]
 
     def _searched(
         self,

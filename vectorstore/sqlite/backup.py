@@ -16,21 +16,8 @@ import apsw
 
 from vectorstore.database import Component
 from vectorstore.errors import DamageError, NotAStore, VectorStoreError
-from vectorstore.sqlite.connection import (
-    Access,
-    fetch_all,
-    open_connection,
-    translate_errors,
-    translate_system_errors,
-)
-from vectorstore.sqlite.files import (
-    RandomBytes,
-    atomic_write,
-    check_database_file,
-    is_missing,
-    read_fact,
-    write_fact,
-)
+from vectorstore.sqlite.connection import Access, fetch_all, open_connection, translate_errors, translate_system_errors
+from vectorstore.sqlite.files import RandomBytes, atomic_write, check_database_file, is_missing, read_fact, write_fact
 from vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
 from vectorstore.types import Finding
 

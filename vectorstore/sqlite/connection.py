@@ -193,10 +193,7 @@ class ForkGuard:
     """
 
     def __init__(
-        self,
-        place: DeviceInode,
-        shut: Callable[[], None],
-        connections: Callable[[], list[apsw.Connection]],
+        self, place: DeviceInode, shut: Callable[[], None], connections: Callable[[], list[apsw.Connection]]
     ) -> None:
         self.place = place
         self._shut = shut
@@ -248,7 +245,7 @@ class ForkGuard:
             self._shut()
         self._changed.notify_all()
 
-    def keep_if_forked(self) -> None:
+    def __del__(self) -> None:
         """In a forked child, see to it that connections are never closed, not even when the interpreter ends."""
         if self.forked() and not self._shut_down:
             for connection in self._connections():
@@ -314,11 +311,6 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     return connection
 
 
-def open_memory_connection() -> apsw.Connection:
-    """Open an empty database in the memory of the process, private to its connection."""
-    return open_connection(Path(":memory:"), Access.WRITE, busy_timeout=0)
-
-
 def reading_access(path: Path, access: Access) -> Access:
     """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
 
@@ -372,8 +364,7 @@ def _load_sqlite_vec(connection: apsw.Connection) -> None:
         connection.load_extension(path)
     except apsw.ExtensionLoadingError as error:
         raise UnsupportedError(
-            "open",
-            f"sqlite-vec does not load on this machine ({error}): pip install --force-reinstall sqlite-vec",
+            "open", f"sqlite-vec does not load on this machine ({error}): pip install --force-reinstall sqlite-vec"
         ) from error
     finally:
         connection.enable_load_extension(False)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import apsw
@@ -203,12 +202,8 @@ class SqliteDatabase:
         That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
         next commit; not in a file that can only be read.
         """
-        target = self._free_path(path, "backup")
-        with self.read() as connection:
-            try:
-                backup.write_backup(connection, target, token=self._token)
-            except FileExistsError as error:
-                raise _path_taken(path) from error
+        with self._new_file(path, "backup") as target, self.read() as connection:
+            backup.write_backup(connection, target, token=self._token)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
@@ -247,17 +242,13 @@ class SqliteDatabase:
 
     def salvage(self, path: str | os.PathLike[str]) -> int:
         """Copy every readable row into a new file at *path* and return how many; this file is only read."""
-        target = self._free_path(path, "salvage")
         with self.read() as connection:
             strangers = sorted(component_versions(connection).keys() - self._components.keys())
         if strangers:
             raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {strangers}")
         parts = [*self._components.values()]
-        with self._transactions.inside():
-            try:
-                return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
-            except FileExistsError as error:
-                raise _path_taken(path) from error
+        with self._new_file(path, "salvage") as target, self._transactions.inside():
+            return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
 
     def close(self) -> None:
         """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
@@ -270,14 +261,8 @@ class SqliteDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if (transactions := getattr(self, "_transactions", None)) is not None:
-            transactions.keep_if_forked()
 
     def _make_if_missing(self, create: bool, components: Sequence[Component]) -> None:
         with translate_system_errors(self.path):
@@ -337,17 +322,18 @@ class SqliteDatabase:
     def _mark(self) -> str:
         return f"{self._clock().isoformat()} {self._token(8).hex()}"
 
-    def _free_path(self, path: str | os.PathLike[str], operation: str) -> Path:
+    @contextmanager
+    def _new_file(self, path: str | os.PathLike[str], operation: str) -> Iterator[Path]:
+        """Yield the absolute path of a file that *operation* makes, where nothing may be."""
         if self.in_write():
             raise UnsupportedError(operation, "it cannot be made inside write()")
         target = check_path(path)
-        if os.path.lexists(target):
-            raise _path_taken(path)
-        return target
-
-
-def _path_taken(path: object) -> ArgumentError:
-    return ArgumentError("path", path, "a path where nothing is yet is needed")
+        try:
+            if os.path.lexists(target):
+                raise FileExistsError(target)
+            yield target
+        except FileExistsError as error:
+            raise ArgumentError("path", path, "a path where nothing is yet is needed") from error
 
 
 def _check_timeout(seconds: object) -> float:

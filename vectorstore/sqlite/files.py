@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,8 +77,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
         flush_folder(path.parent)
     finally:
         for leftover in (private, *(private.with_name(private.name + end) for end in SIDE_FILE_SUFFIXES)):
-            with suppress(FileNotFoundError):
-                leftover.unlink()
+            leftover.unlink(missing_ok=True)
 
 
 def _link_into_place(private: Path, path: Path) -> None:
@@ -145,8 +144,7 @@ def is_missing(path: Path) -> bool:
         wal = path.with_name(path.name + "-wal")
         if wal.exists() and not path.exists():
             raise NotAStore(
-                str(path),
-                f"the file is gone but its log {wal.name} is there; restore the file, or move the log away",
+                str(path), f"the file is gone but its log {wal.name} is there; restore the file, or move the log away"
             ) from None
         return not path.exists()
     if stat.S_ISLNK(mode):
@@ -200,16 +198,6 @@ def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
     write_fact(connection, "created", birth.created)
 
 
-def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
-    """Return the identity recorded in the file; a file without one is not whole."""
-    if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
-        raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
-    identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
-    if identity is None or created is None:
-        raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
-    return FileIdentity(identity, created)
-
-
 def check_header(path: Path, application: int, version: int) -> None:
     """Refuse a file of another program, or of a newer Tellback."""
     if application != APPLICATION_ID:
@@ -227,8 +215,7 @@ def read_fact(connection: Connection, name: str) -> str | None:
 def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
-        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
+        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
     )
 
 
@@ -255,16 +242,13 @@ def verify_header(connection: Connection) -> list[Finding]:
     return findings
 
 
-FillCallback = Callable[[apsw.Connection], int]
-
-
 def create_database_file(
     path: Path,
     components: Sequence[Component],
     birth: FileIdentity,
     *,
     token: RandomBytes,
-    fill: FillCallback | None = None,
+    fill: Callable[[apsw.Connection], int] | None = None,
 ) -> int:
     """Make the file; *fill* may put rows in, and its count is returned. ``FileExistsError``: one is there."""
     filled = 0
@@ -349,8 +333,12 @@ def _open_for_writing(
 
 def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> FileIdentity:
     check_header(path, connection.pragma("application_id"), connection.pragma("user_version"))
-    birth = read_identity(connection, path)
+    if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
+        raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
+    identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
+    if identity is None or created is None:
+        raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
     found = component_versions(connection)
     for component in components:
         check_component_version(path, found, component)
-    return birth
+    return FileIdentity(identity, created)

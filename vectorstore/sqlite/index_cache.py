@@ -142,8 +142,15 @@ class NamespaceIndexCache:
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of an index."""
         assert self.space is not None
-        blocks = vector_blocks(connection, self.space.dimension, namespace=loaded.key)
-        loaded.index.load_matrix(_check_vector_keys(blocks, set(loaded.index.keys().tolist())))
+        dimension, known = self.space.dimension, set(loaded.index.keys().tolist())
+
+        def blocks() -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+            for keys, vectors in vector_blocks(connection, dimension, namespace=loaded.key):
+                if not known.issuperset(keys):
+                    raise DamageError([Finding("vectors", "one belongs to no entry")])
+                yield keys, vectors
+
+        loaded.index.load_matrix(blocks())
 
     def load_terms(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the terms of an index."""
@@ -251,16 +258,6 @@ def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
     """Raise when the terms that were *found* are not those of the entries *keys*."""
     if len(found) != len(keys) or set(found) != set(keys):
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
-
-
-def _check_vector_keys(
-    blocks: Iterator[tuple[list[int], NDArray[np.float32]]], keys: set[int]
-) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """Pass vectors on, none of which may be of an entry that is not there."""
-    for found, vectors in blocks:
-        if not keys.issuperset(found):
-            raise DamageError([Finding("vectors", "one belongs to no entry")])
-        yield found, vectors
 
 
 def _term_numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:

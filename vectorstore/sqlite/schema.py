@@ -21,16 +21,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.index.bm25 import analyze_text
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
 from vectorstore.sqlite.entry_reader import IS_PENDING, NEXT_SPACE_FACT, SPACE_FACT, parse_space, read_space
-from vectorstore.sqlite.entry_writer import TermDictionary
+from vectorstore.sqlite.entry_writer import rebuild_terms
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, recount_tallies, verify_store_tables
 from vectorstore.sqlite.salvage import salvage_store_rows
 from vectorstore.types import Finding, Space, SpaceMigration
@@ -93,11 +89,8 @@ def record_fields(connection: Connection, fields: Sequence[str]) -> None:
     _write_store_fact(connection, "fields", list(fields))
 
 
-def write_space(connection: Connection, space: Space | None, name: str = SPACE_FACT) -> None:
-    """Record a space, or that there is none."""
-    if space is None:
-        connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
-        return
+def write_space(connection: Connection, space: Space, name: str = SPACE_FACT) -> None:
+    """Record a space."""
     facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
     _write_store_fact(connection, name, facts)
 
@@ -150,7 +143,7 @@ def abort_migration(connection: Connection) -> None:
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
     connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
-    write_space(connection, None, NEXT_SPACE_FACT)
+    connection.execute("DELETE FROM store_facts WHERE name = ?", (NEXT_SPACE_FACT,))
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
@@ -300,18 +293,11 @@ class StoreTables:
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
         for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):
-            dictionary = TermDictionary(connection, namespace, next_number=next_term)
-            rows = fetch_all(
-                connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
-            )
-            for key, text, context in rows:
-                analysed = analyze_text(analyzer, text, context)
-                dictionary.intern(analysed.distinct())
-                write_forward_index(connection, key, namespace, *analysed.numbered(dictionary.numbers))
+            after = rebuild_terms(connection, namespace, analyzer, next_term)
             connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
             connection.execute(
                 "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1, next_term = ? WHERE key = ?",
-                (dictionary.next_number, namespace),
+                (after, namespace),
             )
 
     def salvage(self, source: Connection, target: Connection) -> int:
@@ -329,13 +315,3 @@ class StoreTables:
     def _recorded_analyzer(self, connection: Connection) -> Analyzer:
         settings = read_settings(connection)
         return settings.analyzer if settings.recorded else self.analyzer
-
-
-def write_forward_index(
-    connection: Connection, key: int, namespace: int, sequence: NDArray[np.int32], context_length: int
-) -> None:
-    """Store the forward index of one entry."""
-    connection.execute(
-        "INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)",
-        (key, namespace, context_length, sequence.astype("<i4").tobytes()),
-    )

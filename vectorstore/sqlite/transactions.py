@@ -29,7 +29,7 @@ from vectorstore.sqlite.connection import (
 from vectorstore.sqlite.files import OpenedFile
 from vectorstore.sqlite.secure_delete import truncate_log, vacuum
 
-TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
+_TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
 
 
 class WriteTransaction:
@@ -49,7 +49,7 @@ class WriteTransaction:
     def commit(self) -> None:
         """Make everything durable."""
         if not self.connection.in_transaction:
-            raise VectorStoreError(TRANSACTION_LOST)
+            raise VectorStoreError(_TRANSACTION_LOST)
         self._committing = True
         self.connection.execute("COMMIT")
 
@@ -315,10 +315,6 @@ class Transactions:
         """As ``Database.close``."""
         inside = self.writing is not None or self.reading
         self._usage.close(0.0 if inside else self._busy_timeout)
-
-    def keep_if_forked(self) -> None:
-        """Before this is deallocated: a forked child must not close what is the parent's."""
-        self._usage.keep_if_forked()
 
     @contextmanager
     def _writer_turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:

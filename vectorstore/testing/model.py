@@ -83,7 +83,7 @@ class ModelStore:
         self.space = space
         self.fields = tuple(fields)  # nothing is kept per field here; every filter is its reference meaning
         self._analyzer = analyzer or Analyzer()
-        self._spaces: dict[str, _ModelNamespace] = {}
+        self._namespaces: dict[str, _ModelNamespace] = {}
         self._closed = False
 
     def upsert(
@@ -98,15 +98,14 @@ class ModelStore:
         name, pending = self._name(namespace), dict(validation.check_expect(expect))
         total = 0
         for start, batch in validation.entry_batches(entries):
-            checked = [
-                validation.check_entry(entry, f"entries[{start + i}]", self.space) for i, entry in enumerate(batch)
-            ]
+            numbered = enumerate(batch, start)
+            checked = [validation.check_entry(entry, f"entries[{i}]", self.space) for i, entry in numbered]
             self._expect(name, pending)
             for entry in validation.drop_overwritten(checked):
                 pending.pop(entry.id, None)
                 data = json.loads(entry.metadata)
                 self._write(name, Entry(entry.id, entry.vector, entry.text, entry.context, data, 0, entry.no_vector))
-                self._spaces[name].given.pop(entry.id, None)
+                self._namespaces[name].given.pop(entry.id, None)
                 total += 1
             if on_progress is not None:
                 on_progress(total)
@@ -143,16 +142,15 @@ class ModelStore:
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
-        name, node, named = self._name(namespace), filter_tree(where), validation.check_ids(ids)
-        if not named and node == And():
+        matching, named = self._matching(namespace, where), validation.check_ids(ids)
+        if not named and filter_tree(where) == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
-        entries = self._entries_of(name)
-        present = [id for id in dict.fromkeys(named or list(entries)) if id in entries]
-        removed = [id for id in present if matches_filter(node, entries[id].metadata)]
+        removed = [id for id in dict.fromkeys(named or matching) if id in matching]
+        stored = self._namespaces.get(namespace, _ModelNamespace())
         for id in removed:
-            del entries[id]
-            self._spaces[name].given.pop(id, None)
-            self._spaces[name].writes += 1
+            del stored.entries[id]
+            stored.given.pop(id, None)
+            stored.writes += 1
         return len(removed)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
@@ -170,16 +168,13 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        query, least = self._vector(vector, "vector"), validation.check_min_score(min_score)
-        scores = {
-            entry.id: self._score(entry.vector, query)
-            for entry in entries.values()
-            if entry.vector is not None and matches_filter(node, entry.metadata)
-        }
+        matching, query = self._matching(namespace, where), self._vector(vector, "vector")
+        least = validation.check_min_score(min_score)
+        embedded = {id: entry.vector for id, entry in matching.items() if entry.vector is not None}
+        scores = {id: self._score(stored, query) for id, stored in embedded.items()}
         if least is not None:
             scores = {id: score for id, score in scores.items() if score >= least}
-        return _best_matches(entries, scores, k)
+        return _best_matches(matching, scores, k)
 
     def search_many(
         self,
@@ -202,16 +197,14 @@ class ModelStore:
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        terms = self._analyzer.terms(validation.check_text(query, "query"))
-        scores = bm25_scores({id: self._terms(entry) for id, entry in entries.items()}, terms)
-        passing = {id: score for id, score in scores.items() if matches_filter(node, entries[id].metadata)}
-        return _best_matches(entries, passing, k)
+        matching = self._matching(namespace, where)
+        texts = {id: self._terms(entry) for id, entry in self._entries_of(self._name(namespace)).items()}
+        scores = bm25_scores(texts, self._analyzer.terms(validation.check_text(query, "query")))
+        return _best_matches(matching, {id: score for id, score in scores.items() if id in matching}, k)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        return sum(matches_filter(node, entry.metadata) for entry in entries.values())
+        return len(self._matching(namespace, where))
 
     def scan(
         self,
@@ -222,16 +215,15 @@ class ModelStore:
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
+        matching = self._matching(namespace, where)
         start = None if after is None else validation.check_name(after, "after", empty=True)
-        found = [entries[id] for id in sorted(entries) if start is None or id > start]
-        matching = [entry for entry in found if matches_filter(node, entry.metadata)]
-        return iter([_copy_entry(entry) for entry in matching if _in_embedding_state(entry, embedded)])
+        found = [matching[id] for id in sorted(matching) if start is None or id > start]
+        return iter([_copy_entry(entry) for entry in found if _in_embedding_state(entry, embedded)])
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         self._name("")
-        return sorted(name for name, space in self._spaces.items() if space.entries)
+        return sorted(name for name, stored in self._namespaces.items() if stored.entries)
 
     def close(self) -> None:
         """As ``VectorStore.close``."""
@@ -241,13 +233,13 @@ class ModelStore:
     def transaction(self) -> Iterator[None]:
         """Keep what is written inside only if the block ends well."""
         before = {
-            name: _ModelNamespace(dict(space.entries), space.writes, dict(space.given))
-            for name, space in self._spaces.items()
+            name: replace(stored, entries=dict(stored.entries), given=dict(stored.given))
+            for name, stored in self._namespaces.items()
         }
         try:
             yield
         except BaseException:
-            self._spaces = before
+            self._namespaces = before
             raise
 
     def _name(self, namespace: str) -> str:
@@ -256,12 +248,16 @@ class ModelStore:
         return validation.check_namespace(namespace)
 
     def _entries_of(self, name: str) -> dict[str, Entry]:
-        return self._spaces[name].entries if name in self._spaces else {}
+        return self._namespaces[name].entries if name in self._namespaces else {}
+
+    def _matching(self, namespace: str, where: Filter | None) -> dict[str, Entry]:
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
+        return {id: entry for id, entry in entries.items() if matches_filter(node, entry.metadata)}
 
     def _write(self, name: str, entry: Entry, *, revision: int | None = None) -> None:
-        space = self._spaces.setdefault(name, _ModelNamespace())
-        space.writes += 1
-        space.entries[entry.id] = replace(entry, revision=space.writes if revision is None else revision)
+        stored = self._namespaces.setdefault(name, _ModelNamespace())
+        stored.writes += 1
+        stored.entries[entry.id] = replace(entry, revision=stored.writes if revision is None else revision)
 
     def _expect(self, name: str, expected: Mapping[str, int]) -> None:
         for id, expected_revision in expected.items():
@@ -321,15 +317,15 @@ class SpacesModel(ModelStore):
         """As ``LifecycleStore.filling``."""
         if self.next_space is None:
             return None
-        pending = {name: len(list(self.unfilled(namespace=name))) for name in self._spaces}
-        vectors = [vector for space in self._spaces.values() for vector in space.given.values()]
+        pending = {name: len(list(self.unfilled(namespace=name))) for name in self._namespaces}
+        vectors = [vector for stored in self._namespaces.values() for vector in stored.given.values()]
         filled = sum(not isinstance(vector, str) for vector in vectors)
         return SpaceMigration(self.next_space, filled, {name: count for name, count in pending.items() if count})
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``; here it is a snapshot."""
         validation.check_migration_running(self.next_space)
-        filled = self._spaces[namespace].given if namespace in self._spaces else {}
+        filled = self._namespaces[namespace].given if namespace in self._namespaces else {}
         scan = self.scan(namespace=namespace, after=after)
         return iter([entry for entry in scan if entry.id not in filled and entry.no_vector is None])
 
@@ -348,14 +344,14 @@ class SpacesModel(ModelStore):
         validation.check_migration_running(self.next_space, space)
         present = self._present(name, checked, expect)
         if present:
-            self._spaces[name].given.update(present)
+            self._namespaces[name].given.update(present)
         return len(present)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
         validation.check_migration_running(self.next_space, validation.check_space(space))
         validation.check_migration_complete(self.filling())
-        for stored in self._spaces.values():
+        for stored in self._namespaces.values():
             stored.writes += 1
             for name, entry in stored.entries.items():
                 given = stored.given.get(name)
@@ -368,7 +364,7 @@ class SpacesModel(ModelStore):
     def abort_space(self) -> None:
         """As ``LifecycleStore.abort_space``."""
         self.next_space = None
-        for stored in self._spaces.values():
+        for stored in self._namespaces.values():
             stored.given.clear()
 
     @contextmanager

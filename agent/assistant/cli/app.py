@@ -67,8 +67,7 @@ def read_global_options(
         ),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes."),
+        str | None, typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
     version: Annotated[

@@ -151,11 +151,7 @@ def _terminal_lines() -> Iterator[str]:
 
 
 @with_error_report
-def ask(
-    context: typer.Context,
-    question: QuestionArgument,
-    json: JsonOption = False,
-) -> None:
+def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = False) -> None:
     """Answer QUESTION from what is known, with citations.
 
     Nothing is stored; a conversation that is kept is `tellback chat`.

@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import (
-    EXIT_FAILED,
-    EXIT_FILE,
-    EXIT_USAGE,
-    describe_error,
-    with_error_report,
-)
+from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_table, print_text
 
@@ -301,8 +295,7 @@ def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
     from pydantic import SecretStr
 
-    from agent.assistant.config import ADDRESS_SETTINGS
-    from agent.assistant.endpoints import ollama_address
+    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
     from agent.providers.http_provider import redacted_url
 
     if isinstance(value, SecretStr):

@@ -16,7 +16,15 @@ from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import DEFAULT_LIMIT, IdArgument, JsonOption, LimitOption, YesOption, parse_time
-from agent.assistant.cli.output import format_minute, one_line, print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    format_minute,
+    one_line,
+    operation_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import (
     AllowSensitiveOption,
     confirm,
@@ -25,7 +33,6 @@ from agent.assistant.cli.prompts import (
     read_text_argument,
     require_terminal_or_yes,
 )
-from agent.assistant.cli.text import operation_line
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -77,28 +84,22 @@ def correct(
     _print_undo_hint(report.operation)
 
 
-@with_error_report
-def pin(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-    """Pin memories: the assistant is shown them always."""
-    _apply_change(context, ids, "pinned", lambda memory, space: memory.pin(ids, namespace=space), json=json)
+def _marking(method: str, done: str, purpose: str) -> Callable[..., None]:
+    """Return a command, for *purpose*, that calls a *method* of the memory with ids; *done* says what it did."""
+
+    def command(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
+        _apply_change(
+            context, ids, done, lambda memory, space: getattr(memory, method)(ids, namespace=space), json=json
+        )
+
+    command.__name__, command.__doc__ = method, purpose
+    return with_error_report(command)
 
 
-@with_error_report
-def unpin(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-    """Unpin memories."""
-    _apply_change(context, ids, "unpinned", lambda memory, space: memory.unpin(ids, namespace=space), json=json)
-
-
-@with_error_report
-def disable(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-    """Keep memories out of every answer; they stay and are listed."""
-    _apply_change(context, ids, "disabled", lambda memory, space: memory.disable(ids, namespace=space), json=json)
-
-
-@with_error_report
-def enable(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-    """Let disabled memories be found again."""
-    _apply_change(context, ids, "enabled", lambda memory, space: memory.enable(ids, namespace=space), json=json)
+pin = _marking("pin", "pinned", "Pin memories: the assistant is shown them always.")
+unpin = _marking("unpin", "unpinned", "Unpin memories.")
+disable = _marking("disable", "disabled", "Keep memories out of every answer; they stay and are listed.")
+enable = _marking("enable", "enabled", "Let disabled memories be found again.")
 
 
 @with_error_report

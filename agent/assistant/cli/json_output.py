@@ -94,11 +94,7 @@ def _receipt_json(receipt: Receipt) -> Any:
 
 
 def _ingest_json(report: IngestReport) -> dict[str, Any]:
-    return {
-        "documents": report.lines,
-        "totals": report.totals,
-        **_fields(report, "chunks embedded pending changed"),
-    }
+    return {"documents": report.lines, "totals": report.totals, **_fields(report, "chunks embedded pending changed")}
 
 
 def _message_json(stored: StoredMessage) -> dict[str, Any]:

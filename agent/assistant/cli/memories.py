@@ -30,12 +30,13 @@ from agent.assistant.cli.output import (
     format_count,
     format_day,
     format_minute,
+    operation_line,
     print_json,
     print_note,
     print_table,
     print_text,
+    version_line,
 )
-from agent.assistant.cli.text import operation_line, version_line
 
 
 class MemoryOrder(StrEnum):
@@ -177,11 +178,7 @@ def show(
 
 
 @with_error_report
-def history(
-    context: typer.Context,
-    id: IdArgument,
-    json: JsonOption = False,
-) -> None:
+def history(context: typer.Context, id: IdArgument, json: JsonOption = False) -> None:
     """Show the versions of memory ID and what was done to it.
 
     The newest first. An earlier version is shown whole by `tellback memories show ID@REVISION`.

@@ -144,5 +144,6 @@ def _interruptible_input() -> Iterator[None]:
 
 
 def _excerpt(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _EXCERPT_LENGTH else line[: _EXCERPT_LENGTH - 1] + "…"
+    from agent.errors import shorten
+
+    return shorten(one_line(text), _EXCERPT_LENGTH)

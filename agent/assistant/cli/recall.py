@@ -23,15 +23,16 @@ from agent.assistant.cli.options import (
 from agent.assistant.cli.output import (
     format_count,
     format_day,
+    matched_terms_line,
     one_line,
     print_json,
     print_note,
     print_table,
     print_text,
     progress_bar,
+    score_line,
 )
 from agent.assistant.cli.prompts import read_text_argument
-from agent.assistant.cli.text import matched_terms_line, score_line
 
 if TYPE_CHECKING:
     from memory import Hit, RecallResult
