@@ -188,7 +188,8 @@ async def evaluate(
         try:
             ranks[way] = []
             for probe in probes:
-                ranks[way].append(await _answer_rank(evaluated, probe, namespace, k))
+                ids = [hit.memory.id for hit in await evaluated.recall(probe.question, k, namespace=namespace)]
+                ranks[way].append(ids.index(probe.wanted) + 1 if probe.wanted in ids else 0)
                 on_asked(len(ranks[way]))
         finally:
             await evaluated.close()
@@ -228,16 +229,13 @@ def _progress_callback(report: EvaluationProgress, step: str, total: int) -> Cou
     return lambda done: report(step, done, total)
 
 
-async def _answer_rank(memory: LongTermMemory, probe: EvaluationQuestion, namespace: str, k: int) -> int:
-    """Return the rank of the wanted memory, from 1; 0 if it is not among *k* hits."""
-    ids = [hit.memory.id for hit in await memory.recall(probe.question, k, namespace=namespace)]
-    return ids.index(probe.wanted) + 1 if probe.wanted in ids else 0
-
-
 def _evaluation_lines(
     probes: Sequence[EvaluationQuestion], ranks: dict[str, list[int]], seed: int
 ) -> Iterator[EvaluationLine]:
-    """Yield the lines of all questions, then of each kind of question that occurs; *ranks* by way."""
+    """Yield the lines of all questions, then of each kind of question that occurs.
+
+    *ranks* has for each way the rank of every wanted memory, from 1; 0 if it was not found.
+    """
     kinds = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
     for kind in (ALL_KINDS, *kinds):
         chosen = [i for i, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]

@@ -176,20 +176,16 @@ class SessionBm25:
             return scores
         norm = BM25_K1 * (1 - BM25_B + BM25_B * lengths / (int(lengths.sum()) / used))
         for term in terms:
-            counts = self._of_term(term)
+            counts = np.zeros(len(lengths), dtype=np.int64)
+            start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
+            counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
+            for session, change in self._changes.get(term, {}).items():
+                counts[session] += change
             matching = np.flatnonzero(counts > 0)
             if len(matching):
                 (weight,) = idf_array(used, np.array([len(matching)], dtype=np.float64))
                 scores[matching] += weight * counts[matching] * (BM25_K1 + 1) / (counts[matching] + norm[matching])
         return scores
-
-    def _of_term(self, term: int) -> Ints:
-        counts = np.zeros(len(self._lengths), dtype=np.int64)
-        start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
-        counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
-        for session, change in self._changes.get(term, {}).items():
-            counts[session] += change
-        return counts
 
     def _merge(self) -> None:
         """Merge the pending changes into the base."""

@@ -117,6 +117,16 @@ class Vocabulary:
         return self._forms[form] if form >= 0 else ""
 
 
+def renumber(numbers: NDArray[np.integer], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
+    occurs = np.zeros(size, dtype=np.bool_)
+    occurs[numbers] = True
+    distinct = np.flatnonzero(occurs)
+    positions = np.empty(size, dtype=np.int64)
+    positions[distinct] = np.arange(len(distinct))
+    return distinct, positions[numbers]
+
+
 @cache
 def common_words() -> tuple[str, ...]:
     """Return the common words whose mean vector is subtracted; they are in a file beside this one."""
