@@ -77,7 +77,7 @@ Approver: TypeAlias = Callable[[ApprovalRequest], Awaitable[ApprovalDecision | b
 """Function that answers requests with an ``ApprovalDecision``, or with True or False."""
 
 ApprovalPolicy: TypeAlias = Callable[[ToolCallBlock, bool], bool]
-"""Whether a call needs approval, from the call and from the annotations of its tool."""
+"""Function that returns whether a call needs approval, from the call and from the annotations of its tool."""
 
 
 def approval_as_annotated(call: ToolCallBlock, flagged: bool) -> bool:

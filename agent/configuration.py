@@ -142,7 +142,7 @@ class AgentComponents:
 
     @property
     def grounded(self) -> bool:
-        """Whether there is a memory, or documents, to recall from."""
+        """Return whether there is a memory, or documents, to recall from."""
         return self.reader.memory is not None or self.reader.knowledge is not None
 
 

@@ -340,7 +340,14 @@ class _LoopRun:
         assert expected is not None
         if response.stop in _REFUSAL_REASONS:
             self._end_with(response, without_tools)
-        output = _parse_output(expected, response, calls)
+        if len(calls) > 1:
+            output: BaseModel | str = "not run: the final answer is given alone, when everything else is done"
+        elif calls and calls[0].invalid is not None:
+            output = "the arguments are not a JSON object"
+        else:
+            output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
+            if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
+                output = f"it was cut at the limit of output tokens; {output}"
         if not isinstance(output, str):
             self.output = output
             text = response.text if not calls else output.model_dump_json()
@@ -376,18 +383,6 @@ def _tool_errors(calls: Sequence[ToolCallBlock], text: str) -> Message:
 
 def _is_empty(response: Response) -> bool:
     return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
-
-
-def _parse_output(expected: ExpectedOutput, response: Response, calls: tuple[ToolCallBlock, ...]) -> BaseModel | str:
-    """Return the answer of the wanted type, or the reason in words why there is none."""
-    if len(calls) > 1:
-        return "not run: the final answer is given alone, when everything else is done"
-    if calls and calls[0].invalid is not None:
-        return "the arguments are not a JSON object"
-    output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
-    if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
-        return f"it was cut at the limit of output tokens; {output}"
-    return output
 
 
 def _exit_for_error(error: Exception) -> LoopExit:

@@ -55,12 +55,12 @@ class Ending(StrEnum):
 
     @property
     def is_answer(self) -> bool:
-        """Whether ``run`` returns with it."""
+        """Return whether ``run`` returns with it."""
         return self in (Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER)
 
     @property
     def is_stored(self) -> bool:
-        """Whether the turn is kept: answers are, and the partial results of a limit."""
+        """Return whether the turn is kept: answers are, and the partial results of a limit."""
         return self.is_answer or self in (Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT)
 
 

@@ -44,7 +44,7 @@ class ExpectedOutput:
         return replace(request, tools=tools, tool_choice="required")
 
     def is_answer_call(self, call: ToolCallBlock) -> bool:
-        """Whether *call* carries the answer."""
+        """Return whether *call* carries the answer."""
         return self.mode == "tool" and call.name == FINAL_ANSWER_TOOL
 
     def parse(self, text: str) -> BaseModel | str:

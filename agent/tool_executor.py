@@ -17,7 +17,7 @@ from agent.context.rendering import break_mark
 from agent.errors import ArgumentError, StopRun, ToolFailed, check_count, shorten
 from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
 from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
-from agent.middleware.logging import LoggingMiddleware
+from agent.middleware.logging import log_tool_call
 from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
 from agent.results import ToolCallRecord
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
@@ -82,12 +82,7 @@ class ToolExecutor:
         policy = self._policy = policy or ToolPolicy()
         self._tools, self._parallel, self._timer = tools, parallel, timer
         guards: list[ToolMiddleware | None] = [policy.breaker, policy.rate_limit, policy.retry]
-        around: list[ToolMiddleware] = [
-            LoggingMiddleware(),
-            ToolTimeout(timeout),
-            *filter(None, guards),
-            *policy.middleware,
-        ]
+        around: list[ToolMiddleware] = [log_tool_call, ToolTimeout(timeout), *filter(None, guards), *policy.middleware]
         self._call_tool = wrap_tool_handler(around, _call_tool)
         # These may wait for a person, so a call that has not passed them is no running call.
         self._before: list[ToolMiddleware] = [

@@ -50,7 +50,7 @@ class TurnStore:
 
     @property
     def keeps(self) -> bool:
-        """Whether turns are stored at all."""
+        """Return whether turns are stored at all."""
         return self.memory is not None or self.history is not None
 
     async def store(self, *turns: PendingTurn) -> tuple[Report, ...]:

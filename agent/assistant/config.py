@@ -84,7 +84,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def model_name(self) -> str:
-        """The model's name as its endpoint knows it."""
+        """Name of the model, as its endpoint knows it."""
         prefix, _, name = (self.model or "").partition(":")
         return name if name and prefix in PROVIDER_KINDS else self.model or ""
 
@@ -109,7 +109,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def embeds_at_an_endpoint(self) -> bool:
-        """Whether an endpoint embeds texts."""
+        """Return whether an endpoint embeds texts."""
         return self.embedder_kind in ("ollama", "openai")
 
     @property

@@ -70,11 +70,6 @@ class Assistant:
     opened: OpenedMemory
     agent: Agent
 
-    @property
-    def settings(self) -> AssistantSettings:
-        """Settings of the memory and the agent."""
-        return self.opened.settings
-
     async def close(self) -> None:
         """Write turns that wait; release the connections and the memory file."""
         try:

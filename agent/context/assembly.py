@@ -75,7 +75,7 @@ def _without_unpaired_calls(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _has_content(blocks: Sequence[Block]) -> bool:
-    """Whether *blocks* have any content: some providers refuse a message without."""
+    """Return whether *blocks* have any content: some providers refuse a message without."""
     return any(block.text.strip() if isinstance(block, TextBlock) else block.type != "thinking" for block in blocks)
 
 

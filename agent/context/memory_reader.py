@@ -158,7 +158,7 @@ class MemoryReader:
     namespace: str = ""
     k: int = 10
     sensitive: bool = True
-    """Whether memories that were marked sensitive may be shown to the model."""
+    """True if memories that were marked sensitive may be shown to the model."""
 
     @property
     def analyzer(self) -> Analyzer | None:

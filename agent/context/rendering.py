@@ -99,9 +99,11 @@ def parse_items(text: str, mark: str) -> list[RenderedItem]:
 
 def _item_header(item: ContextItem) -> str:
     """Return source, time and trust as JSON on one line; empty ones are left out. ASCII, so no line can break."""
+    session = item.session or ""
+    label = session if len(session) <= _WHOLE_SESSION_LENGTH else session[:8] + "…"
     fields = {
         "id": item.id,
-        "source": item.source or _session_label(item.session),
+        "source": item.source or (f"conversation {label}" if session else ""),
         "title": item.title if item.title != item.source else "",
         "section": " > ".join(item.heading),
         "page": item.page,
@@ -110,9 +112,3 @@ def _item_header(item: ContextItem) -> str:
         "trust": item.trust,
     }
     return json.dumps({name: value for name, value in fields.items() if value not in ("", None)})
-
-
-def _session_label(session: str | None) -> str:
-    if not session:
-        return ""
-    return f"conversation {session if len(session) <= _WHOLE_SESSION_LENGTH else session[:8] + '…'}"

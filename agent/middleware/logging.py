@@ -12,21 +12,17 @@ from agent.tools.base import ToolOutput
 _log = logging.getLogger(__name__)
 
 
-class LoggingMiddleware:
-    """Logs calls at debug level, failures at info level; arguments and results may hold secrets and stay out."""
-
-    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """Call the tool and log how it went."""
-        call = invocation.call
-        began = time.perf_counter()
-        try:
-            output = await proceed(invocation)
-        except asyncio.CancelledError:
-            _log.info("tool %s (%s) was cancelled after %.3f s", call.name, call.id, time.perf_counter() - began)
-            raise
-        except Exception as error:
-            took = time.perf_counter() - began
-            _log.info("tool %s (%s) failed after %.3f s: %s", call.name, call.id, took, type(error).__name__)
-            raise
-        _log.debug("tool %s (%s) took %.3f s", call.name, call.id, time.perf_counter() - began)
-        return output
+async def log_tool_call(invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
+    """Log a call at debug level, a failure at info level; arguments and results may hold secrets and stay out."""
+    call, began = invocation.call, time.perf_counter()
+    try:
+        output = await proceed(invocation)
+    except asyncio.CancelledError:
+        _log.info("tool %s (%s) was cancelled after %.3f s", call.name, call.id, time.perf_counter() - began)
+        raise
+    except Exception as error:
+        took = time.perf_counter() - began
+        _log.info("tool %s (%s) failed after %.3f s: %s", call.name, call.id, took, type(error).__name__)
+        raise
+    _log.debug("tool %s (%s) took %.3f s", call.name, call.id, time.perf_counter() - began)
+    return output

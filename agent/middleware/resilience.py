@@ -201,7 +201,7 @@ class CircuitBreaker:
         return output
 
     def is_open(self, name: str) -> bool:
-        """Whether the circuit of the tool *name* is open."""
+        """Return whether the circuit of the tool *name* is open."""
         circuit = self._circuits.get(name)
         return circuit is not None and circuit.opened_at is not None
 

@@ -139,7 +139,7 @@ class ToolAnnotations:
             object.__setattr__(self, "approval_below", below)
 
     def wants_approval(self, trust: Trust) -> bool:
-        """Whether a call that speaks for *trust* needs approval."""
+        """Return whether a call that speaks for *trust* needs approval."""
         return self.needs_approval or (self.approval_below is not None and trust.rank > self.approval_below.rank)
 
 

@@ -177,7 +177,7 @@ def _actor_of_call(context: ToolContext) -> ModelActor:
 
 
 def _is_written_by_model(memory: Memory) -> bool:
-    """Whether a model wrote *memory*; passages of documents cannot be changed here."""
+    """Return whether a model wrote *memory*; passages of documents cannot be changed here."""
     is_passage = memory.source is not None and memory.source.document is not None
     return memory.actor in _MODEL_ACTORS and memory.trust != Trust.USER and not is_passage
 

@@ -90,6 +90,7 @@ def _join_lines(lines: Iterable[str]) -> str:
 
 _ARGUMENT_PROBLEM_LIMIT = 8
 _VALUE_LENGTH = 60
+_REFUSALS = {"extra_forbidden": "there is no such parameter", "missing": "is missing"}
 
 
 class _UntitledSchema(GenerateJsonSchema):
@@ -154,12 +155,8 @@ class FunctionParameters:
         lines = []
         for problem in error.errors(include_url=False)[:_ARGUMENT_PROBLEM_LIMIT]:
             name = ".".join(str(part) for part in problem["loc"]) or "arguments"
-            if problem["type"] == "extra_forbidden":
-                lines.append(f"{name}: there is no such parameter")
-            elif problem["type"] == "missing":
-                lines.append(f"{name}: is missing")
-            else:
-                lines.append(f"{name}: {problem['msg']}, got {shorten(repr(problem['input']), _VALUE_LENGTH)}")
+            refusal = f"{problem['msg']}, got {shorten(repr(problem['input']), _VALUE_LENGTH)}"
+            lines.append(f"{name}: {_REFUSALS.get(problem['type'], refusal)}")
         expected = json.dumps(self.schema.get("properties", {}), ensure_ascii=False)
         return "arguments refused: " + "; ".join(lines) + f". Parameters: {expected}"
 

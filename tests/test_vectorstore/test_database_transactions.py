@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import apsw
 import pytest
@@ -158,6 +159,19 @@ def test_blocks_of_other_threads_wait_for_one_in_memory_that_writes(database):
         connection.execute("UPDATE t SET a = 7")
     thread.join(300)
     assert seen == [7]
+
+
+@file_only
+def test_a_reading_block_that_another_thread_leaves_is_over_where_it_was_entered(database):
+    def read_again():
+        with database.read() as connection:
+            return connection.in_transaction
+
+    block = database.read()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(block.__enter__).result()
+        block.__exit__(None, None, None)
+        assert pool.submit(read_again).result()
 
 
 @pytest.mark.parametrize("database", ["memory"], indirect=True)

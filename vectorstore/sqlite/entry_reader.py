@@ -28,8 +28,10 @@ from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
-COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
-FROM_ENTRIES = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
+_ROWS_SQL = (
+    "SELECT e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
+    " FROM {} LEFT JOIN vectors AS v ON v.key = e.key"
+)
 IS_PENDING = (
     "(e.no_vector IS NULL AND NOT EXISTS (SELECT 1 FROM next_vectors AS n WHERE n.key = e.key)"
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
@@ -108,8 +110,7 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
     """Return the rows of *keys* by key, for ``parse_entry``; one that is missing or damaged raises ``DamageError``."""
     rows = fetch_all(
         connection,
-        f"SELECT {COLUMNS} FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
-        " LEFT JOIN vectors AS v ON v.key = e.key",
+        _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"),
         (json_array(list(keys)),),
     )
     found = {row[0]: _check_row(row) for row in rows}
@@ -122,9 +123,7 @@ def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) ->
     """Return the entries of *ids* in that order, None where there is none."""
     rows = iterate_rows(
         connection,
-        f"SELECT {COLUMNS} FROM json_each(?) AS wanted"
-        " CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"
-        " LEFT JOIN vectors AS v ON v.key = e.key",
+        _ROWS_SQL.format("json_each(?) AS wanted CROSS JOIN entries AS e ON e.namespace = ? AND e.id = wanted.value"),
         (json_array(list(dict.fromkeys(ids))), namespace),
     )
     found = {row[1]: row for row in rows}
@@ -158,7 +157,7 @@ def _checked_entries(
 ) -> list[Entry]:
     rows = iterate_rows(
         connection,
-        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
+        f"{_ROWS_SQL.format('entries AS e')} WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
         (namespace, *values, size),
     )
     return [checked_entry(row) for row in rows]

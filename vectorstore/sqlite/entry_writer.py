@@ -219,14 +219,11 @@ class NamespaceWriter:
             return
         self._connection.executemany("INSERT INTO changes VALUES (?, ?, ?, ?)", self._log)
         self._shorten_log(2)
+        tallies = self._tally, self._vector_tally, self._next_tally
         self._connection.execute(
             "UPDATE namespaces SET revision = ?, entries = ?, pruned = ?, tally = ?, vector_tally = ?, next_tally = ?,"
             " next_term = ? WHERE key = ?",
-            (
-                *(self._revision, self._entries, self._pruned),
-                *(self._tally, self._vector_tally, self._next_tally),
-                *(self._next_term, self.key),
-            ),
+            (self._revision, self._entries, self._pruned, *tallies, self._next_term, self.key),
         )
         self._log.clear()
 

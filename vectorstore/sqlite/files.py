@@ -175,7 +175,7 @@ def check_database_file(path: Path) -> None:
 
 
 FORMAT_VERSION: Final = 1
-"""The version of the frame itself; kept as SQLite's user version."""
+"""The version of the file format, kept as SQLite's user version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class FileIdentity:
 
 
 def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
-    """Make the frame in an empty file."""
+    """Write the header, and the tables that every file has, into an empty file."""
     connection.pragma("application_id", APPLICATION_ID)
     connection.pragma("user_version", FORMAT_VERSION)
     connection.execute(

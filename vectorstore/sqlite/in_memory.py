@@ -107,14 +107,11 @@ class InMemoryDatabase:
                 return
             writing = WriteTransaction(self._connection)
             try:
-                with self._undoing():
-                    writing.begin()
+                with self._undoing(), writing.outer():
                     self._writing, self._writer = writing, threading.get_ident()
                     yield
-                    writing.commit()
             finally:
                 self._writing = self._writer = None
-                writing.end()
                 self._connection.set_commit_hook(_refuse_commit)
                 self.journal.clear()
                 self._shut_if_closed()

@@ -1,7 +1,7 @@
 """In-memory indexes of a file's namespaces: filled from it when first needed, kept fresh by its change log.
 
-One cheap look a call says whether a namespace moved on; what changed then arrives row by row, whoever wrote it,
-deletions included. A rollback never arrives, since only committed rows are read. Rows that were read lately and were
+Each call reads the namespace's write number; where it moved on, the changed rows are read, whoever wrote them, and what
+was deleted goes. A rollback never arrives, since only committed rows are read. Rows that were read lately and were
 whole are neither read nor checked again until they change. Not thread-safe: the store locks.
 """
 
@@ -114,13 +114,9 @@ class NamespaceIndexCache:
             self.forget(name)
             loaded = None
         try:
-            if loaded is None:
-                loaded = self._loaded[name] = LoadedIndex(
-                    key, NamespaceIndex(space=self.space, fields=self.fields), revision
-                )
-                self._load_rows(connection, loaded)
-            elif loaded.revision != revision:
-                self._catch_up(connection, loaded, revision, entries)
+            moved = loaded is not None and loaded.revision != revision
+            if loaded is None or (moved and not self._catch_up(connection, loaded, revision, entries)):
+                loaded = self._loaded[name] = self._load(connection, key, revision)
         except BaseException:
             self.forget(name)  # it is not what the file holds
             raise
@@ -137,7 +133,7 @@ class NamespaceIndexCache:
     def matrix_bytes(self) -> int:
         """Return how much the loaded matrices hold."""
         width = 0 if self.space is None else 4 * self.space.dimension
-        return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.has_matrix)
+        return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.matrix is not None)
 
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of an index."""
@@ -167,15 +163,15 @@ class NamespaceIndexCache:
             numbers = _term_numbers(sequences)
             if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
                 raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
-            blocks.append(ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts))
+            sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
+            blocks.append(ForwardBlock(keys, numbers, sizes, np.array(contexts, dtype=np.int32)))
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
-    def _load_rows(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+    def _load(self, connection: apsw.Connection, key: int, revision: int) -> LoadedIndex:
+        """Return a new index with the rows of the namespace *key*."""
         column = "metadata" if self.fields else "''"
-        rows = iterate_rows(
-            connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (loaded.key,)
-        )
+        rows = iterate_rows(connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (key,))
         keys: list[int] = []
         ids: list[str] = []
         total = 0
@@ -189,10 +185,12 @@ class NamespaceIndexCache:
                 total = add_checksums(total, *checksums)
                 yield from self._columns(texts)
 
-        loaded.index.load_rows(keys, ids, metadata())
-        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (loaded.key,))
+        index = NamespaceIndex(space=self.space, fields=self.fields)
+        index.load_rows(keys, ids, metadata())
+        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (key,))
         if (len(keys), total) != (entries, tally):
             raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
+        return LoadedIndex(key, index, revision)
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
         if not self.fields:
@@ -203,20 +201,20 @@ class NamespaceIndexCache:
             raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
-    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> None:
-        changed = fetch_all(
+    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> bool:
+        """Apply the changes up to *revision*; False where they are so many that the index is better loaded anew."""
+        rows = fetch_all(
             connection,
             "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
             (loaded.key, loaded.revision),
         )
-        self.recent.forget(key for (key,) in changed)
+        changed = [key for (key,) in rows]
+        self.recent.forget(changed)
         if len(changed) > max(100, _RELOAD_SHARE * entries):
-            fields = NamespaceIndex(space=self.space, fields=self.fields)
-            loaded.index, loaded.next_term = fields, 1
-            self._load_rows(connection, loaded)
-        else:
-            self._apply(connection, loaded, [key for (key,) in changed])
+            return False
+        self._apply(connection, loaded, changed)
         loaded.revision = revision
+        return True
 
     def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
         index, changed_json = loaded.index, json.dumps(changed)
@@ -231,7 +229,7 @@ class NamespaceIndexCache:
             index.remove(key)
         for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
             index.put_row(key, id, fields)
-        if index.has_matrix and self.space is not None:
+        if index.matrix is not None and self.space is not None:
             pending = set(current)
             for keys, vectors in vector_blocks(connection, self.space.dimension, keys=current):
                 for key, vector in zip(keys, vectors, strict=True):
@@ -286,7 +284,7 @@ class SqliteNamespaceReader:
         self._connection = connection
         self._indexes = indexes
         self._loaded = loaded
-        self._matrix_limit = matrix_limit
+        self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
         """The index with rows and columns."""
@@ -318,7 +316,7 @@ class SqliteNamespaceReader:
             assert self._indexes.space is not None
             search = SqlVectorSearch(self._connection, self._indexes.space, self._loaded.key, where)
             return [search.nearest(query, k, min_score) for query in queries]
-        mask = filter_mask(self, self._loaded.index, where)
+        mask = filter_mask(self, where)
         return self._loaded.index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
@@ -333,9 +331,9 @@ class SqliteNamespaceReader:
         if space is None:
             return True
         needed = 4 * space.dimension * len(index)
-        if index.has_matrix:
-            return needed <= self._matrix_limit
-        if self._indexes.matrix_bytes() + needed > self._matrix_limit:
+        if index.matrix is not None:
+            return needed <= self.matrix_limit
+        if self._indexes.matrix_bytes() + needed > self.matrix_limit:
             return False
         self._indexes.load_matrix(self._connection, self._loaded)
         return True

@@ -188,7 +188,6 @@ def _add_to_tally(connection: Connection, column: str, namespace: int, *checksum
     )
 
 
-STORE_COMPONENT: Final = "store"
 _VECTORS_TABLE_SQL: Final = """
     CREATE TABLE {} (
         key INTEGER PRIMARY KEY REFERENCES entries (key) ON DELETE CASCADE,
@@ -277,7 +276,7 @@ def m001_store_tables(connection: Connection) -> None:
 class StoreTables:
     """The component that owns these tables; *analyzer* makes the derived terms where the file has none recorded."""
 
-    name = STORE_COMPONENT
+    name = "store"
     migrations: Sequence[Callable[[Connection], None]] = (m001_store_tables,)
 
     def __init__(self, analyzer: Analyzer) -> None:
@@ -301,7 +300,7 @@ class StoreTables:
             )
 
     def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
+        """Copy every row whose checksum holds into a fresh file."""
         saved = salvage_store_rows(source, target)
         try:
             read_settings(target)

@@ -8,7 +8,7 @@ beside it; such a connection serves one transaction, which notices at its end wh
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -41,23 +41,21 @@ class WriteTransaction:
         self._depth = 0
         self._committing = False
 
-    def begin(self) -> None:
-        """Take the file's write lock. From now on only ``commit`` can commit on this connection."""
+    @contextmanager
+    def outer(self) -> Iterator[None]:
+        """Take the write lock, and make durable what the block leaves; nothing else can commit on this connection."""
         self.connection.set_commit_hook(lambda: not self._committing)
-        self.connection.execute("BEGIN IMMEDIATE")
-
-    def commit(self) -> None:
-        """Make everything durable."""
-        if not self.connection.in_transaction:
-            raise VectorStoreError(_TRANSACTION_LOST)
-        self._committing = True
-        self.connection.execute("COMMIT")
-
-    def end(self) -> None:
-        """Undo what was not committed, and leave the connection as it was."""
-        self.connection.set_commit_hook(None)
-        if self.connection.in_transaction:
-            self.connection.execute("ROLLBACK")
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            yield
+            if not self.connection.in_transaction:
+                raise VectorStoreError(_TRANSACTION_LOST)
+            self._committing = True
+            self.connection.execute("COMMIT")
+        finally:
+            self.connection.set_commit_hook(None)
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
 
     @contextmanager
     def inner(self) -> Iterator[None]:
@@ -176,7 +174,8 @@ class _ThreadBlocks(threading.local):
     """Outermost blocks that one thread has open."""
 
     writing: WriteTransaction | None = None
-    reading: apsw.Connection | None = None
+    reading: Sequence[apsw.Connection] = ()
+    """Its connection; emptied when the block is over, in whichever thread that is."""
 
 
 class Transactions:
@@ -210,22 +209,23 @@ class Transactions:
     def reading(self) -> bool:
         """Return whether this thread is inside ``read``, on a state of its own."""
         self._usage.check_process()
-        return self._local.reading is not None
+        return bool(self._local.reading)
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """As ``Database.read``."""
         writing, reading = self.writing, self._local.reading
-        if (shared := reading if writing is None else writing.connection) is not None:
+        if writing is not None or reading:
+            shared = reading[0] if writing is None else writing.connection
             with translate_errors(self._path, shared):
                 yield shared
         else:
             with self.read_fresh(fresh=False) as connection:
-                self._local.reading = connection
+                block = self._local.reading = [connection]
                 try:
                     yield connection
                 finally:
-                    self._local.reading = None
+                    block.clear()
 
     @contextmanager
     def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
@@ -250,17 +250,15 @@ class Transactions:
                 check_same_file(self._path, self._place)
                 writing = WriteTransaction(connection)
                 try:
-                    writing.begin()
-                    self._local.writing = writing
-                    self._check(connection)
-                    yield connection
-                    noted = self._note(connection)
-                    marked = secure_delete.erasure_mark(connection) is not None
-                    writing.commit()
+                    with writing.outer():
+                        self._local.writing = writing
+                        self._check(connection)
+                        yield connection
+                        noted = self._note(connection)
+                        marked = secure_delete.erasure_mark(connection) is not None
                     del self._notes[:noted]
                 finally:
                     self._local.writing = None
-                    writing.end()
                 if marked:
                     self._erase_quietly(connection)
             run_callbacks(writing.callbacks)

@@ -43,8 +43,8 @@ def chat(
 
         talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
         if interactive:
-            model = assistant.settings.model or "no model: statements are kept, questions answered by quotes"
-            print_note(f"tellback · {assistant.settings.memory} · {model}")
+            model = assistant.opened.settings.model or "no model: statements are kept, questions answered by quotes"
+            print_note(f"tellback · {assistant.opened.settings.memory} · {model}")
             print_note(_CHAT_HELP)
         for line in _terminal_lines() if interactive else piped_input_lines():
             if line in _EXIT_COMMANDS:
@@ -159,7 +159,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_assistant(context, reads_only=True) as assistant:
         result = run(assistant.agent.run(words, store=False))
-        model = assistant.settings.model
+        model = assistant.opened.settings.model
     if json:
         print_json(
             {

@@ -118,8 +118,8 @@ def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None
     counts = Counter(str(line.outcome) for line in report.lines)
     outcomes = ", ".join(f"{count} {outcome}" for outcome, count in counts.items()) or "nothing"
     print_text(f"{'would import' if report.dry_run else 'imported'} memories and passages: {outcomes}")
-    if made := sum(derived.stored for line in report.lines for derived in line.made):
-        print_text(f"  made of them: {format_count(made, 'memory', 'memories')}")
+    if derived := sum(fact.stored for line in report.lines for fact in line.made):
+        print_text(f"  made of them: {format_count(derived, 'memory', 'memories')}")
     for kind, count in report.taken.items():
         print_text(f"  {kind}: {count}")
     if report.removed:

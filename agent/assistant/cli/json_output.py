@@ -30,7 +30,7 @@ _KEYS: Final = {
     "TermMatch": "word by similarity weight where",
     "WhyNot": "id stage reason rank score needed parts by_words by_vector",
 }
-"""The keys of a value by the name of its class, where they are the names of its fields."""
+"""Keys of a value by the name of its class, where they are the names of its fields."""
 _MEMORY_KEYS: Final = (
     "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
     "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from supersedes operation"

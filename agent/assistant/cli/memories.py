@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -39,14 +38,6 @@ from agent.assistant.cli.output import (
 )
 
 
-class MemoryOrder(StrEnum):
-    """Order of a list of memories."""
-
-    ID = "id"
-    OLDEST = "oldest"
-    NEWEST = "newest"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
     """Options of ``tellback memories list``."""
@@ -75,9 +66,9 @@ class ListOptions:
     ] = None
     as_of: AsOfOption = None
     known_at: KnownAtOption = None
-    order: Annotated[MemoryOrder, typer.Option(help="As they were written, or by when they were said.")] = (
-        MemoryOrder.ID
-    )
+    order: Annotated[
+        Literal["id", "oldest", "newest"], typer.Option(help="As they were written, or by when they were said.")
+    ] = "id"
     limit: LimitOption = DEFAULT_LIMIT
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None
     json: JsonOption = False
@@ -126,7 +117,7 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     filters = options.filters()
     with opened_memory(context) as opened:
         where = {**filters, "namespace": opened.namespace}
-        listing = opened.memory.list(order=options.order.value, after=options.after, limit=options.limit, **where)
+        listing = opened.memory.list(order=options.order, after=options.after, limit=options.limit, **where)
         page, total = run(listing), run(opened.memory.count(**where))
     if options.json:
         print_json({"memories": list(page), "total": total, "next": page.next})

@@ -8,7 +8,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -125,20 +124,13 @@ async def _named_memories(arguments: dict[str, Any], opened: OpenedMemory) -> li
 
 
 def _answered_yes(question: str) -> bool:
-    with _interruptible_input():
-        try:
-            return input(question).strip().casefold() in _YES_ANSWERS
-        except (EOFError, KeyboardInterrupt):
-            print_note()
-            return False
-
-
-@contextmanager
-def _interruptible_input() -> Iterator[None]:
-    """Let Ctrl-C end the question; while a loop runs it would wait for the next key."""
+    """Return whether *question* is answered by a yes. Ctrl-C ends it; while a loop runs it would wait for a key."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        yield
+        return input(question).strip().casefold() in _YES_ANSWERS
+    except (EOFError, KeyboardInterrupt):
+        print_note()
+        return False
     finally:
         signal.signal(signal.SIGINT, before)
 
