@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.batching import check_positive_number
 from memory.errors import ArgumentError
 
 DRAWS = 2_000
@@ -45,8 +46,7 @@ def bootstrap(
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or not np.isfinite(numbers).all():
         raise ArgumentError("values", values, "a list of finite numbers is needed")
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise ArgumentError("draws", draws, "a whole number of at least 1 is needed")
+    check_positive_number("draws", draws)
     if groups is not None and len(groups) != len(numbers):
         raise ArgumentError("groups", len(groups), f"one for each of {len(numbers)} values is needed")
     if not len(numbers):

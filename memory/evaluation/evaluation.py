@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import numpy as np
 
 from memory.codec import DECLARED_FIELDS, from_entry
+from memory.embedders.batching import check_positive_number
 from memory.embedders.protocol import Embedder, embedder_space
 from memory.errors import ArgumentError
 from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
@@ -54,14 +54,9 @@ def change_texts(
     ]
 
 
-def disable_vectors(entries: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
-    """Return *entries* as they would be without an embedder."""
-    return [(name, replace(entry, vector=None, no_vector="no embedder")) for name, entry in entries]
-
-
-def clear_vectors(entries: Sequence[NamespacedEntry]) -> list[NamespacedEntry]:
-    """Return *entries* as they are before they are embedded."""
-    return [(name, replace(entry, vector=None, no_vector=None)) for name, entry in entries]
+def clear_vectors(entries: Sequence[NamespacedEntry], reason: str | None) -> list[NamespacedEntry]:
+    """Return *entries* without vectors, to be embedded, or for ever with a *reason*."""
+    return [(name, replace(entry, vector=None, no_vector=reason)) for name, entry in entries]
 
 
 async def embed_entries(
@@ -71,15 +66,10 @@ async def embed_entries(
 
     Sensitive entries are not given to a remote embedder.
     """
-    embedded = [
-        (
-            name,
-            entry
-            if entry.vector is not None or may_embed_entry(entry, embedder)
-            else replace(entry, no_vector=SENSITIVE_REASON),
-        )
-        for name, entry in entries
-    ]
+    embedded = list(entries)
+    for i, (name, entry) in enumerate(entries):
+        if entry.vector is None and not may_embed_entry(entry, embedder):
+            embedded[i] = (name, replace(entry, no_vector=SENSITIVE_REASON))
     pending = [i for i, (_, entry) in enumerate(embedded) if entry.vector is None and entry.no_vector is None]
     for start in range(0, len(pending), _BATCH):
         batch = pending[start : start + _BATCH]
@@ -92,27 +82,17 @@ async def embed_entries(
     return embedded
 
 
-async def copy_to_store(entries: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
-    """Return a store in memory with *entries*."""
-    return await asyncio.to_thread(_fill_store, entries, embedder)
-
-
-def _fill_store(namespaced: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
+def copy_to_store(namespaced: Sequence[NamespacedEntry], embedder: Embedder | None) -> VectorStore:
+    """Return a store in memory with the entries of *namespaced*."""
     space = None if embedder is None else embedder_space(embedder)
     store = open_store("numpy:", space=space, fields=DECLARED_FIELDS)
     by_name: dict[str, list[Entry]] = {}
     for name, entry in namespaced:
         by_name.setdefault(name, []).append(entry)
     for name, entries in by_name.items():
-        for batch in _batched(entries):
-            store.upsert(batch, namespace=name)
+        for start in range(0, len(entries), _BATCH):
+            store.upsert(entries[start : start + _BATCH], namespace=name)
     return store
-
-
-def _batched(entries: Sequence[Entry]) -> Iterator[list[Entry]]:
-    source = iter(entries)
-    while batch := list(islice(source, _BATCH)):
-        yield batch
 
 
 TEXT, CURRENT, EMBEDDER, SETTINGS = "text alone", "as it is", "other embedder", "other settings"
@@ -172,9 +152,8 @@ async def evaluate(
     *on_progress* gets (step, done, total). Raises ``ArgumentError`` where too little is remembered to ask about.
     """
     store_namespace(namespace, "conversation")
-    for name, value in (("questions", questions), ("k", k)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(name, value, "a whole number of at least 1 is needed")
+    check_positive_number("questions", questions)
+    check_positive_number("k", k)
     report = on_progress or (lambda step, done, total: None)
     entries = await asyncio.to_thread(namespace_entries, memory.store, namespace)
     store = lifecycle_of(memory.store)
@@ -209,7 +188,8 @@ async def evaluate(
         try:
             ranks[way] = []
             for probe in probes:
-                ranks[way].append(await _answer_rank(evaluated, probe, namespace, k))
+                ids = [hit.memory.id for hit in await evaluated.recall(probe.question, k, namespace=namespace)]
+                ranks[way].append(ids.index(probe.wanted) + 1 if probe.wanted in ids else 0)
                 on_asked(len(ranks[way]))
         finally:
             await evaluated.close()
@@ -238,27 +218,24 @@ async def _copy_with_vectors(
 ) -> VectorStore:
     """Return a copy of *entries* with vectors of *embedder*, none without one; *again* replaces present vectors."""
     if embedder is None:
-        return await copy_to_store(disable_vectors(entries), None)
+        return await asyncio.to_thread(copy_to_store, clear_vectors(entries, "no embedder"), None)
     if embedder.dimension < 1:
         await embedder.embed(["dimension"], "query")  # some know it only after a first text
-    embedded = await embed_entries(clear_vectors(entries) if again else entries, embedder, on_progress)
-    return await copy_to_store(embedded, embedder)
+    embedded = await embed_entries(clear_vectors(entries, None) if again else entries, embedder, on_progress)
+    return await asyncio.to_thread(copy_to_store, embedded, embedder)
 
 
 def _progress_callback(report: EvaluationProgress, step: str, total: int) -> CountCallback:
     return lambda done: report(step, done, total)
 
 
-async def _answer_rank(memory: LongTermMemory, probe: EvaluationQuestion, namespace: str, k: int) -> int:
-    """Return the rank of the wanted memory, from 1; 0 if it is not among *k* hits."""
-    ids = [hit.memory.id for hit in await memory.recall(probe.question, k, namespace=namespace)]
-    return ids.index(probe.wanted) + 1 if probe.wanted in ids else 0
-
-
 def _evaluation_lines(
     probes: Sequence[EvaluationQuestion], ranks: dict[str, list[int]], seed: int
 ) -> Iterator[EvaluationLine]:
-    """Yield the lines of all questions, then of each kind of question that occurs; *ranks* by way."""
+    """Yield the lines of all questions, then of each kind of question that occurs.
+
+    *ranks* has for each way the rank of every wanted memory, from 1; 0 if it was not found.
+    """
     kinds = [kind for kind in QUESTION_KINDS if any(probe.kind == kind for probe in probes)]
     for kind in (ALL_KINDS, *kinds):
         chosen = [i for i, probe in enumerate(probes) if kind in (ALL_KINDS, probe.kind)]

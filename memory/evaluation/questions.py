@@ -9,15 +9,15 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from memory.models import Memory
 
 QuestionKind = Literal["words", "speaker", "date", "sentence", "answer"]
-QUESTION_KINDS: tuple[QuestionKind, ...] = ("words", "speaker", "date", "sentence", "answer")
+QUESTION_KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)
 _WORD = re.compile(r"\w+")
 _SENTENCE_ENDS = ".!?\u3002\uff01\uff1f"
 """Marks that end a sentence, Chinese ones too."""
@@ -76,84 +76,70 @@ class _QuestionMaker:
     """Makes one question at a time; a memory that a question used is not used again."""
 
     def __init__(self, memories: Sequence[Memory], terms: Callable[[str], Sequence[str]], rng: random.Random) -> None:
-        df = Counter(term for memory in memories for term in set(terms(memory.text)))
-        self._distinctive = _DistinctiveWords(df, terms, max(_COMMON_COUNT, int(_COMMON_SHARE * len(memories))))
+        self._df = Counter(term for memory in memories for term in set(terms(memory.text)))
+        self._max_df = max(_COMMON_COUNT, int(_COMMON_SHARE * len(memories)))
+        self._terms = terms
         self._has_several_speakers = len({memory.speaker for memory in memories if memory.speaker}) > 1
         self._answered = _answered_questions(memories)
         self._used: set[str] = set()
         self._rng = rng
+        self._makers: dict[QuestionKind, Callable[[Memory], EvaluationQuestion | None]] = {
+            "words": self._by_words,
+            "speaker": self._by_speaker,
+            "date": self._by_date,
+            "sentence": self._by_sentence,
+            "answer": self._by_answer,
+        }
 
     def question(self, kind: QuestionKind, memory: Memory) -> EvaluationQuestion | None:
         """Return a question of *kind* that *memory* answers, None where there is none."""
-        if memory.id in self._used:
-            return None
-        question = self._make(kind, memory)
+        question = None if memory.id in self._used else self._makers[kind](memory)
         if question is not None:
             self._used |= {question.wanted, question.aside or question.wanted}
         return question
 
-    def _make(self, kind: QuestionKind, memory: Memory) -> EvaluationQuestion | None:
-        if kind == "words":
-            return _by_words(memory, self._distinctive)
-        if kind == "speaker":
-            return _by_speaker(memory, self._distinctive) if self._has_several_speakers else None
-        if kind == "date":
-            return _by_date(memory, self._distinctive)
-        if kind == "sentence":
-            return _by_sentence(memory, self._rng)
+    def _distinctive_words(self, text: str, count: int) -> list[str]:
+        """Return up to *count* words of *text* that few memories have, in order; unique ones for want of others."""
+        df_of: dict[str, int] = {}
+        for word in _WORD.findall(text):
+            word_terms = self._terms(word)
+            if len(word_terms) == 1 and not word.isdigit() and self._df[word_terms[0]] <= self._max_df:
+                df_of.setdefault(word, self._df[word_terms[0]])
+        best = sorted(df_of, key=lambda word: (df_of[word] < 2, df_of[word], word))[:count]
+        return [word for word in df_of if word in best]
+
+    def _by_words(self, memory: Memory) -> EvaluationQuestion | None:
+        words = self._distinctive_words(memory.text, _QUESTION_WORDS)
+        return EvaluationQuestion("words", " ".join(words), memory.id) if len(words) == _QUESTION_WORDS else None
+
+    def _by_speaker(self, memory: Memory) -> EvaluationQuestion | None:
+        words = self._distinctive_words(memory.text, 2)
+        if not self._has_several_speakers or not memory.speaker or len(words) < 2:
+            return None
+        text = f"What did {memory.speaker} say about {words[0]} and {words[1]}?"
+        return EvaluationQuestion("speaker", text, memory.id)
+
+    def _by_date(self, memory: Memory) -> EvaluationQuestion | None:
+        words = self._distinctive_words(memory.text, 1)
+        if memory.occurred_at is None or not words:
+            return None
+        day = f"{memory.occurred_at.day} {memory.occurred_at:%B %Y}"
+        return EvaluationQuestion("date", f"What was said about {words[0]} on {day}?", memory.id)
+
+    def _by_sentence(self, memory: Memory) -> EvaluationQuestion | None:
+        sentences = [sentence.strip() for sentence in _SENTENCE.split(memory.text) if sentence.strip()]
+        long = [sentence for sentence in sentences if len(_WORD.findall(sentence)) >= _MIN_SENTENCE_WORDS]
+        if len(long) < 2:
+            return None
+        question = self._rng.choice(long)
+        left = " ".join(sentence for sentence in sentences if sentence != question)
+        return EvaluationQuestion("sentence", question, memory.id, left=left) if left else None
+
+    def _by_answer(self, memory: Memory) -> EvaluationQuestion | None:
         before = self._answered.get(memory.id)
         if before is None or before.id in self._used:
             return None
         return EvaluationQuestion("answer", before.text, memory.id, aside=before.id)
-
-
-@dataclass(frozen=True, slots=True)
-class _DistinctiveWords:
-    """The words of a text that distinguish it from others: those in at most *max_df* memories."""
-
-    df: Mapping[str, int]
-    terms: Callable[[str], Sequence[str]]
-    max_df: int
-
-    def words(self, text: str, count: int) -> list[str]:
-        """Return up to *count* words in the order of the text; rare words of several memories before unique ones."""
-        df_of: dict[str, int] = {}
-        for word in _WORD.findall(text):
-            word_terms = self.terms(word)
-            if len(word_terms) == 1 and not word.isdigit() and self.df[word_terms[0]] <= self.max_df:
-                df_of.setdefault(word, self.df[word_terms[0]])
-        best = sorted(df_of, key=lambda word: (df_of[word] < 2, df_of[word], word))[:count]
-        return [word for word in df_of if word in best]
-
-
-def _by_words(memory: Memory, distinctive: _DistinctiveWords) -> EvaluationQuestion | None:
-    words = distinctive.words(memory.text, _QUESTION_WORDS)
-    return EvaluationQuestion("words", " ".join(words), memory.id) if len(words) == _QUESTION_WORDS else None
-
-
-def _by_speaker(memory: Memory, distinctive: _DistinctiveWords) -> EvaluationQuestion | None:
-    words = distinctive.words(memory.text, 2)
-    if not memory.speaker or len(words) < 2:
-        return None
-    return EvaluationQuestion("speaker", f"What did {memory.speaker} say about {words[0]} and {words[1]}?", memory.id)
-
-
-def _by_date(memory: Memory, distinctive: _DistinctiveWords) -> EvaluationQuestion | None:
-    words = distinctive.words(memory.text, 1)
-    if memory.occurred_at is None or not words:
-        return None
-    day = f"{memory.occurred_at.day} {memory.occurred_at:%B %Y}"
-    return EvaluationQuestion("date", f"What was said about {words[0]} on {day}?", memory.id)
-
-
-def _by_sentence(memory: Memory, rng: random.Random) -> EvaluationQuestion | None:
-    sentences = [sentence.strip() for sentence in _SENTENCE.split(memory.text) if sentence.strip()]
-    long = [sentence for sentence in sentences if len(_WORD.findall(sentence)) >= _MIN_SENTENCE_WORDS]
-    if len(long) < 2:
-        return None
-    question = rng.choice(long)
-    left = " ".join(sentence for sentence in sentences if sentence != question)
-    return EvaluationQuestion("sentence", question, memory.id, left=left) if left else None
 
 
 def _answered_questions(memories: Iterable[Memory]) -> dict[str, Memory]:

@@ -93,14 +93,13 @@ class NamespaceSearcher:
         """Give *query* as analyzed with the index of *target*, which is locked until the block ends."""
         conversation = target.partition != DOCUMENTS
         validity = query.validity
-        today = to_zone(query.as_of or query.now, self.zone).date()
         with self.indexes.index(view, target.name, conversation=conversation) as index:
             question = analyze_question(
                 query.search_text,
                 index,
                 lexicon=self.lexicon,
                 terms=self.terms,
-                today=today,
+                today=to_zone(query.as_of or query.now, self.zone).date(),
                 last_question=query.text,
             )
             vector = self._vector(query, question.text_without_names if conversation else query.search_text)

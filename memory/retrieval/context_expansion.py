@@ -9,7 +9,7 @@ An exchange is a run of turns of one speaker with the run that it answers, or wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -32,32 +32,19 @@ MAX_EXCHANGE_TURNS = 12
 """Turns of an exchange on either side of a hit; a longer run of one speaker is a speech."""
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourTurns:
-    """The rows before a row and those after it, each in the order of the session."""
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-
 def neighbour_turns(
     index: RetrievalIndex, row: int, neighbours: NeighbourExpansion, is_visible: Callable[[int], bool]
-) -> NeighbourTurns:
-    """Return the neighbours of *row*, so many on either side or its exchange, without rows that are not visible."""
-    before_links, after_links = index.links.before.rows, index.links.after.rows
+) -> tuple[list[int], list[int]]:
+    """Return the visible rows before *row* and after it, the nearest first: so many of each, or its exchange."""
+    count = neighbours if isinstance(neighbours, int) else MAX_EXCHANGE_TURNS
+    before = _follow_links(index.links.before.rows, row, count, is_visible)
+    after = _follow_links(index.links.after.rows, row, count, is_visible)
     if isinstance(neighbours, int):
-        return NeighbourTurns(
-            tuple(reversed(_follow_links(before_links, row, neighbours, is_visible))),
-            tuple(_follow_links(after_links, row, neighbours, is_visible)),
-        )
-    before = _follow_links(before_links, row, MAX_EXCHANGE_TURNS, is_visible)
-    after = _follow_links(after_links, row, MAX_EXCHANGE_TURNS, is_visible)
+        return before, after
     run_before, run_after = _run_length(index, row, before), _run_length(index, row, after)
     if _opens_exchange(index, row, before[:run_before]):
-        answer = _leading_run_length(index, after[run_after:])
-        return NeighbourTurns(tuple(reversed(before[:run_before])), tuple(after[: run_after + answer]))
-    question = _leading_run_length(index, before[run_before:])
-    return NeighbourTurns(tuple(reversed(before[: run_before + question])), tuple(after[:run_after]))
+        return before[:run_before], after[: run_after + _leading_run_length(index, after[run_after:])]
+    return before[: run_before + _leading_run_length(index, before[run_before:])], after[:run_after]
 
 
 def _opens_exchange(index: RetrievalIndex, row: int, run_before: list[int]) -> bool:
@@ -67,9 +54,7 @@ def _opens_exchange(index: RetrievalIndex, row: int, run_before: list[int]) -> b
     assistant's.
     """
     features = index.columns["text_features"]
-    if features[row] & int(TextFeature.ENDS_ASKING) or any(
-        features[other] & int(TextFeature.ASKS) for other in run_before
-    ):
+    if features[row] & TextFeature.ENDS_ASKING or any(features[other] & TextFeature.ASKS for other in run_before):
         return True
     return bool(index.links.answers.rows[row] == NO_ROW and not index.columns["assistant"][row])
 
@@ -110,7 +95,9 @@ def expand_neighbours(
     times of the query, or do not pass the caller's filters, are skipped.
     """
     returned = {(hit.namespace, hit.partition, hit.memory.id) for hit in found}
-    remaining = _remaining_budget(query, found)
+    count, remaining = query.counter, query.token_budget
+    if count is not None and remaining is not None:
+        remaining -= sum(count(hit.memory.text) for hit in found)
     hits: list[Hit] = []
     omitted = list(found.left_out)
     for hit in found:
@@ -122,7 +109,7 @@ def expand_neighbours(
             if key in returned:
                 continue
             returned.add(key)
-            cost = 0 if remaining is None or query.counter is None else query.counter(memory.text)
+            cost = 0 if remaining is None or count is None else count(memory.text)
             if side in full or (remaining is not None and cost > remaining):
                 full.add(side)
                 omitted.append(Omitted(memory.id, f"{OVER_BUDGET}, beside {hit.memory.id}"))
@@ -154,8 +141,8 @@ def _hit_neighbours(
             return not hidden and (id_filter is None or bool(id_filter([index.ids[row]])[0]))
 
         row = index.row(hit.memory.id)
-        turns = neighbour_turns(index, row, query.neighbours, is_visible) if row >= 0 else NeighbourTurns((), ())
-        neighbours = [(side, index.ids[row]) for side, row in _nearest_first(turns.before, turns.after)]
+        before, after = neighbour_turns(index, row, query.neighbours, is_visible) if row >= 0 else ([], [])
+        neighbours = [(side, index.ids[row]) for side, row in _nearest_first(before, after)]
     entries = view.get([id for _, id in neighbours], namespace=target.name)
     for (side, _), entry in zip(neighbours, entries, strict=True):
         if entry is not None:
@@ -179,7 +166,7 @@ def _neighbour_passages(
     position = next((i for i, passage in enumerate(passages) if passage.id == hit.memory.id), None)
     if position is not None:
         count = query.neighbours
-        before = passages[max(0, position - count) : position]
+        before = passages[max(0, position - count) : position][::-1]
         yield from _nearest_first(before, passages[position + 1 : position + 1 + count])
 
 
@@ -191,8 +178,8 @@ def _is_target_of(view: View, target: SearchTarget, hit: Hit) -> bool:
 
 
 def _nearest_first(before: Sequence[T], after: Sequence[T]) -> list[tuple[Side, T]]:
-    """Return (side, item) of the items *before* and *after*, each given in order, the nearest first."""
-    ranked: list[tuple[int, Side, T]] = [(rank, "before", item) for rank, item in enumerate(reversed(before))]
+    """Return (side, item) of the items *before* and *after*, each given and returned nearest first."""
+    ranked: list[tuple[int, Side, T]] = [(rank, "before", item) for rank, item in enumerate(before)]
     ranked += [(rank, "after", item) for rank, item in enumerate(after)]
     return [(side, item) for _, side, item in sorted(ranked, key=lambda neighbour: neighbour[0])]
 
@@ -200,9 +187,3 @@ def _nearest_first(before: Sequence[T], after: Sequence[T]) -> list[tuple[Side, 
 def _passage_order(passage: Memory) -> tuple[int, str]:
     source = passage.source
     return (source.start or 0 if source is not None else 0, passage.id)
-
-
-def _remaining_budget(query: Query, found: RecallResult) -> int | None:
-    if query.token_budget is None or query.counter is None:
-        return None
-    return query.token_budget - sum(query.counter(hit.memory.text) for hit in found)

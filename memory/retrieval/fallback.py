@@ -9,7 +9,7 @@ import numpy as np
 from memory.retrieval.candidates import SearchTarget, caller_filters
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.query import Query
-from memory.retrieval.scoring.confidence import conversation_bounds, topic_confidence
+from memory.retrieval.scoring.confidence import abstention_bounds, topic_confidence
 from memory.retrieval.scoring.features import scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores
 from memory.retrieval.scoring.settings import RecallSettings
@@ -67,6 +67,6 @@ def _score_target(
     shared = [len(asked.intersection(terms(entries[target.name, id].text))) for id in ids]
     shares = np.array(shared) / max(len(asked), 1)
     known_cosine = None if vector is None else np.array([by_vector.get(id, np.nan) for id in ids])
-    bounds = conversation_bounds(settings.abstention, store.count(namespace=target.name))
+    bounds = abstention_bounds(settings.abstention, store.count(namespace=target.name))
     topic = topic_confidence(shares, shares, known_cosine, bonus=0.0, bounds=bounds)
     return ScoredCandidates(target.name, target.partition, ids, parts, topic)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 from memory.retrieval.index.record import ROLES
 from memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -24,8 +24,7 @@ _WORD_END = rf"(?:(?!\w)|(?<={_IDEOGRAPH}))"
 """Chinese is written without spaces: a name stands inside a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameMentions:
+class NameMentions(NamedTuple):
     """The *text_without_names* of a question, and the numbers of the *participants* that it names."""
 
     text_without_names: str
@@ -166,8 +165,8 @@ def analyze_question(
 
 def remove_names(
     text: str, index: RetrievalIndex, *, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]
-) -> tuple[str, tuple[int, ...]]:
-    """Return *text* without the names of participants, and the numbers of those that it names.
+) -> NameMentions:
+    """Find the participants of *index* that *text* names.
 
     Where one participant is a user and the other an assistant, "I" names the one and "you" the other.
     """
@@ -183,7 +182,7 @@ def remove_names(
     mentioned = set(mentions.participants)
     for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):
         mentioned.update(number for number, name in present if name == role and pronoun.search(text))
-    return mentions.text_without_names, tuple(sorted(mentioned))
+    return mentions._replace(participants=tuple(sorted(mentioned)))
 
 
 def _written_forms(text: str, terms: Sequence[str], split: Callable[[str], Sequence[str]]) -> tuple[str, ...]:

@@ -268,12 +268,7 @@ class Retriever:
         depth = query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
         ranked = merge_ranked(sources, depth)
         hits, omitted = pack_candidates(
-            ranked,
-            k=query.k,
-            fetch=fetch,
-            token_budget=query.token_budget,
-            counter=query.counter,
-            explain=query.explain,
+            ranked, query.k, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
         )
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)

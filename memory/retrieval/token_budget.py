@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from memory.codec import from_entry
-from memory.models import Memory
 from memory.partitions import ARCHIVE, DOCUMENTS, parse_store_namespace
 from memory.results import Hit, Omitted
 from memory.retrieval.scoring.scores import RankedCandidate
@@ -25,9 +25,9 @@ CountTokens = Callable[[str], int]
 
 def pack_candidates(
     ranked: Sequence[RankedCandidate],
-    *,
     k: int,
     fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
+    *,
     token_budget: int | None = None,
     counter: CountTokens | None = None,
     explain: bool = False,
@@ -37,7 +37,7 @@ def pack_candidates(
     A duplicate is folded into the better memory. A memory that does not fit into the budget is omitted; a shorter one
     after it may still fit. *fetch* reads the entries of candidates, page by page.
     """
-    hits = (_make_hit(candidate, memory, explain=explain) for candidate, memory in _fetch_memories(ranked, k, fetch))
+    hits = _fetch_hits(ranked, k, fetch, explain=explain)
     return pack_hits(hits, k=k, token_budget=token_budget, counter=counter)
 
 
@@ -50,7 +50,8 @@ def pack_hits(
     deduplicator = Deduplicator()
     remaining = token_budget
     for hit in hits if k else ():
-        duplicate_of = deduplicator.duplicate_of(hit)
+        words = _HitWords(hit)
+        duplicate_of = deduplicator.duplicate_of(words)
         if duplicate_of is not None:
             omitted.append(Omitted(hit.memory.id, f"says the same as {duplicate_of}", duplicate_of))
             continue
@@ -60,30 +61,31 @@ def pack_hits(
                 omitted.append(Omitted(hit.memory.id, OVER_BUDGET))
                 continue
             remaining -= cost
-        deduplicator.add(hit)
+        deduplicator.add(words)
         packed.append(hit)
         if len(packed) == k:
             break
     return tuple(packed), tuple(omitted)
 
 
-def _fetch_memories(
-    ranked: Sequence[RankedCandidate], k: int, fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]]
-) -> Iterator[tuple[RankedCandidate, Memory]]:
+def _fetch_hits(
+    ranked: Sequence[RankedCandidate],
+    k: int,
+    fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
+    *,
+    explain: bool,
+) -> Iterator[Hit]:
+    """Yield the hits of *ranked* that still exist; the first page has *k* of them, each further one is larger."""
     size = k
     start = 0
     while start < len(ranked) and size:
         page = ranked[start : start + size]
         for candidate, entry in zip(page, fetch(page), strict=True):
             if entry is not None:
-                yield candidate, from_entry(entry)
+                namespace, partition, _ = parse_store_namespace(candidate.source.namespace)
+                parts, newer = candidate.parts() if explain else {}, candidate.outdated_by()
+                yield Hit(from_entry(entry), candidate.score, parts, namespace, partition, outdated_by=newer)
         start, size = start + size, size * _PAGE_GROWTH
-
-
-def _make_hit(candidate: RankedCandidate, memory: Memory, *, explain: bool) -> Hit:
-    namespace, partition, _ = parse_store_namespace(candidate.source.namespace)
-    parts = candidate.parts() if explain else {}
-    return Hit(memory, candidate.score, parts, namespace, partition, outdated_by=candidate.outdated_by())
 
 
 _WORD = re.compile(r"\w+")
@@ -99,31 +101,20 @@ class Deduplicator:
 
     def __init__(self) -> None:
         self._id_of_mark: dict[tuple[str, ...], str] = {}
-        self._long_texts: dict[tuple[str, ...], list[_LongText]] = {}
-        self._last_read: tuple[Hit, _HitWords] | None = None
+        self._long_texts: dict[tuple[str, ...], list[_HitWords]] = {}
 
-    def duplicate_of(self, hit: Hit) -> str | None:
+    def duplicate_of(self, hit: _HitWords) -> str | None:
         """Return the id of the packed hit that *hit* repeats, None for none."""
-        content = self._read(hit)
-        id = next((self._id_of_mark[mark] for mark in content.marks if mark in self._id_of_mark), None)
-        if id is not None or len(content.words) < _MIN_LONG_WORDS:
+        id = next((self._id_of_mark[mark] for mark in hit.marks if mark in self._id_of_mark), None)
+        if id is not None or not hit.is_long:
             return id
-        others = self._long_texts.get(content.voice, ())
-        text = _LongText(hit.memory.id, content.words) if others else None
-        return next((other.id for other in others if text is not None and text.nearly_equals(other)), None)
+        return next((other.id for other in self._long_texts.get(hit.voice, ()) if hit.nearly_equals(other)), None)
 
-    def add(self, hit: Hit) -> None:
+    def add(self, hit: _HitWords) -> None:
         """Add a hit that was packed."""
-        content = self._read(hit)
-        self._id_of_mark.update((mark, hit.memory.id) for mark in content.marks)
-        if len(content.words) >= _MIN_LONG_WORDS:
-            self._long_texts.setdefault(content.voice, []).append(_LongText(hit.memory.id, content.words))
-
-    def _read(self, hit: Hit) -> _HitWords:
-        """Return the words of *hit*; read only once for ``duplicate_of`` and ``add`` of the same hit."""
-        if self._last_read is None or self._last_read[0] is not hit:
-            self._last_read = hit, _HitWords(hit)
-        return self._last_read[1]
+        self._id_of_mark.update((mark, hit.id) for mark in hit.marks)
+        if hit.is_long:
+            self._long_texts.setdefault(hit.voice, []).append(hit)
 
 
 class _HitWords:
@@ -131,28 +122,26 @@ class _HitWords:
 
     def __init__(self, hit: Hit) -> None:
         memory = hit.memory
-        self.words = _WORD.findall(memory.text.casefold())
+        words = _WORD.findall(memory.text.casefold())
         document = memory.source.document if memory.source is not None else None
+        self.id = memory.id
+        self.is_long = len(words) >= _MIN_LONG_WORDS
         # The same words of two people, or in two documents, are two things.
         self.voice = hit.namespace, memory.speaker or memory.role or "", document or ""
         id = memory.id.rpartition("@")[0] if hit.partition == ARCHIVE else memory.id
-        normalized_text = " ".join(self.words) or " ".join(memory.text.split())
         self.marks = (
             ("id", hit.namespace, DOCUMENTS if hit.partition == DOCUMENTS else "", id),
-            ("words", *self.voice, normalized_text),
+            ("words", *self.voice, " ".join(words) or " ".join(memory.text.split())),
         )
+        self._words = words
 
+    @cached_property
+    def _content(self) -> tuple[frozenset[str], frozenset[tuple[str, str]]]:
+        """The words with digits, and the pairs of neighbouring words."""
+        return frozenset(filter(_DIGIT.search, self._words)), frozenset(pairwise(self._words))
 
-class _LongText:
-    """A long text as its pairs of neighbouring words and its words with digits."""
-
-    def __init__(self, id: str, words: list[str]) -> None:
-        self.id = id
-        self._numbers = frozenset(word for word in words if _DIGIT.search(word))
-        self._pairs = frozenset(pairwise(words))
-
-    def nearly_equals(self, other: _LongText) -> bool:
+    def nearly_equals(self, other: _HitWords) -> bool:
         """Return whether both texts have the same numbers and nearly the same pairs of words."""
-        shared = len(self._pairs & other._pairs)
-        union = len(self._pairs) + len(other._pairs) - shared
-        return self._numbers == other._numbers and shared >= _MIN_OVERLAP * union
+        (numbers, pairs), (other_numbers, other_pairs) = self._content, other._content
+        shared = len(pairs & other_pairs)
+        return numbers == other_numbers and shared >= _MIN_OVERLAP * (len(pairs) + len(other_pairs) - shared)

@@ -126,13 +126,12 @@ class IndexCache(TableComponent):
     def clear(self, prefix: str) -> int:
         """Erase the segments of all store namespaces that begin with *prefix*; return the number of rows."""
         with self._database.write() as connection:
-            names = [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
-            return sum([_delete_namespace(connection, name) for name in names])
+            return sum([_delete_namespace(connection, name) for name in _cached_namespaces(connection, prefix)])
 
     def namespaces(self, prefix: str) -> list[str]:
         """Return the store namespaces that begin with *prefix* and have segments."""
         with self._database.read() as connection:
-            return [name for name in _cached_namespaces(connection) if name.startswith(prefix)]
+            return _cached_namespaces(connection, prefix)
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Return a finding for each namespace with a damaged segment."""
@@ -263,8 +262,9 @@ def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | Non
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def _cached_namespaces(connection: Connection) -> list[str]:
-    return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
+def _cached_namespaces(connection: Connection, prefix: str = "") -> list[str]:
+    names = connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")
+    return [name for (name,) in names if name.startswith(prefix)]
 
 
 def _segment_sizes(connection: Connection, namespace: str) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.retrieval.languages.dates import NO_DAY, PartialDate, find_dates
+from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
@@ -189,7 +189,7 @@ def _local_day(occurred: object, offset: object, zone: tzinfo) -> int:
         return NO_DAY
     moment = timestamp_from_text(occurred, offset if isinstance(offset, int) else None)
     local = moment if offset else to_zone(moment, zone)
-    return local.toordinal() - _EPOCH.toordinal()
+    return day_number(local)
 
 
 def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
@@ -203,7 +203,7 @@ def _mentioned_day(text: str, day: int, lexicon: Lexicon) -> int:
                 continue
             with suppress(ValueError):  # 31 February
                 named = date(reference.year or today.year, reference.month, reference.day)
-                return named.toordinal() - _EPOCH.toordinal()
+                return day_number(named)
         elif (reference.last - reference.first).days < _WEEK and reference.first != today:
-            return reference.first.toordinal() - _EPOCH.toordinal()
+            return day_number(reference.first)
     return NO_DAY

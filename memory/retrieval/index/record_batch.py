@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
+from memory.retrieval.index.vocabulary import renumber
 from memory.retrieval.languages.lexicon import Lexicon
 from vectorstore import Analyzer, Entry
 
@@ -198,16 +199,6 @@ def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     ends = np.append(0, np.cumsum(lengths))
     positions = np.arange(int(ends[-1])) + np.repeat(first - ends[:-1], lengths)
     return values[positions], ends
-
-
-def renumber(numbers: Ints, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
-    occurs = np.zeros(size, dtype=np.bool_)
-    occurs[numbers] = True
-    distinct = np.flatnonzero(occurs)
-    positions = np.empty(size, dtype=np.int64)
-    positions[distinct] = np.arange(len(distinct))
-    return distinct, positions[numbers]
 
 
 def _join_starts(parts: Sequence[Ints]) -> Ints:

@@ -61,11 +61,6 @@ class RetrievalIndex:
         return self._columns.rows
 
     @property
-    def session_count(self) -> int:
-        """The number of sessions ever seen; all session numbers are below it."""
-        return len(self._sessions)
-
-    @property
     def worn(self) -> bool:
         """Whether more than a quarter of the rows are gaps."""
         gaps = len(self.ids) - len(self._rows)
@@ -83,13 +78,11 @@ class RetrievalIndex:
 
     def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
         """Return the rows of *ids*, in their order, without unknown ones."""
-        rows = (self._rows.get(id, -1) for id in ids)
-        return np.array([row for row in rows if row >= 0], dtype=np.int64)
+        return np.array([self._rows[id] for id in ids if id in self._rows], dtype=np.int64)
 
     def revision(self, id: str) -> int:
         """Return the revision of the entry *id* that the index holds, 0 for an unknown id."""
-        row = self._rows.get(id, -1)
-        return 0 if row < 0 else int(self.columns["revision"][row])
+        return int(self.columns["revision"][self._rows[id]]) if id in self._rows else 0
 
     def turn(self, row: int) -> float:
         """Return the sequence number of *row* in its session, -1 where it has none."""

@@ -82,11 +82,9 @@ class Participants:
         """Return number and name of the participants that have turns, by name."""
         return sorted(((number, self._names[number]) for number in self._turns), key=lambda pair: pair[1])
 
-    def sessions(self, participant: int, count: int) -> NDArray[np.bool_]:
-        """Return whether *participant* takes part in each of *count* sessions."""
-        takes_part = np.zeros(count, dtype=np.bool_)
-        takes_part[list(self._sessions_of.get(participant, ()))] = True
-        return takes_part
+    def sessions(self, participant: int) -> list[int]:
+        """Return the sessions that *participant* takes part in."""
+        return list(self._sessions_of.get(participant, ()))
 
     def aliases(self, lower_case_count: Callable[[str], int]) -> Mapping[str, int]:
         """Return other names of participants; *lower_case_count* counts a word's uses with a small initial letter."""
@@ -178,20 +176,16 @@ class SessionBm25:
             return scores
         norm = BM25_K1 * (1 - BM25_B + BM25_B * lengths / (int(lengths.sum()) / used))
         for term in terms:
-            counts = self._of_term(term)
+            counts = np.zeros(len(lengths), dtype=np.int64)
+            start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
+            counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
+            for session, change in self._changes.get(term, {}).items():
+                counts[session] += change
             matching = np.flatnonzero(counts > 0)
             if len(matching):
                 (weight,) = idf_array(used, np.array([len(matching)], dtype=np.float64))
                 scores[matching] += weight * counts[matching] * (BM25_K1 + 1) / (counts[matching] + norm[matching])
         return scores
-
-    def _of_term(self, term: int) -> Ints:
-        counts = np.zeros(len(self._lengths), dtype=np.int64)
-        start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
-        counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
-        for session, change in self._changes.get(term, {}).items():
-            counts[session] += change
-        return counts
 
     def _merge(self) -> None:
         """Merge the pending changes into the base."""

@@ -16,7 +16,6 @@ from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
 from vectorstore.internals import GrowableArray
 
-TurnPosition: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1
 _ORDER = ("session", "sequence", "occurred_at")
@@ -73,7 +72,7 @@ class TurnLinks:
         else:
             del self._sessions[session]
 
-    def _position(self, row: int) -> TurnPosition:
+    def _position(self, row: int) -> tuple[float, int, str]:
         columns = self._columns.rows
         return (float(columns["sequence"][row]), int(columns["occurred_at"][row]), self._ids[row])
 

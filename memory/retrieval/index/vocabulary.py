@@ -117,6 +117,16 @@ class Vocabulary:
         return self._forms[form] if form >= 0 else ""
 
 
+def renumber(numbers: NDArray[np.integer], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
+    occurs = np.zeros(size, dtype=np.bool_)
+    occurs[numbers] = True
+    distinct = np.flatnonzero(occurs)
+    positions = np.empty(size, dtype=np.int64)
+    positions[distinct] = np.arange(len(distinct))
+    return distinct, positions[numbers]
+
+
 @cache
 def common_words() -> tuple[str, ...]:
     """Return the common words whose mean vector is subtracted; they are in a file beside this one."""
@@ -149,7 +159,7 @@ class TermVectors:
         self._word_vectors = word_vectors
         self._vocabulary = vocabulary
         self._centre: VectorRows | None = None
-        self._rows: GrowableArray[np.int16] | None = None
+        self._rows = GrowableArray(np.int16)  # a grid fits, in half the memory
         self._squares = GrowableArray(np.int64)
         self._slot = GrowableArray(np.int32)
         self._form = GrowableArray(np.int64)
@@ -173,7 +183,7 @@ class TermVectors:
         slots = self._slots(terms)
         query_squares = (queries.astype(np.float64) ** 2).sum(axis=1)
         lengths = np.sqrt(np.maximum(self._squares.rows[slots][:, None] * query_squares, 1.0))
-        return np.asarray(_dot_products(self._grid, slots, queries) / lengths)
+        return np.asarray(_dot_products(self._rows.rows, slots, queries) / lengths)
 
     def cosines_of(self, terms: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return cosines of terms with terms, shape (terms, others); 0 where either has no vector."""
@@ -200,28 +210,23 @@ class TermVectors:
 
     def _of_terms(self, terms: NDArray[np.int64]) -> VectorRows:
         slots = self._slots(terms)
-        return np.asarray(self._grid[slots], dtype=np.float32)
-
-    @property
-    def _grid(self) -> NDArray[np.int16]:
-        assert self._rows is not None, "terms have slots once there are rows"
-        return self._rows.rows
+        return np.asarray(self._rows.rows[slots], dtype=np.float32)
 
     def _slots(self, terms: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the slots of the vectors of *terms*, making vectors that are missing."""
-        rows = self._up_to_date_rows()
+        self._follow_vocabulary()
         missing = terms[~self._fresh.rows[terms]]
         if len(missing):
             missing = np.unique(missing)
             for start in range(0, len(missing), _VECTOR_BATCH):
-                self._make_vectors(rows, missing[start : start + _VECTOR_BATCH])
+                self._make_vectors(missing[start : start + _VECTOR_BATCH])
         return np.asarray(self._slot.rows[terms])
 
-    def _up_to_date_rows(self) -> GrowableArray[np.int16]:
-        """Return the grid, after room was made for new terms and changed ones were marked as not fresh."""
-        if self._rows is None:
+    def _follow_vocabulary(self) -> None:
+        """Make room for new terms, and mark those whose forms were counted as not fresh."""
+        if not len(self._rows):
             zeros = np.zeros_like(self._of_words(["word"]))
-            self._rows = GrowableArray(np.int16, zeros.shape[1])  # a grid fits, in half the memory
+            self._rows = GrowableArray(np.int16, zeros.shape[1])
             self._rows.extend(zeros)
             self._squares.append(0)
         lacking = len(self._vocabulary) - len(self._fresh)
@@ -232,9 +237,8 @@ class TermVectors:
         for touched in self._vocabulary.take_touched():
             self._fresh.rows[touched] = False
         self._fresh.rows[NO_TERM] = True
-        return self._rows
 
-    def _make_vectors(self, rows: GrowableArray[np.int16], terms: NDArray[np.int64]) -> None:
+    def _make_vectors(self, terms: NDArray[np.int64]) -> None:
         """Make the vectors of those of *terms* whose commonest form is another than that of their slot."""
         forms = np.array([self._vocabulary.commonest_form(term) for term in terms.tolist()], dtype=np.int64)
         is_changed = forms != self._form.rows[terms]
@@ -242,11 +246,11 @@ class TermVectors:
         if len(changed):
             vectors = self._of_words([self._vocabulary.form_text(form) for form in forms[is_changed].tolist()])
             new = changed[self._slot.rows[changed] == 0]
-            self._slot.rows[new] = np.arange(len(rows), len(rows) + len(new))
-            rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
+            self._slot.rows[new] = np.arange(len(self._rows), len(self._rows) + len(new))
+            self._rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
             self._squares.extend(np.zeros(len(new), dtype=np.int64))
             slots = self._slot.rows[changed]
-            rows.rows[slots] = vectors
+            self._rows.rows[slots] = vectors
             self._squares.rows[slots] = (vectors.astype(np.int64) ** 2).sum(axis=1)
         self._form.rows[terms] = forms
         self._fresh.rows[terms] = True

@@ -95,7 +95,7 @@ def _collapse_span(span: DateSpan) -> DateReference:
 
 def _date_fit(days: NDArray[np.int64], named: DateReference) -> NDArray[np.float64]:
     if isinstance(named, DateSpan):
-        first, last = (day.toordinal() - _EPOCH.toordinal() for day in (named.first, named.last))
+        first, last = day_number(named.first), day_number(named.last)
         inside = (days >= first) & (days <= last)
         soon = (days > last) & (days <= last + _DAYS_AFTER)
         return np.where(inside, 1.0 if last - first <= _MAX_SPAN_DAYS else 0.3, np.where(soon, 0.4, 0.0))
@@ -114,15 +114,15 @@ def _date_fit(days: NDArray[np.int64], named: DateReference) -> NDArray[np.float
         return np.where(in_month, 1.0, np.where(in_next & early, 0.4, 0.0))
     best = np.zeros(len(days))
     for year in [named.year] if named.year is not None else np.unique(years).tolist():
-        distance = days - _days_since_epoch(year, named.month, named.day)
+        distance = days - day_number(date(year, named.month, 1)) - (named.day - 1)
         fit = np.where((distance >= 1) & (distance <= 3), 0.7, np.where((distance >= -1) & (distance <= 10), 0.5, 0.0))
         best = np.maximum(best, np.where(distance == 0, 1.0, fit))
     return best
 
 
-def _days_since_epoch(year: int, month: int, day: int) -> int:
-    first = date(year, month, 1)
-    return (first - _EPOCH).days + day - 1
+def day_number(day: date) -> int:
+    """Return *day* as days since 1970."""
+    return day.toordinal() - _EPOCH.toordinal()
 
 
 @lru_cache(maxsize=8)

@@ -40,14 +40,11 @@ _MAX_BONUS_WORDS = 10
 """Terms that get a bonus: a high share of few terms proves less than the same share of many."""
 
 
-def conversation_bounds(bounds: AbstentionBounds, count: int) -> tuple[float, float]:
-    """Return the bounds among *count* turns: for candidates with a vector, and without."""
+def abstention_bounds(bounds: AbstentionBounds, count: int, *, documents: bool = False) -> tuple[float, float]:
+    """Return the bounds among *count* turns, or chunks of documents: for candidates with a vector, and without."""
+    if documents:
+        return bounds_for_size(count, (bounds.document, bounds.document_words), bounds.few_documents)
     return bounds_for_size(count, (bounds.conversation, bounds.conversation_words), bounds.few)
-
-
-def document_bounds(bounds: AbstentionBounds, count: int) -> tuple[float, float]:
-    """Return the bounds among *count* chunks of documents: for candidates with a vector, and without."""
-    return bounds_for_size(count, (bounds.document, bounds.document_words), bounds.few_documents)
 
 
 def bounds_for_size(count: int, bounds: tuple[float, float], reduction: float) -> tuple[float, float]:

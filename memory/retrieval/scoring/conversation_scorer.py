@@ -15,8 +15,8 @@ from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.scoring.confidence import (
+    abstention_bounds,
     attribution_margin,
-    conversation_bounds,
     question_bonus,
     to_confidence_scale,
     topic_confidence,
@@ -99,8 +99,7 @@ def score_conversation(
     newer: dict[int, int] = {}
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
         moment = to_microseconds(validity.as_of or validity.now)
-        supersession = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
-        parts["newest"], newer = supersession.scores, supersession.newer
+        parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
     states = ~matches.is_echo
     seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
     total_weight = words.total_weight
@@ -109,7 +108,7 @@ def score_conversation(
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
         bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
-        bounds=conversation_bounds(abstention, frequencies.count),
+        bounds=abstention_bounds(abstention, frequencies.count),
     )
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
@@ -226,10 +225,8 @@ def _answer_kind_scores(
     """Return the scores of text features that an answer to this kind of question has: a time, a name, a number."""
     total = np.zeros(len(rows))
     if question.asks_time:
-        timed = has_text_feature(index, rows, TextFeature.TIME) + weights.time_number * has_text_feature(
-            index, rows, TextFeature.NUMBER
-        )
-        total = total + weights.time * timed
+        numbers = has_text_feature(index, rows, TextFeature.NUMBER)
+        total = total + weights.time * (has_text_feature(index, rows, TextFeature.TIME) + weights.time_number * numbers)
     if question.asks_place:
         total = total + weights.place * has_text_feature(index, rows, TextFeature.NAME)
     if question.asks_number:

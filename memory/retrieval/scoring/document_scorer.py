@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.scoring.confidence import document_bounds, question_bonus, topic_confidence
+from memory.retrieval.scoring.confidence import abstention_bounds, question_bonus, topic_confidence
 from memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
 from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
@@ -55,6 +55,6 @@ def score_documents(
         exact_match_shares(text, words),
         cosine_or_nan,
         bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),
-        bounds=document_bounds(abstention, frequencies.count),
+        bounds=abstention_bounds(abstention, frequencies.count, documents=True),
     )
     return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)

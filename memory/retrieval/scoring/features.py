@@ -117,16 +117,11 @@ def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuest
     """
     if not question.participants:
         return np.zeros(len(rows))
-    sessions = index.columns["session"][rows]
-    speakers = index.columns["speaker"][rows]
+    sessions, speakers = index.columns["session"][rows], index.columns["speaker"][rows]
     alone = sessions == NO_SESSION
-    size = int(sessions.max(initial=-1)) + 1
     total = np.zeros(len(rows))
     for participant in question.participants:
-        takes_part = np.zeros(0, dtype=np.bool_)
-        if size:
-            takes_part = index.participants.sessions(participant, index.session_count)[:size]
-        total[~alone] += takes_part[sessions[~alone]]
+        total += np.isin(sessions, index.participants.sessions(participant))
     share = total / len(question.participants)
     share[alone] = (speakers[alone] == NOBODY) | np.isin(speakers[alone], question.participants)
     return np.asarray(share)

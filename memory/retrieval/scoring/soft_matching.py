@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import MAX_SENTENCES
-from memory.retrieval.index.record_batch import renumber
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
-from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.index.vocabulary import NO_TERM, renumber
 from memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
 from vectorstore.internals import BM25_K1, idf_array
 

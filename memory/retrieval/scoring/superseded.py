@@ -8,7 +8,6 @@ cellar's). They exchange their scores, so that nothing is lost and the ranks of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,20 +31,13 @@ _MAX_STATEMENT_TERMS = 10
 """Terms of a statement; a longer text states several things, and another text does not contradict it as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Supersession:
-    """The change of each row's score, and for each superseded row the position of the newer statement."""
-
-    scores: Floats
-    newer: dict[int, int]
-
-
 def promote_newest(
     index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: Floats, words: QuestionTerms, moment: int
-) -> Supersession:
+) -> tuple[Floats, dict[int, int]]:
     """Let the newest of near-equal statements lead; those made after *moment* (microseconds) come last.
 
-    *totals* are the scores so far. Of statements of equal times, the later turn of its session leads, then the lower
+    Returns the change of each row's score, and for each superseded row the position of the newer statement. *totals*
+    are the scores so far. Of statements of equal times, the later turn of its session leads, then the lower
     id.
     """
     change = np.zeros(len(rows))
@@ -60,7 +52,7 @@ def promote_newest(
             change[i] = score - rank * _TIE_STEP - totals[i]
             if rank and times[i] < times[newest_first[0]]:
                 newer[i] = newest_first[0]
-    return Supersession(change, newer)
+    return change, newer
 
 
 def stated_after(index: RetrievalIndex, rows: Rows, moment: int) -> Floats:
