@@ -120,21 +120,16 @@ class MemoryEraser:
                 removed["held"] = self._soft_deleter.erase(soft_deleted)
             if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
                 self._operations.record(namespace, "forget", caller.actor, changes, id=operation)
-        if remove_backups and (plan.entries or plan.messages):
-            copies = self._copies.delete_backups(copies)
         receipt = replace(
             plan_receipt(plan, namespace),
-            pending=store.pending_erasure(),
             operation=operation if changes or due is not None else None,
             at=now,
             due=due,
             salt=operation,
             hashes=self._hashes(operation, erased),
-            parts=_nonzero(removed),
             unreached=copies,
         )
-        self.erase_due_quietly()
-        return receipt
+        return self._finish(receipt, removed, remove_backups and bool(plan.entries or plan.messages))
 
     def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
@@ -170,19 +165,9 @@ class MemoryEraser:
             removed.update(run_erasers(self._erasers, rest))
             removed["operations"] = self._operations.clear(namespace)
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
-        if remove_backups and (messages or found):
-            copies = self._copies.delete_backups(copies)
-        receipt = replace(
-            namespace_receipt(namespace, found, messages),
-            pending=store.pending_erasure(),
-            at=now,
-            salt=salt,
-            hashes=tuple(sorted(hashes)),
-            parts=_nonzero(removed),
-            unreached=copies,
-        )
-        self.erase_due_quietly()
-        return receipt
+        receipt = namespace_receipt(namespace, found, messages)
+        receipt = replace(receipt, at=now, salt=salt, hashes=tuple(sorted(hashes)), unreached=copies)
+        return self._finish(receipt, removed, remove_backups and bool(messages or found))
 
     def has_soft_delete(self, operation: str, namespace: str) -> bool:
         """Return whether the forgetting *operation* can be restored: its grace period is not over."""
@@ -242,6 +227,16 @@ class MemoryEraser:
         self._operations.erase(namespace, plan.memories, plan.texts.held_by)
         return run_erasers(self._erasers, items) if plan.entries or plan.messages else Counter()
 
+    def _finish(self, receipt: Receipt, removed: Counter[str], remove_backups: bool) -> Receipt:
+        """Return *receipt* with what is known after the commit: what is pending, *removed* parts, backups deleted."""
+        copies = receipt.unreached
+        if remove_backups:
+            copies = self._copies.delete_backups(copies)
+        pending = self._entries.lifecycle("forget").pending_erasure()
+        self.erase_due_quietly()
+        parts = {name: count for name, count in removed.items() if count}
+        return replace(receipt, pending=pending, parts=parts, unreached=copies)
+
     def _bury_messages(self, items: ErasedItems) -> None:
         hashes = message_hashes(self._tombstones.key, items.messages)
         self._tombstones.add(history_partition(items.namespace), hashes, items.at)
@@ -266,10 +261,6 @@ def _check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[H
         Memory("", id=f"{row.sequence} of session {row.session}", trust=message_trust(row.message)) for row in rows
     )
     caller.check_may_change(messages, "forget", what="message")
-
-
-def _nonzero(counts: Counter[str]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count}
 
 
 def _check_grace_period(grace: object, remove_backups: bool) -> None:
