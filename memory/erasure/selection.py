@@ -92,13 +92,13 @@ class ForgetSelection:
 
     @property
     def includes_messages(self) -> bool:
-        """Whether a stretch of conversation is selected: its messages go even where nothing was remembered of them."""
+        """True if a stretch of conversation is selected: its messages go even where nothing was remembered of them."""
         other_selectors = self.ids is not None or self.document or self.where or self.scopes or self.tags
         return not other_selectors and (self.session is not None or self.source is not None or self.before is not None)
 
     @property
     def includes_documents(self) -> bool:
-        """Whether passages are selected too: by age alone they are not, since a document is removed whole."""
+        """True if passages are selected too: by age alone they are not, since a document is removed whole."""
         return self.before is None or self.document is not None or self.source is not None
 
     def conditions(self) -> list[Filter]:

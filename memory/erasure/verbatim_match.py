@@ -13,14 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from memory.history.codec import texts_in_json
-from memory.messages import (
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-)
+from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from vectorstore import Entry
 
 
@@ -85,7 +78,7 @@ class VerbatimTexts:
         return bool(self.texts)
 
     def held_by(self, content: str) -> bool:
-        """Whether *content* holds one of the texts verbatim."""
+        """Return whether *content* holds one of the texts verbatim."""
         content = _normalize_spaces(content)
         if len(self._normalized) <= _MAX_SEPARATE_SEARCHES:
             return any(_contains_verbatim(content, text) for text in self._normalized)
@@ -96,7 +89,7 @@ class VerbatimTexts:
         )
 
     def in_entry(self, entry: Entry) -> bool:
-        """Whether *entry* repeats one of the texts: in its text, title, headings, tags or the caller's own fields.
+        """Return whether *entry* repeats one of the texts: in text, title, headings, tags or the caller's own fields.
 
         Roles, speakers and dates are not searched: forgetting "Ann" does not take all that Ann has said.
         """
@@ -108,7 +101,7 @@ class VerbatimTexts:
         )
 
     def in_message(self, message: Message) -> bool:
-        """Whether *message* repeats one of the texts, in anything that somebody wrote."""
+        """Return whether *message* repeats one of the texts, in anything that somebody wrote."""
         return any(self.held_by(text) for text in message_texts(message))
 
     def longest_words(self) -> list[str]:

@@ -140,7 +140,7 @@ class ImportPolicyCheck:
         }
 
     def _makes_facts(self, turn: Sequence[Draft]) -> bool:
-        """Whether facts are made of a turn: not of the memory's own export, nor where the file brings them."""
+        """Return whether facts are made of a turn: not of the memory's own export, nor where the file brings them."""
         sources = self.job.checked.sources
         return self.job.ceiling is not None and not any(
             draft.memory.id in sources or draft.memory.operation in sources for draft in turn
@@ -154,6 +154,6 @@ def _with_vector(draft: Draft, results: Mapping[str, EmbeddingResult]) -> Draft:
 
 
 def _is_unchanged(draft: Draft) -> bool:
-    """Whether the policies left *draft* as it came, so that it is written as without policies."""
+    """Return whether the policies left *draft* as it came, so that it is written as without policies."""
     as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome is Outcome.STORED
     return as_it_came and not (draft.reasons or draft.facts or draft.vector is not None)

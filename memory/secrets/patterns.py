@@ -97,10 +97,7 @@ _PROVIDER_KEYS: Final = (
     _key_kind("Mailchimp key", "[0-9a-f]{32}", r"-us[0-9]{1,2}\b", "-us"),
     _key_kind("Telegram bot token", "[0-9]{8,10}", r":AA[A-Za-z0-9_\-]{33}(?![A-Za-z0-9_\-])", ":aa"),
     _key_kind(
-        "Discord token",
-        "[MNO][A-Za-z0-9_\\-]{23,27}",
-        r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
-        *("m", "n", "o"),
+        "Discord token", "[MNO][A-Za-z0-9_\\-]{23,27}", r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}", *("m", "n", "o")
     ),
     _key_kind("DigitalOcean token", "do[opr]_v1_", r"[0-9a-f]{64}", "_v1_"),
     _key_kind("Shopify token", "shp(?:at|ca|pa|ss|ua)_", r"[0-9a-fA-F]{32}", "shp"),
