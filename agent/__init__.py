@@ -24,13 +24,11 @@ _EXPORTS: Final = {
         "Unsupported"
     ),
     "agent.events": (
-        "ApprovalRequested MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
+        "ApprovalRequested Hooks MemoryRecalled MemoryStored RunEnded SubAgentEvent TextDelta ThinkingDelta ToolEnded "
         "ToolStarted WarningIssued"
     ),
-    "agent.hooks": "Hooks",
     "agent.middleware.base": "ToolInvocation",
-    "agent.middleware.circuit_breaker": "CircuitBreaker",
-    "agent.middleware.resilience": "RateLimit Retry",
+    "agent.middleware.resilience": "CircuitBreaker RateLimit Retry",
     "agent.providers.anthropic": "AnthropicProvider",
     "agent.providers.base": (
         "ModelSettings Provider Request StopPiece TextPiece ThinkingPiece ToolCallPiece UsagePiece"
@@ -44,9 +42,8 @@ _EXPORTS: Final = {
     "agent.tool_executor": "ToolPolicy",
     "agent.tools.base": "AuthorizationDecision Tool ToolContext",
     "agent.tools.builtin": "calculator clock",
-    "agent.tools.chain": "ChainedTool",
     "agent.tools.files": "file_tools note_tools",
-    "agent.tools.function": "tool",
+    "agent.tools.function": "ChainedTool tool",
     "agent.tools.knowledge": "knowledge_tools",
     "agent.tools.memory": "memory_tools",
     "agent.tools.pagination": "ResultPagination",

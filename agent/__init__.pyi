@@ -23,6 +23,7 @@ from agent.errors import StopRun as StopRun
 from agent.errors import ToolFailed as ToolFailed
 from agent.errors import Unsupported as Unsupported
 from agent.events import ApprovalRequested as ApprovalRequested
+from agent.events import Hooks as Hooks
 from agent.events import MemoryRecalled as MemoryRecalled
 from agent.events import MemoryStored as MemoryStored
 from agent.events import RunEnded as RunEnded
@@ -32,9 +33,8 @@ from agent.events import ThinkingDelta as ThinkingDelta
 from agent.events import ToolEnded as ToolEnded
 from agent.events import ToolStarted as ToolStarted
 from agent.events import WarningIssued as WarningIssued
-from agent.hooks import Hooks as Hooks
 from agent.middleware.base import ToolInvocation as ToolInvocation
-from agent.middleware.circuit_breaker import CircuitBreaker as CircuitBreaker
+from agent.middleware.resilience import CircuitBreaker as CircuitBreaker
 from agent.middleware.resilience import RateLimit as RateLimit
 from agent.middleware.resilience import Retry as Retry
 from agent.providers.anthropic import AnthropicProvider as AnthropicProvider
@@ -61,9 +61,9 @@ from agent.tools.base import Tool as Tool
 from agent.tools.base import ToolContext as ToolContext
 from agent.tools.builtin import calculator as calculator
 from agent.tools.builtin import clock as clock
-from agent.tools.chain import ChainedTool as ChainedTool
 from agent.tools.files import file_tools as file_tools
 from agent.tools.files import note_tools as note_tools
+from agent.tools.function import ChainedTool as ChainedTool
 from agent.tools.function import tool as tool
 from agent.tools.knowledge import knowledge_tools as knowledge_tools
 from agent.tools.memory import memory_tools as memory_tools

@@ -17,16 +17,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import BaseModel
 
 from agent.agent_memory import AgentMemory, PassageRetriever
-from agent.configuration import AgentComponents, AgentSettings, checked_seconds
-from agent.context.history_reader import HistoryReader, history_bound
-from agent.context.memory_reader import MemoryReader
-from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError
-from agent.events import Event, RunEnded
-from agent.hooks import Hooks
+from agent.configuration import AgentComponents, AgentSettings
+from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
+from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
+from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
 from agent.results import OutputT, RunResult
-from agent.run import AgentRun, RunState
+from agent.run import AgentRun
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
@@ -77,7 +75,13 @@ class Agent:
         if memory is not None and history is not None:
             raise ArgumentError("history", history, "memory keeps the history itself; give one of the two")
         policy = policy or ToolPolicy()
-        ready, self._connectors = _split_connectors(tools)
+        ready: list[Tool] = []
+        self._connectors: list[ToolConnector] = []
+        for item in tools:
+            if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
+                self._connectors.append(item)
+            else:
+                ready.append(item)
         bound = history_bound(settings.window, settings.token_budget, settings.counter)
         self._components = AgentComponents(
             provider=provider,
@@ -204,7 +208,7 @@ class Agent:
         """
         components = self._components
         if self._closed:
-            await components.turns.flush()
+            await components.turns.store()
             return
         self._closed = True
         async with AsyncExitStack() as closing:
@@ -213,7 +217,7 @@ class Agent:
                 closing.push_async_callback(close)
             if self._open_connectors is not None:
                 closing.push_async_callback(self._open_connectors.aclose)
-            await components.turns.flush()
+            await components.turns.store()
 
     async def __aenter__(self) -> Agent:
         await self.start()
@@ -243,15 +247,22 @@ class Agent:
             message = with_trust(message, within.trust)  # a task is the word of the agent that gives it
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
-        limit = checked_seconds("deadline", deadline) or settings.deadline
+        check_seconds("deadline", deadline)
         self._check_capabilities(message)
-        state = RunState(
-            message, session or settings.sessions(), store and components.turns.keeps, limit, settings.timer
-        )
         expected = None
         if result_type is not None:
             expected = expected_output(result_type, capabilities_of(components.provider), repairs=settings.repairs)
-        return AgentRun(components, state, expected=expected, within=within, streams=streams, lineage=(self,))
+        return AgentRun(
+            components,
+            message,
+            self,
+            session=session or settings.sessions(),
+            stores=store and components.turns.keeps,
+            deadline=deadline or settings.deadline,
+            expected=expected,
+            within=within,
+            streams=streams,
+        )
 
     def _check_capabilities(self, *messages: Message) -> None:
         """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""
@@ -260,18 +271,6 @@ class Agent:
         if capabilities is not None:
             request = Request(messages, tools=components.tools.specs, settings=components.settings.model_settings)
             check_request(request, capabilities, type(components.provider).__name__)
-
-
-def _split_connectors(tools: Iterable[Tool | ToolConnector]) -> tuple[list[Tool], tuple[ToolConnector, ...]]:
-    """Return the tools among *tools*, and the connectors among them."""
-    ready: list[Tool] = []
-    connectors: list[ToolConnector] = []
-    for item in tools:
-        if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
-            connectors.append(item)
-        else:
-            ready.append(item)
-    return ready, tuple(connectors)
 
 
 def _prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:

@@ -107,12 +107,3 @@ def approval_except(*names: str) -> ApprovalPolicy:
         if not isinstance(name, str) or not name or name != name.strip():
             raise ArgumentError("names", name, "the name of a tool is needed")
     return _ApprovalExcept(frozenset(names))
-
-
-def to_approval_decision(answer: ApprovalDecision | bool) -> ApprovalDecision:
-    """Return the answer of an approver as a decision."""
-    if isinstance(answer, bool):
-        return ApprovalDecision(ApprovalStatus.APPROVED if answer else ApprovalStatus.REJECTED)
-    if not isinstance(answer, ApprovalDecision):
-        raise ArgumentError("approver", answer, "an approver answers with an ApprovalDecision, True or False")
-    return answer

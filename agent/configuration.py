@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from agent.context.assembly import DEFAULT_PROFILE_TOKENS
 from agent.context.memory_reader import MemoryReader
-from agent.errors import ArgumentError
-from agent.hooks import Hooks
+from agent.errors import ArgumentError, check_count, check_seconds
+from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import ModelSettings, Provider
@@ -32,11 +32,6 @@ from memory.internals import Clock, system_clock
 def new_session_id() -> str:
     """Return an id for a new session."""
     return str(uuid.uuid4())
-
-
-def new_mark_seed() -> str:
-    """Return a secret from which the marks around recalled memories are made."""
-    return secrets.token_hex(16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +79,16 @@ class AgentSettings:
     clock: Clock = system_clock
     timer: Callable[[], float] = time.monotonic
     sessions: Callable[[], str] = new_session_id
-    seeds: Callable[[], str] = new_mark_seed
+    seeds: Callable[[], str] = lambda: secrets.token_hex(16)
 
     def __post_init__(self) -> None:
-        budget = self.token_budget
-        if budget is not None and (type(budget) is not int or budget < 1):
-            raise ArgumentError("token_budget", budget, "at least 1 token is needed, or None")
+        if self.token_budget is not None:
+            check_count("token_budget", self.token_budget, expected="at least 1 token is needed, or None")
         for name in ("profile_tokens", "recall", "repairs"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 0:
-                raise ArgumentError(name, value, "0 or more is needed")
-        if type(self.parallel_tools) is not int or self.parallel_tools < 1:
-            raise ArgumentError("parallel_tools", self.parallel_tools, "at least 1 is needed")
+            check_count(name, getattr(self, name), 0)
+        check_count("parallel_tools", self.parallel_tools)
         for name in ("tool_timeout", "deadline"):
-            checked_seconds(name, getattr(self, name))
+            check_seconds(name, getattr(self, name))
         if self.on_memory_error not in ("degrade", "raise"):
             raise ArgumentError("on_memory_error", self.on_memory_error, 'one of "degrade", "raise" is needed')
         if self.limits.cost is not None and self.prices is None:
@@ -109,11 +100,7 @@ class AgentSettings:
         return LoopLimits(self.max_rounds, self.last_round_answers, self.nudges, self.nudge)
 
 
-def checked_seconds(name: str, seconds: float | None) -> float | None:
-    """Return *seconds* if they are a limit of time, or None for no limit."""
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
-        raise ArgumentError(name, seconds, "a number of seconds above 0 is needed, or None")
-    return seconds
+_FINGERPRINTED_SETTINGS = ("name", "system", "limits", "token_budget", "profile_tokens", "window", "trace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,56 +128,39 @@ class AgentComponents:
         executor = ToolExecutor(
             self.tools, parallel=settings.parallel_tools, timeout=settings.tool_timeout, policy=self.policy
         )
+        configuration = {
+            **{name: getattr(settings, name) for name in _FINGERPRINTED_SETTINGS},
+            "provider": type(self.provider).__name__,
+            "model": getattr(self.provider, "model", None),
+            "settings": settings.model_settings,
+            "rounds": limits,
+            "approval": self.policy.approval,
+        }
         object.__setattr__(self, "executor", executor)
-        loop = Loop(self.provider, executor, limits=limits, middleware=self.model_middleware)
-        object.__setattr__(self, "loop", loop)
-        fingerprint = agent_fingerprint(
-            self.tools,
-            name=settings.name,
-            system=settings.system,
-            provider=type(self.provider).__name__,
-            model=getattr(self.provider, "model", None),
-            settings=settings.model_settings,
-            rounds=limits,
-            limits=settings.limits,
-            approval=self.policy.approval,
-            token_budget=settings.token_budget,
-            profile_tokens=settings.profile_tokens,
-            window=settings.window,
-            trace=settings.trace,
-        )
-        object.__setattr__(self, "fingerprint", fingerprint)
+        object.__setattr__(self, "loop", Loop(self.provider, executor, limits=limits, middleware=self.model_middleware))
+        object.__setattr__(self, "fingerprint", _fingerprint(self.tools, configuration))
 
     @property
     def grounded(self) -> bool:
         """Whether there is a memory, or documents, to recall from."""
         return self.reader.memory is not None or self.reader.knowledge is not None
 
-    @property
-    def raises_memory_errors(self) -> bool:
-        """Whether a memory that cannot be read or written ends a run in an error."""
-        return self.settings.on_memory_error == "raise"
 
-
-def agent_fingerprint(tools: Iterable[Tool], **configuration: Any) -> str:
+def _fingerprint(tools: Iterable[Tool], configuration: Mapping[str, Any]) -> str:
     """Return SHA-256, in hex, over *configuration* and *tools* in a canonical form: neither the order of the tools nor
     that of any keys matters, nor what is None. Functions count by their names, other objects by their types."""
-    described = sorted((_tool_fields(tool) for tool in tools), key=lambda tool: str(tool["name"]))
-    text = json.dumps(
-        {**_canonical_value(configuration), "tools": _canonical_value(described)}, sort_keys=True, ensure_ascii=True
-    )
+    described = [
+        {
+            "name": tool.spec.name,
+            "description": tool.spec.description,
+            "parameters": tool.spec.parameters,
+            "timeout": tool.timeout,
+            "annotations": annotations_of(tool),
+        }
+        for tool in sorted(tools, key=lambda tool: tool.spec.name)
+    ]
+    text = json.dumps(_canonical_value({**configuration, "tools": described}), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _tool_fields(tool: Tool) -> dict[str, Any]:
-    spec = tool.spec
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "parameters": spec.parameters,
-        "timeout": tool.timeout,
-        "annotations": annotations_of(tool),
-    }
 
 
 def _canonical_value(value: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 
 from memory import Hit, Passage
@@ -17,36 +17,47 @@ _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 @dataclass(frozen=True, slots=True)
-class ContextItem:
+class Sourced:
+    """A memory or a passage by its *number* in this turn and its *id*, with its source."""
+
+    number: int
+    id: str
+    _: KW_ONLY
+    lane: str = "conversation"
+    source: str = ""
+    title: str = ""
+    page: int | None = None
+    heading: tuple[str, ...] = ()
+    role: str = ""
+    speaker: str = ""
+    session: str | None = None
+    date: datetime | None = None
+    score: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        if self.source:
+            section = f" § {' > '.join(self.heading)}" if self.heading else ""
+            return f"{self.source}{section}{f', p. {self.page}' if self.page is not None else ''}"
+        day = f"{self.date.day} {self.date:%B %Y}" if self.date is not None else ""
+        return ", ".join(part for part in (self.speaker or self.role, day) if part) or "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem(Sourced):
     """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
     (offset in *text*, number of the page that begins there).
     """
 
-    number: int
-    id: str
     text: str
-    lane: str = "conversation"
-    source: str = ""
-    title: str = ""
-    page: int | None = None
-    heading: tuple[str, ...] = ()
     start: int = 0
     end: int = 0
     page_breaks: tuple[tuple[int, int], ...] = ()
-    role: str = ""
-    speaker: str = ""
-    session: str | None = None
     sequence: int | None = None
-    date: datetime | None = None
     trust: str = "user"
-    score: float = 0.0
-
-    @property
-    def where(self) -> str:
-        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
-        return source_label(self.source, self.heading, self.page, self.speaker or self.role, self.date)
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
@@ -55,33 +66,17 @@ class ContextItem:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerCitation:
+class AnswerCitation(Sourced):
     """Citation of an item by an answer: *quote* is the item's own words, character for character.
 
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
     offsets within the item's text.
     """
 
-    number: int
-    id: str
     quote: str
     start: int
     end: int
     span: tuple[int, int]
-    lane: str = "conversation"
-    source: str = ""
-    title: str = ""
-    page: int | None = None
-    heading: tuple[str, ...] = ()
-    speaker: str = ""
-    session: str | None = None
-    date: datetime | None = None
-    score: float = 0.0
-
-    @property
-    def where(self) -> str:
-        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
-        return source_label(self.source, self.heading, self.page, self.speaker, self.date)
 
 
 def cite_item(item: ContextItem, start: int = 0, end: int | None = None) -> AnswerCitation:
@@ -153,12 +148,3 @@ def item_from_passage(passage: Passage) -> ContextItem:
         trust="document",
         score=passage.score,
     )
-
-
-def source_label(source: str, heading: tuple[str, ...], page: int | None, speaker: str, date: datetime | None) -> str:
-    """Return a source in words: a place in a document, or speaker and date."""
-    if source:
-        section = f" § {' > '.join(heading)}" if heading else ""
-        return f"{source}{section}{f', p. {page}' if page is not None else ''}"
-    day = f"{date.day} {date:%B %Y}" if date is not None else ""
-    return ", ".join(part for part in (speaker, day) if part) or "memory"

@@ -50,8 +50,12 @@ class ArgumentError(AgentError, memory.ArgumentError):
         self.argument = argument
         self.value = value
         self.expected = expected
-        text = repr(value)
-        Exception.__init__(self, f"{argument}: {expected}, got {text if len(text) <= 80 else text[:79] + '…'}")
+        Exception.__init__(self, f"{argument}: {expected}, got {shorten(repr(value), 80)}")
+
+
+def shorten(text: str, length: int) -> str:
+    """Return *text* in at most *length* characters; what is cut off ends in an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -64,6 +68,20 @@ def choice(kind: type[_Choice], value: object, argument: str, expected: str = ""
     if not isinstance(value, str) or value not in tuple(kind):
         raise ArgumentError(argument, value, expected or f"one of {', '.join(kind)} is needed")
     return kind(value)
+
+
+def check_count(argument: str, value: object, least: int = 1, expected: str = "") -> None:
+    """Raise ``ArgumentError`` unless *value* is a whole number of at least *least*."""
+    if type(value) is not int or value < least:
+        raise ArgumentError(
+            argument, value, expected or (f"at least {least} is needed" if least else "0 or more is needed")
+        )
+
+
+def check_seconds(argument: str, value: object) -> None:
+    """Raise ``ArgumentError`` unless *value* is a limit of time in seconds, or None for no limit."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0):
+        raise ArgumentError(argument, value, "a number of seconds above 0 is needed, or None")
 
 
 class Unsupported(ArgumentError):
@@ -188,11 +206,9 @@ class ProviderFailed(RunError, ProviderError):
 
     def __init__(self, problem: str, result: RunResult[Any], cause: Exception | None = None) -> None:
         RunError.__init__(self, problem, result)
-        error = cause if isinstance(cause, ProviderError) else None
-        self.provider = error.provider if error else ""
-        self.status = error.status if error else None
-        self.retry_after = error.retry_after if error else None
-        self.transient = error.transient if error else False
+        error = cause if isinstance(cause, ProviderError) else ProviderError(problem)
+        self.provider, self.status = error.provider, error.status
+        self.retry_after, self.transient = error.retry_after, error.transient
         self.__cause__ = cause
 
 

@@ -1,9 +1,16 @@
-"""Events of a run, in the order in which they happen. Values only; the last event of a stream is ``RunEnded``."""
+"""Events of a run, in the order in which they happen; the last event of a stream is ``RunEnded``. Hooks: functions that
+observe what happens in a run. What they return or raise changes nothing.
+
+Agent(provider, hooks=[Hooks(model_called=lambda event: print(event.elapsed, len(event.value.messages)))])
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeAlias
 
 from agent.approval import ApprovalDecision, ApprovalRequest
 from agent.context_items import ContextItem
@@ -11,6 +18,9 @@ from agent.errors import RunError
 from agent.results import RunResult, ToolCallRecord, Usage
 from memory import Report, ToolCallBlock
 from memory.internals import Omitted
+
+_log = logging.getLogger(__name__)
+_log.addHandler(logging.NullHandler())  # quiet, unless the program sets up logging
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,3 +131,79 @@ class RunEnded(Event):
 
     result: RunResult[Any]
     error: RunError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HookEvent:
+    """An event of a run as a hook sees it: its *name*, the *agent* and *session*, the round (*step*), the seconds since
+    the run began, and *value*, its subject."""
+
+    name: str
+    agent: str
+    session: str
+    step: int
+    elapsed: float
+    value: Any
+
+
+Hook: TypeAlias = Callable[[HookEvent], object]
+"""Function that observes an event; an asynchronous one is awaited."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """One observer: a function for each event that it wants to see. The event's value is, by event:
+
+    *run_started*: the prompt; *run_ended*: the result; *iteration*: the request without middleware; *model_called*:
+    the request as it is sent; *model_answered*: the response; *thinking*: a thinking block; *tool_called*: the call;
+    *tool_ended*: the tool run; *circuit_opened*: the tool's name; *memory_loaded*: the history's messages;
+    *memory_retrieved*: the items found; *context_built*: the assembled context; *memory_appended*: the messages
+    to be kept; *memory_stored*: the reports; *failed*: the error.
+    """
+
+    run_started: Hook | None = None
+    run_ended: Hook | None = None
+    iteration: Hook | None = None
+    model_called: Hook | None = None
+    model_answered: Hook | None = None
+    thinking: Hook | None = None
+    tool_called: Hook | None = None
+    tool_ended: Hook | None = None
+    circuit_opened: Hook | None = None
+    memory_loaded: Hook | None = None
+    memory_retrieved: Hook | None = None
+    context_built: Hook | None = None
+    memory_appended: Hook | None = None
+    memory_stored: Hook | None = None
+    failed: Hook | None = None
+
+
+HOOK_NAMES = tuple(field.name for field in fields(Hooks))
+
+
+class HookDispatcher:
+    """The hooks of one run, called in the order in which they were given; one that fails is logged."""
+
+    def __init__(
+        self, hooks: Sequence[Hooks] = (), *, agent: str = "", session: str = "", timer: Callable[[], float] = float
+    ) -> None:
+        self._agent, self._session, self._timer = agent, session, timer
+        self._hooks: dict[str, list[Hook]] = {}
+        for name in HOOK_NAMES if hooks else ():
+            wanted = [hook for observer in hooks if (hook := getattr(observer, name)) is not None]
+            if wanted:
+                self._hooks[name] = wanted
+
+    async def dispatch(self, name: str, value: Any, *, step: int = 0) -> None:
+        """Call the hooks for the event *name*, which is about *value*."""
+        hooks = self._hooks.get(name)
+        if not hooks:
+            return
+        event = HookEvent(name, self._agent, self._session, step, self._timer(), value)
+        for hook in hooks:
+            try:
+                returned = hook(event)
+                if inspect.isawaitable(returned):
+                    await returned
+            except Exception:  # a hook observes; what it raises is logged and stops nothing
+                _log.warning("a hook for %s failed", name, exc_info=True)

@@ -1,31 +1,44 @@
 """The loop: ask the model, run the tools it calls, until it answers. It knows nothing of memory.
 
-One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. A single call of the
-model is ``model_call``, the calls of tools are ``tool_executor``.
+One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. The calls of tools are
+``tool_executor``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import TypeVar
 
 from pydantic import BaseModel
 
 from agent.context_items import AnswerCitation
-from agent.errors import ArgumentError, RequestRefused
-from agent.events import EmptyReplyRetried, Event, ToolEnded, ToolStarted, WarningIssued
-from agent.middleware.base import ModelMiddleware
-from agent.model_call import LoopExit, ModelCaller, RequestTooLong
-from agent.providers.accumulator import Response, new_call_id
-from agent.providers.base import Provider, Request, StoredReply
+from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, check_count
+from agent.events import (
+    EmptyReplyRetried,
+    Event,
+    RoundEnded,
+    RoundStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolStarted,
+    WarningIssued,
+)
+from agent.middleware.base import ModelMiddleware, wrap_model_handler
+from agent.providers.accumulator import Response, ResponseAccumulator, new_call_id
+from agent.providers.base import Delta, Provider, Request, StoredReply, TextPiece, ThinkingPiece
 from agent.results import Ending, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
-from agent.tool_executor import ToolBatchResult, ToolExecutor, tool_result_block
+from agent.tool_executor import ToolExecutor, tool_result_block
 from agent.tools.base import ToolContext
-from memory import Message, TextBlock, ToolCallBlock
+from agent.turn_store import without_tool_calls
+from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
+
+T = TypeVar("T")
 
 _REFUSAL_REASONS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ENDINGS_BY_STOP_REASON = {
@@ -50,10 +63,8 @@ class LoopLimits:
     nudge: str = EMPTY_REPLY_PROMPT
 
     def __post_init__(self) -> None:
-        if type(self.rounds) is not int or self.rounds < 1:
-            raise ArgumentError("max_rounds", self.rounds, "at least 1 is needed")
-        if type(self.nudges) is not int or self.nudges < 0:
-            raise ArgumentError("nudges", self.nudges, "0 or more is needed")
+        check_count("max_rounds", self.rounds)
+        check_count("nudges", self.nudges, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,120 +95,110 @@ class LoopEnded(Event):
     outcome: LoopOutcome
 
 
-class Loop:
-    """Answers requests with *provider*, whose tool calls *executor* runs. One loop serves any number of runs."""
+class LoopExit(Exception):
+    """Not an error: it carries an ending up to the loop that reports it."""
 
-    def __init__(
-        self,
-        provider: Provider,
-        executor: ToolExecutor,
-        *,
-        limits: LoopLimits = LoopLimits(),
-        middleware: Sequence[ModelMiddleware] = (),
-        ids: Callable[[], str] = new_call_id,
-    ) -> None:
-        self._caller = ModelCaller(provider, middleware, ids)
-        self._executor = executor
-        self._limits = limits
+    def __init__(self, ending: Ending, problem: str = "", cause: Exception | None = None) -> None:
+        self.ending, self.problem, self.cause = ending, problem, cause
+        super().__init__(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Answers requests with *provider*, whose tool calls *executor* runs; *middleware* is around each call of a model.
+
+    One loop serves any number of runs.
+    """
+
+    provider: Provider
+    executor: ToolExecutor
+    limits: LoopLimits = LoopLimits()
+    middleware: Sequence[ModelMiddleware] = ()
+    ids: Callable[[], str] = new_call_id
 
     async def run(
         self,
         request: Request,
         context: ToolContext,
-        timer: Callable[[], float],
         *,
         shorten: Callable[[], Request | None] | None = None,
         expected: ExpectedOutput | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Answer *request*; *timer* gives the seconds since the run began, *context* names it and its deadline.
+        """Answer *request*; *context* names the run, its deadline and its timer.
 
         *shorten* is called once for a request that needs less room, if the model's window is too small for this one;
         *expected* is the wanted type of answer.
         """
-        run = _LoopRun(self._caller, self._executor, self._limits, request, context, timer, shorten, expected)
+        run = _LoopRun(self, request, context, shorten, expected)
         try:
             async with aclosing(run.events()) as events:
                 async for event in events:
                     yield event
         except LoopExit as end:
             run.end = end
-        yield LoopEnded(run.outcome(), **run.stamp())
+        yield LoopEnded(run.outcome(), **run.context.stamp())
 
 
+@dataclass(slots=True)
 class _LoopRun:
-    """State of one run of the loop."""
+    """State of one run of the loop. *reply* is that of the last round, once it is complete, *answer* the reply that
+    ended the run. *transient* messages (nudges and repairs) are shown to the model until it has done better, and kept
+    nowhere."""
 
-    def __init__(
-        self,
-        caller: ModelCaller,
-        executor: ToolExecutor,
-        limits: LoopLimits,
-        request: Request,
-        context: ToolContext,
-        timer: Callable[[], float],
-        shorten: Callable[[], Request | None] | None,
-        expected: ExpectedOutput | None,
-    ) -> None:
-        self._caller, self._executor, self._limits = caller, executor, limits
-        self._request, self._context, self._timer = request, context, timer
-        self._shorten, self._expected = shorten, expected
-        self._nudges = self._repairs = self._steps = 0
-        self._added: list[Message] = []
-        self._transient: list[Message] = []
-        """Nudges and repairs: shown to the model until it has done better, and kept nowhere."""
-        self._tool_runs: list[ToolCallRecord] = []
-        self._text = ""
-        self._answer: Response | None = None
-        self._output: BaseModel | None = None
-        self.end = LoopExit(Ending.FINAL)
-
-    def stamp(self) -> dict[str, Any]:
-        """Return the fields that every event carries."""
-        return {"agent": self._context.agent, "step": self._steps, "elapsed": self._timer()}
+    loop: Loop
+    request: Request
+    context: ToolContext
+    shorten: Callable[[], Request | None] | None
+    expected: ExpectedOutput | None
+    nudges: int = 0
+    repairs: int = 0
+    added: list[Message] = field(default_factory=list)
+    transient: list[Message] = field(default_factory=list)
+    tool_runs: list[ToolCallRecord] = field(default_factory=list)
+    text: str = ""
+    reply: Response | None = None
+    answer: Response | None = None
+    output: BaseModel | None = None
+    end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
 
     def outcome(self) -> LoopOutcome:
         """Return the outcome, once the loop has ended."""
         if isinstance(self.end.cause, RequestRefused):  # middleware refused in words of its own
-            self._text = self.end.problem
-            self._added.append(Message.assistant(self._text))
-        answer = self._answer
+            self.text = self.end.problem
+            self.added.append(Message.assistant(self.text))
+        answer = self.answer
         return LoopOutcome(
             ending=self.end.ending,
-            text=self._text,
-            messages=tuple(self._added),
-            steps=self._steps,
-            tool_runs=tuple(self._tool_runs),
-            usage=self._context.scope.ledger.usage,
+            text=self.text,
+            messages=tuple(self.added),
+            steps=self.context.step,
+            tool_runs=tuple(self.tool_runs),
+            usage=self.context.scope.ledger.usage,
             citations=answer.citations if answer else (),
             kept=answer.kept if answer else None,
-            output=self._output,
+            output=self.output,
             problem=self.end.problem,
             cause=self.end.cause,
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events of each round until ``LoopExit`` is raised."""
-        rounds = 0
+        """Yield the events of each round until ``LoopExit`` is raised; only rounds that call tools are counted."""
+        rounds = 1
         while True:
-            rounds += 1
-            if passed := self._context.scope.ledger.passed():
+            if passed := self.context.scope.ledger.passed():
                 raise LoopExit(Ending.LIMIT, passed)
-            is_last = rounds >= self._limits.rounds
-            without_tools = is_last and self._limits.last_round_answers
-            replies: list[Response] = []
-            try:
-                async with aclosing(self._call_model(replies, without_tools)) as events:
-                    async for event in events:
-                        yield event
-            except RequestTooLong as error:
-                rounds -= 1
-                yield self._shorten_request(error)
-                continue
-            response = replies[-1]
+            is_last = rounds >= self.loop.limits.rounds
+            without_tools = is_last and self.loop.limits.last_round_answers
+            async with aclosing(self._call_model(without_tools)) as events:
+                async for event in events:
+                    yield event
+            response = self.reply
+            if response is None:
+                continue  # with a shorter request
             calls = response.message.tool_calls
-            if self._has_answer_call(calls) or (not calls and self._expected and not _is_empty(response)):
+            is_answer = self.expected is not None and any(map(self.expected.is_answer_call, calls))
+            if is_answer or (not calls and self.expected and not _is_empty(response)):
                 self._check_output(response, without_tools)
-                rounds -= 1
             # Cut at the token limit, calls before the cut still count; a cut call is reported as such.
             elif calls and not without_tools and response.stop not in _REFUSAL_REASONS:
                 if is_last:
@@ -205,145 +206,172 @@ class _LoopRun:
                 async with aclosing(self._call_tools(response, calls)) as events:
                     async for event in events:
                         yield event
+                rounds += 1
             elif _is_empty(response):
                 self._nudge(response, without_tools)
-                rounds -= 1
-                yield EmptyReplyRetried(**self.stamp())
+                yield EmptyReplyRetried(**self.context.stamp())
             else:
                 self._end_with(response, without_tools)
 
-    async def _call_model(self, replies: list[Response], without_tools: bool) -> AsyncGenerator[Event, None]:
-        """Ask the model once; its reply is appended to *replies*."""
-        request = replace(self._request, messages=(*self._request.messages, *self._added, *self._transient))
-        self._steps += 1
-        context = replace(self._context, step=self._steps)
-        await context.scope.hooks.dispatch("iteration", request, step=self._steps)
+    async def _call_model(self, without_tools: bool) -> AsyncGenerator[Event, None]:
+        """Ask the model once; ``_reply`` is its reply, or None where a shorter request is needed."""
+        self.reply = None
+        context = self.context = replace(self.context, step=self.context.step + 1)
+        request = replace(self.request, messages=(*self.request.messages, *self.added, *self.transient))
+        await self._dispatch("iteration", request)
         if without_tools and request.tools:
             request = replace(request, tool_choice="none")
-        if self._expected is not None:
-            request = self._expected.prepare(request, last=without_tools)
+        if self.expected is not None:
+            request = self.expected.prepare(request, last=without_tools)
+        accumulator = ResponseAccumulator(self.loop.ids)
+        context.scope.ledger.call()
+        yield RoundStarted(**self.context.stamp())
+        await self._dispatch("model_called", request)
+        stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)
+        deltas: AsyncIterator[Delta] | None = None
+        shortened: Event | None = None
         try:
-            async with aclosing(self._caller.call(request, context, self.stamp, replies)) as events:
-                async for event in events:
-                    yield event
+            deltas = stream(request)
+            step: Callable[[], Awaitable[Delta]] = deltas.__anext__
+            if context.deadline is not None:
+                step = partial(self._before_deadline, step, "the model was answering")
+            while True:
+                try:
+                    delta = await step()
+                except StopAsyncIteration:
+                    break
+                except ContextOverflow as error:
+                    if accumulator.response().message.blocks:
+                        text = f"the model's window is full: {error}"
+                        raise LoopExit(Ending.CONTEXT_OVERFLOW, text, error) from error
+                    shortened = self._shorten_request(error)
+                    break
+                except Exception as error:  # a provider may be a stranger's; any error ends the run
+                    raise _exit_for_error(error) from error
+                accumulator.add(delta)
+                if isinstance(delta, TextPiece):
+                    yield TextDelta(delta.text, **self.context.stamp())
+                elif isinstance(delta, ThinkingPiece) and delta.text:
+                    yield ThinkingDelta(delta.text, **self.context.stamp())
+            if accumulator.stop is None and shortened is None:
+                raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
-            if replies and replies[-1].text.strip():
-                self._text = replies[-1].text
+            response = accumulator.response()
+            self.text = response.text if response.text.strip() else self.text
+            context.scope.ledger.spend(response.usage)
+            close = getattr(deltas, "aclose", None)
+            if close is not None:
+                await close()
+        if shortened is not None:
+            yield shortened
+            return
+        for block in response.message.blocks:
+            if isinstance(block, ThinkingBlock):
+                await self._dispatch("thinking", block)
+        await self._dispatch("model_answered", response)
+        self.reply = response
+        yield RoundEnded(response.usage, **self.context.stamp())
 
     async def _call_tools(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
         """Run the tools and put calls and results into the conversation, together."""
-        hooks = self._context.scope.hooks
         for call in calls:
-            await hooks.dispatch("tool_called", call, step=self._steps)
-            yield ToolStarted(call, **self.stamp())
-        batch = ToolBatchResult(())
-        async with aclosing(self._execute(calls)) as events:
-            async for event in events:
-                if isinstance(event, ToolBatchResult):
-                    batch = event
-                else:
-                    yield event
-        self._tool_runs.extend(batch.runs)
-        self._added += [response.message, Message.tool([run.result for run in batch.runs])]
-        self._nudges, self._transient = 0, []
-        for run in batch.runs:
-            await hooks.dispatch("tool_ended", run, step=self._steps)
-            yield ToolEnded(run, **self.stamp())
-        if batch.stop is not None:
-            raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
-        if batch.answers and self._expected is None:
-            self._text = "\n\n".join(run.result.text for run in batch.runs)
-            self._added.append(Message.assistant(self._text))
-            raise LoopExit(Ending.FINAL)
-
-    async def _execute(self, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event | ToolBatchResult, None]:
-        """Yield the events that the tools emit while they run, and at last their results."""
+            await self._dispatch("tool_called", call)
+            yield ToolStarted(call, **self.context.stamp())
         emitted: asyncio.Queue[Event | None] = asyncio.Queue()
-        scope = replace(self._context.scope, emit=emitted.put_nowait)
-        context = replace(self._context, step=self._steps, scope=scope)
-        task = asyncio.create_task(self._executor.run(calls, context))
+        scope = replace(self.context.scope, emit=emitted.put_nowait)
+        task = asyncio.create_task(self.loop.executor.run(calls, replace(self.context, scope=scope)))
         task.add_done_callback(lambda _: emitted.put_nowait(None))
         try:
-            while True:
-                try:
-                    async with asyncio.timeout_at(context.deadline) as timeout:
-                        event = await emitted.get()
-                except TimeoutError:
-                    if not timeout.expired():
-                        raise
-                    raise LoopExit(Ending.DEADLINE, "the deadline passed while tools were running") from None
-                if event is None:
-                    break
+            while (event := await self._before_deadline(emitted.get, "tools were running")) is not None:
                 yield event
-            yield task.result()
+            batch = task.result()
         finally:
             task.cancel()
             await asyncio.wait([task])
+        self.tool_runs.extend(batch.runs)
+        self.added += [response.message, Message.tool([run.result for run in batch.runs])]
+        self.nudges, self.transient = 0, []
+        for run in batch.runs:
+            await self._dispatch("tool_ended", run)
+            yield ToolEnded(run, **self.context.stamp())
+        if batch.stop is not None:
+            raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
+        if batch.answers and self.expected is None:
+            self.text = "\n\n".join(run.result.text for run in batch.runs)
+            self.added.append(Message.assistant(self.text))
+            raise LoopExit(Ending.FINAL)
 
-    def _shorten_request(self, error: RequestTooLong) -> Event:
+    async def _dispatch(self, name: str, value: object) -> None:
+        await self.context.scope.hooks.dispatch(name, value, step=self.context.step)
+
+    async def _before_deadline(self, step: Callable[[], Awaitable[T]], activity: str) -> T:
+        """Return what *step* does; a deadline that passes during this *activity* ends the run."""
+        try:
+            async with asyncio.timeout_at(self.context.deadline) as timeout:
+                return await step()
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise LoopExit(Ending.DEADLINE, f"the deadline passed while {activity}") from None
+
+    def _shorten_request(self, error: ContextOverflow) -> Event:
         """Go on with a shorter request, once."""
-        shorter = self._shorten() if self._shorten is not None else None
-        self._shorten = None
+        shorter = self.shorten() if self.shorten is not None else None
+        self.shorten = None
         if shorter is None:
-            problem = f"the request is longer than the model's window: {error.cause}"
-            raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error.cause)
-        self._request = shorter
-        return WarningIssued("the request was longer than the model's window; it was made shorter", **self.stamp())
+            problem = f"the request is longer than the model's window: {error}"
+            raise LoopExit(Ending.CONTEXT_OVERFLOW, problem, error)
+        self.request = shorter
+        return WarningIssued(
+            "the request was longer than the model's window; it was made shorter", **self.context.stamp()
+        )
 
     def _nudge(self, response: Response, without_tools: bool) -> None:
         if without_tools and response.message.tool_calls:
             raise LoopExit(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
-        if self._nudges >= self._limits.nudges:
-            raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self._nudges + 1} times")
-        self._nudges += 1
-        self._transient = [*self._transient, Message.user(self._limits.nudge)]
-
-    def _has_answer_call(self, calls: tuple[ToolCallBlock, ...]) -> bool:
-        return self._expected is not None and any(self._expected.is_answer_call(call) for call in calls)
+        if self.nudges >= self.loop.limits.nudges:
+            raise LoopExit(Ending.EMPTY_REPLY, f"the model said nothing, asked {self.nudges + 1} times")
+        self.nudges += 1
+        self.transient = [*self.transient, Message.user(self.loop.limits.nudge)]
 
     def _check_output(self, response: Response, without_tools: bool) -> None:
         """End with the wanted answer, or show the model its faults and go on."""
-        expected, calls = self._expected, response.message.tool_calls
+        expected, calls = self.expected, response.message.tool_calls
         assert expected is not None
         if response.stop in _REFUSAL_REASONS:
             self._end_with(response, without_tools)
         output = _parse_output(expected, response, calls)
         if not isinstance(output, str):
-            self._output = output
+            self.output = output
             text = response.text if not calls else output.model_dump_json()
             thoughts = tuple(block for block in response.message.blocks if block.type == "thinking")
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
             self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
             return
-        if self._repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
+        if self.repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
             if not calls:
-                self._added.append(response.message)
+                self.added.append(response.message)
             raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")
-        self._repairs += 1
-        complaint = (
-            Message.tool([tool_result_block(call, output, is_error=True) for call in calls])
-            if calls
-            else Message.user(output)
-        )
-        self._transient = [*self._transient, response.message, complaint]
+        self.repairs += 1
+        complaint = _tool_errors(calls, output) if calls else Message.user(output)
+        self.transient = [*self.transient, response.message, complaint]
 
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
         """End with the calls answered, so that the conversation stays whole; running them would serve nobody."""
-        note = f"not run: the limit of {self._limits.rounds} rounds was reached"
-        self._added += [
-            response.message,
-            Message.tool([tool_result_block(call, note, is_error=True) for call in calls]),
-        ]
-        problem = f"no answer within {self._limits.rounds} rounds; raise max_rounds, or set last_round_answers"
+        note = f"not run: the limit of {self.loop.limits.rounds} rounds was reached"
+        self.added += [response.message, _tool_errors(calls, note)]
+        problem = f"no answer within {self.loop.limits.rounds} rounds; raise max_rounds, or set last_round_answers"
         raise LoopExit(Ending.ITERATION_CAP, problem)
 
     def _end_with(self, response: Response, without_tools: bool) -> None:
-        blocks = tuple(block for block in response.message.blocks if not isinstance(block, ToolCallBlock))
-        self._answer = response
-        self._text = response.text
-        self._added.append(response.message.model_copy(update={"blocks": blocks}))
+        self.answer, self.text = response, response.text
+        self.added.append(without_tool_calls(response.message))
         usual = Ending.LAST_ROUND if without_tools else Ending.FINAL
         raise LoopExit(_ENDINGS_BY_STOP_REASON.get(response.stop, usual))
+
+
+def _tool_errors(calls: Sequence[ToolCallBlock], text: str) -> Message:
+    return Message.tool([tool_result_block(call, text, is_error=True) for call in calls])
 
 
 def _is_empty(response: Response) -> bool:
@@ -360,3 +388,13 @@ def _parse_output(expected: ExpectedOutput, response: Response, calls: tuple[Too
     if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
         return f"it was cut at the limit of output tokens; {output}"
     return output
+
+
+def _exit_for_error(error: Exception) -> LoopExit:
+    if isinstance(error, LoopExit):
+        return error
+    if isinstance(error, RequestRefused):
+        return LoopExit(Ending.REFUSAL, str(error), error)
+    if isinstance(error, StopRun):
+        return LoopExit(Ending.STOPPED, f"middleware ended the run: {error}", error)
+    return LoopExit(Ending.PROVIDER_ERROR, f"the model's endpoint failed: {error}", error)

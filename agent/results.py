@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
+from operator import add
 from typing import Generic, Literal
 
 from pydantic import BaseModel
@@ -55,18 +56,12 @@ class Ending(StrEnum):
     @property
     def is_answer(self) -> bool:
         """Whether ``run`` returns with it."""
-        return self in _ANSWER_ENDINGS
+        return self in (Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER)
 
     @property
     def is_stored(self) -> bool:
         """Whether the turn is kept: answers are, and the partial results of a limit."""
-        return self in _ANSWER_ENDINGS or self in _PARTIAL_ENDINGS
-
-
-_PARTIAL_ENDINGS = frozenset({Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT})
-_ANSWER_ENDINGS = frozenset(
-    {Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER}
-)
+        return self.is_answer or self in (Ending.ITERATION_CAP, Ending.LIMIT, Ending.INVALID_OUTPUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +79,7 @@ class Usage:
     reasoning: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-            self.reasoning + other.reasoning,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     @property
     def total(self) -> int:
@@ -99,7 +88,7 @@ class Usage:
 
     @property
     def cached_share(self) -> float:
-        """The share of the input that was read from the provider's cache, in [0, 1]."""
+        """Share of the input that was read from the provider's cache, in [0, 1]."""
         return self.cache_read / self.input if self.input else 0.0
 
 

@@ -7,19 +7,17 @@ is stored by ``turn_store``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.history_reader import NO_SEQUENCE
-from agent.context.memory_reader import GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext
 from agent.context_items import ContextItem, citations_in
 from agent.errors import error_for_result
-from agent.events import Event, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
-from agent.hooks import HookDispatcher
+from agent.events import Event, HookDispatcher, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
 from agent.loop import LoopEnded, LoopOutcome
 from agent.providers.base import Request
 from agent.results import Ending, RunResult
@@ -34,85 +32,65 @@ _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
 
-class RunState:
-    """State of one run: its prompt, its session, its deadline, and the warnings so far."""
-
-    def __init__(
-        self, prompt: Message, session: str, stores: bool, deadline: float | None, timer: Callable[[], float]
-    ) -> None:
-        self.prompt, self.session, self.stores = prompt, session, stores
-        self.warnings: list[str] = []
-        self.ends: float | None = None
-        self._deadline, self._clock, self._began = deadline, timer, 0.0
-
-    def begin(self, latest: float | None = None) -> None:
-        """Start counting: a stream may be made long before it is read. It ends no later than *latest*, in the event
-        loop's time."""
-        self._began = self._clock()
-        self.ends = latest
-        if self._deadline is not None:
-            end = asyncio.get_running_loop().time() + self._deadline
-            self.ends = end if latest is None else min(end, latest)
-
-    def timer(self) -> float:
-        """Return the seconds since the run began."""
-        return self._clock() - self._began
-
-    def stamp(self, agent: str) -> dict[str, Any]:
-        """Return the fields that every event carries."""
-        return {"agent": agent, "elapsed": self.timer()}
-
-    def warn(self, agent: str, text: str) -> WarningIssued:
-        """Note a warning for the result, and return its event."""
-        self.warnings.append(text)
-        return WarningIssued(text, **self.stamp(agent))
-
-
 class AgentRun:
-    """One run of the agent with *components*: *state* is its prompt, session and time, *within* the tool call that it
-    serves, *streams* whether a reader of its events may answer them, *lineage* this agent and those above."""
+    """One run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
+    turn if it *stores*.
+
+    *agent* stands for the agent among those above it. *within* is the tool call that the run serves, *streams* whether
+    a reader of its events may answer them.
+    """
 
     def __init__(
         self,
         components: AgentComponents,
-        state: RunState,
+        prompt: Message,
+        agent: object,
         *,
+        session: str,
+        stores: bool,
+        deadline: float | None = None,
         expected: ExpectedOutput | None = None,
         within: ToolContext | None = None,
         streams: bool = False,
-        lineage: tuple[object, ...] = (),
     ) -> None:
-        self._components, self._settings, self._state = components, components.settings, state
-        self._expected, self._within, self._streams, self._lineage = expected, within, streams, lineage
         settings = components.settings
-        self._hooks = HookDispatcher(components.hooks, agent=settings.name, session=state.session, timer=state.timer)
-        parent = within.scope.ledger if within is not None else None
-        self._ledger = UsageLedger(settings.limits, prices=settings.prices, parent=parent)
-        self._trust = TrustTracker() if within is None else TrustTracker(within.trust, parent=within.scope.trust)
+        self._components, self._settings, self._prompt, self._agent = components, settings, prompt, agent
+        self._session, self._stores, self._deadline = session, stores, deadline
+        self._expected, self._streams = expected, streams
+        self._within = within if within is not None else ToolContext(trust=Trust.USER)
+        self._raises = settings.on_memory_error == "raise"
+        self._warnings: list[str] = []
+        self._began, self._ends = 0.0, self._within.deadline
+        self._hooks = HookDispatcher(components.hooks, agent=settings.name, session=session, timer=self._timer)
+        parent = self._within.scope
+        self._ledger = UsageLedger(settings.limits, prices=settings.prices, parent=parent.ledger)
+        self._trust = TrustTracker(self._within.trust, parent=parent.trust)
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """Yield the events of the run; the last one is ``RunEnded``."""
-        components, state, name = self._components, self._state, self._settings.name
-        state.begin(self._within.deadline if self._within is not None else None)
-        await self._hooks.dispatch("run_started", state.prompt)
+        """Yield the events of the run; the last one is ``RunEnded``. The time of the run begins here: a stream may be
+        made long before it is read."""
+        components = self._components
+        self._began = self._settings.timer()
+        if self._deadline is not None:
+            end = asyncio.get_running_loop().time() + self._deadline
+            self._ends = end if self._ends is None else min(end, self._ends)
+        await self._hooks.dispatch("run_started", self._prompt)
         gathered, outcome = await self._gather()
-        for error in () if components.raises_memory_errors else gathered.errors:
+        for error in () if self._raises else gathered.errors:
             yield self._warn(f"memory could not be read, so this was answered without: {error}")
-        assembled = AssembledContext("", (state.prompt,))
+        assembled = AssembledContext("", (self._prompt,), notes=gathered.notes)
         if outcome is None:
             assembled = self._assemble(gathered, self._settings.token_budget)
-            self._track_trust(gathered, assembled)
+            self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
+            self._trust.record(*(message_trust(message) for message in assembled.messages))
+            if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
+                self._trust.record(Trust.DOCUMENT)
             await self._hooks.dispatch("context_built", assembled)
             if assembled.over_budget:
                 yield self._warn("the prompt alone is over the token budget; nothing was added to it")
             if components.grounded:
-                yield MemoryRecalled(
-                    assembled.items,
-                    (*assembled.left_out, *assembled.shortened),
-                    assembled.dropped,
-                    _context_notes(gathered, assembled),
-                    **state.stamp(name),
-                )
+                left_out = (*assembled.left_out, *assembled.shortened)
+                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, assembled.notes, **self._stamp())
             async with aclosing(self._answer(gathered, assembled)) as events:
                 async for event in events:
                     if isinstance(event, LoopEnded):
@@ -121,14 +99,14 @@ class AgentRun:
                         yield event
         assert outcome is not None
         reports: tuple[Report, ...] = ()
-        if state.stores and outcome.ending.is_stored:
+        if self._stores and outcome.ending.is_stored:
             reports, storage_error = await self._store(outcome, assembled.items)
             if storage_error is None:
-                yield MemoryStored(reports, **state.stamp(name))
+                yield MemoryStored(reports, **self._stamp())
             else:
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
-                if components.raises_memory_errors and outcome.ending.is_answer:  # another error says more than this
+                if self._raises and outcome.ending.is_answer:  # another error says more than this
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=storage_error)
         result = self._result(outcome, gathered, assembled, reports)
@@ -136,75 +114,71 @@ class AgentRun:
         if run_error is not None:
             await self._hooks.dispatch("failed", run_error)
         await self._hooks.dispatch("run_ended", result)
-        yield RunEnded(result, run_error, **state.stamp(name))
+        yield RunEnded(result, run_error, **self._stamp())
+
+    def _timer(self) -> float:
+        """Return the seconds since the run began."""
+        return self._settings.timer() - self._began
+
+    def _stamp(self) -> dict[str, Any]:
+        """Return the fields that every event carries."""
+        return {"agent": self._settings.name, "elapsed": self._timer()}
+
+    def _warn(self, text: str) -> WarningIssued:
+        """Note a warning for the result, and return its event."""
+        self._warnings.append(text)
+        return WarningIssued(text, **self._stamp())
 
     async def _gather(self) -> tuple[GatheredContext, LoopOutcome | None]:
         """Read memory within the run's time; return an outcome where that already ends it."""
         gathered = GatheredContext()
         try:
-            async with asyncio.timeout_at(self._state.ends) as timeout:
+            async with asyncio.timeout_at(self._ends) as timeout:
                 reader = self._components.reader
-                gathered = await reader.gather(self._state.prompt.text, self._state.session, self._ledger)
+                gathered = await reader.gather(self._prompt.text, self._session, self._ledger)
         except TimeoutError:
             if not timeout.expired():
                 raise
             return gathered, LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         await self._hooks.dispatch("memory_loaded", gathered.history.messages)
         await self._hooks.dispatch("memory_retrieved", (*gathered.pinned, *gathered.recalled))
-        if gathered.errors and self._components.raises_memory_errors:
+        if gathered.errors and self._raises:
             problem = f"memory could not be read: {gathered.errors[0]}"
             return gathered, LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
         return gathered, None
 
-    def _track_trust(self, gathered: GatheredContext, assembled: AssembledContext) -> None:
-        """Record whose words the model is about to read."""
-        self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
-        self._trust.record(*(message_trust(message) for message in assembled.messages))
-        if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
-            self._trust.record(Trust.DOCUMENT)
-
     def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> AsyncGenerator[Event, None]:
-        components, state = self._components, self._state
-        parent = self._within.scope if self._within is not None else RunScope()
+        components, parent = self._components, self._within.scope
         scope = RunScope(
             ledger=self._ledger,
             hooks=self._hooks,
             approver=components.policy.approver or parent.approver,
             streams=self._streams or parent.streams,
-            lineage=(*parent.lineage, *self._lineage),
-            timer=state.timer,
+            lineage=(*parent.lineage, self._agent),
+            timer=self._timer,
             trust=self._trust,
             mark=assembled.mark if components.grounded else "",
         )
-        context = ToolContext(session=state.session, agent=self._settings.name, deadline=state.ends, scope=scope)
+        context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
 
         def shorten() -> Request | None:
-            shorter = self._assemble(gathered, self._token_count(assembled) // _OVERFLOW_DIVISOR)
+            count = self._settings.counter.count
+            texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
+            shorter = self._assemble(gathered, sum(map(count, texts)) // _OVERFLOW_DIVISOR)
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
 
         request = self._request(gathered, assembled)
-        return components.loop.run(request, context, state.timer, shorten=shorten, expected=self._expected)
-
-    def _token_count(self, assembled: AssembledContext) -> int:
-        texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
-        return sum(self._settings.counter.count(text) for text in texts)
+        return components.loop.run(request, context, shorten=shorten, expected=self._expected)
 
     def _assemble(self, gathered: GatheredContext, budget: int | None) -> AssembledContext:
-        components, settings, state = self._components, self._settings, self._state
+        components, settings = self._components, self._settings
         sources = ContextSources(
-            prompt=state.prompt,
+            prompt=self._prompt,
+            gathered=gathered,
             system=settings.system,
             tools=components.tools.specs,
-            session=state.session,
-            history=gathered.history.messages,
-            sequences=gathered.history.sequences,
-            dropped=gathered.history.dropped,
-            pinned=gathered.pinned,
-            recalled=gathered.recalled,
-            left_out=gathered.left_out,
+            session=self._session,
             rules=components.grounded,
-            doubtful=gathered.abstain is not None,
-            other=gathered.abstain == "other",
             seed=components.seed,
         )
         return assemble_context(
@@ -217,10 +191,10 @@ class AgentRun:
             system=assembled.system,
             tools=self._components.tools.specs,
             settings=self._settings.model_settings,
-            question=self._state.prompt.text,
+            question=self._prompt.text,
             context=assembled.items,
             abstain=gathered.abstain,
-            remembers=self._state.stores,
+            remembers=self._stores,
             searched=gathered.searched,
             analyzer=self._components.reader.analyzer,
         )
@@ -231,7 +205,7 @@ class AgentRun:
         """Keep the turn; an error is returned, and the turn waits for the next one."""
         components = self._components
         messages = messages_to_store(
-            (self._state.prompt, *outcome.messages),
+            (self._prompt, *outcome.messages),
             trace=self._settings.trace,
             at=self._settings.clock(),
             kept=outcome.kept,
@@ -242,28 +216,21 @@ class AgentRun:
         await self._hooks.dispatch("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
         try:
-            reports = await components.turns.store(PendingTurn(self._state.session, messages, used))
+            reports = await components.turns.store(PendingTurn(self._session, messages, used))
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             await self._hooks.dispatch("failed", error)
             return (), error
         await self._hooks.dispatch("memory_stored", reports)
         return reports, None
 
-    def _warn(self, text: str) -> WarningIssued:
-        return self._state.warn(self._settings.name, text)
-
     def _result(
-        self,
-        outcome: LoopOutcome,
-        gathered: GatheredContext,
-        assembled: AssembledContext,
-        reports: tuple[Report, ...],
+        self, outcome: LoopOutcome, gathered: GatheredContext, assembled: AssembledContext, reports: tuple[Report, ...]
     ) -> RunResult[Any]:
         return RunResult(
             ending=outcome.ending,
             text=outcome.text,
-            session=self._state.session,
-            messages=(self._state.prompt, *outcome.messages),
+            session=self._session,
+            messages=(self._prompt, *outcome.messages),
             steps=outcome.steps,
             tool_runs=outcome.tool_runs,
             usage=self._ledger.usage,
@@ -276,15 +243,9 @@ class AgentRun:
             dropped=assembled.dropped,
             stored=reports,
             abstain=gathered.abstain,
-            warnings=tuple(self._state.warnings),
-            notes=_context_notes(gathered, assembled),
-            elapsed=self._state.timer(),
+            warnings=tuple(self._warnings),
+            notes=assembled.notes,
+            elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
             trust=self._trust.least,
         )
-
-
-def _context_notes(gathered: GatheredContext, assembled: AssembledContext) -> tuple[str, ...]:
-    notes = tuple(dict.fromkeys((*gathered.notes, *assembled.notes)))
-    reasons = ", ".join(assembled.reasons)
-    return (*notes, f"messages of history left out: {reasons}") if reasons else notes

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, check_count
 from agent.providers.base import Capabilities, Request, ToolSpec
 from memory import ToolCallBlock
 
@@ -69,8 +69,7 @@ def expected_output(model: Any, capabilities: Capabilities | None, *, repairs: i
     """Return how an answer of type *model* is asked for from a provider with *capabilities*."""
     if not (isinstance(model, type) and issubclass(model, BaseModel)):
         raise ArgumentError("result_type", model, "a pydantic model is needed")
-    if type(repairs) is not int or repairs < 0:
-        raise ArgumentError("repairs", repairs, "0 or more is needed")
+    check_count("repairs", repairs, 0)
     mode: OutputMode = "instruction"
     if capabilities is not None and capabilities.schema:
         mode = "schema"
@@ -81,18 +80,11 @@ def expected_output(model: Any, capabilities: Capabilities | None, *, repairs: i
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return *schema* as the strict modes want it: nothing beyond the properties, all of them required."""
-    return {
-        name: _strict_value(value, name)
-        for name, value in _closed_object(schema).items()
-        if name not in ("default", "title")
-    }
-
-
-def _closed_object(schema: Mapping[str, Any]) -> dict[str, Any]:
+    strict = {name: _strict_value(value, name) for name, value in schema.items() if name not in ("default", "title")}
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
-        return {**schema, "additionalProperties": False, "required": list(properties)}
-    return dict(schema)
+        strict |= {"additionalProperties": False, "required": list(properties)}
+    return strict
 
 
 def _strict_value(value: Any, name: str) -> Any:

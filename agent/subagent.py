@@ -13,16 +13,15 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agent.agent import Agent
-from agent.errors import AgentError, ArgumentError, ToolFailed
+from agent.errors import AgentError, ArgumentError, ToolFailed, check_count
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
-from agent.providers.base import ToolSpec
-from agent.tools.base import ToolAnnotations, ToolContext, ToolOutput
+from agent.tools.base import ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
 
 MAX_AGENT_DEPTH = 2
 
 
-class AgentTool:
+class AgentTool(FunctionTool):
     """Calls *agent* with the one argument ``task``.
 
     The agent sees nothing of the caller's conversation or memory: only the task, in a session of its own that is not
@@ -45,32 +44,20 @@ class AgentTool:
     ) -> None:
         if not isinstance(agent, Agent):
             raise ArgumentError("agent", agent, "an Agent is needed")
-        if type(max_depth) is not int or max_depth < 1:
-            raise ArgumentError("max_depth", max_depth, "at least 1 is needed")
-        tool_name = (
-            name if name is not None else "ask_" + re.sub(r"[^A-Za-z0-9_-]+", "_", agent.name).strip("_").lower()
-        )
+        check_count("max_depth", max_depth)
+        own_name = "ask_" + re.sub(r"[^A-Za-z0-9_-]+", "_", agent.name).strip("_").lower()
+        tool_name = own_name if name is None else name
         if tool_name == "ask_":
             raise ArgumentError("name", name, "an agent without a name needs one as a tool")
         self._agent, self._max_depth, self._store = agent, max_depth, store
-        # The schema and the check of the arguments are those of a function with this one parameter.
-        self._function = FunctionTool(self._ask, name=tool_name, description=description, timeout=timeout)
-        self._annotations = ToolAnnotations(needs_approval=needs_approval, skip_synthesis=skip_synthesis)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
-        return self._function.spec
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds that one call may take."""
-        return self._function.timeout
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        """Annotations of the tool."""
-        return self._annotations
+        super().__init__(
+            self._ask,
+            name=tool_name,
+            description=description,
+            timeout=timeout,
+            needs_approval=needs_approval,
+            skip_synthesis=skip_synthesis,
+        )
 
     def needing_approval(self) -> list[str]:
         """Return the tools of the agent inside that need approval."""
@@ -83,7 +70,7 @@ class AgentTool:
             raise ToolFailed(f"{self.spec.name} is already at work on this; answer it yourself")
         if len(lineage) > self._max_depth:
             raise ToolFailed(f"agents may call agents {self._max_depth} levels deep; answer it yourself")
-        return await self._function.call(arguments, context)
+        return await super().call(arguments, context)
 
     async def _ask(
         self,

@@ -14,14 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from agent.approval import ApprovalPolicy, Approver, approval_as_annotated
 from agent.context.rendering import break_mark
-from agent.errors import ArgumentError, StopRun, ToolFailed
+from agent.errors import ArgumentError, StopRun, ToolFailed, check_count, shorten
 from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddleware
 from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
-from agent.middleware.circuit_breaker import CircuitBreaker
 from agent.middleware.logging import LoggingMiddleware
-from agent.middleware.resilience import RateLimit, Retry, ToolTimeout
+from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
 from agent.results import ToolCallRecord
-from agent.tools.base import Authorizer, Tool, ToolContext, ToolOutput, Toolset, annotations_of
+from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
 from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
 
@@ -53,23 +52,6 @@ class ToolPolicy:
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ArgumentError(name, getattr(self, name), "a function is needed")
 
-    def before(self) -> list[ToolMiddleware]:
-        """Return the middleware before a call is made: it may wait for a person, and counts as no running call."""
-        return [
-            AuthorizationMiddleware(self.authorise),
-            ApprovalMiddleware(self.approval, approver=self.approver, timeout=self.approval_timeout),
-        ]
-
-    def around(self, timeout: float | None) -> list[ToolMiddleware]:
-        """Return the middleware around the making of a call, outermost first."""
-        guards: list[ToolMiddleware | None] = [self.breaker, self.rate_limit, self.retry]
-        return [
-            LoggingMiddleware(),
-            ToolTimeout(timeout),
-            *(guard for guard in guards if guard is not None),
-            *self.middleware,
-        ]
-
 
 _FAILURE_LENGTH = 500
 
@@ -96,14 +78,22 @@ class ToolExecutor:
         policy: ToolPolicy | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if type(parallel) is not int or parallel < 1:
-            raise ArgumentError("parallel_tools", parallel, "at least 1 is needed")
-        self._policy = policy or ToolPolicy()
-        self._tools = tools
-        self._parallel = parallel
-        self._timer = timer
-        self._around = wrap_tool_handler(self._policy.around(timeout), _call_tool)
-        self._before = self._policy.before()
+        check_count("parallel_tools", parallel)
+        policy = self._policy = policy or ToolPolicy()
+        self._tools, self._parallel, self._timer = tools, parallel, timer
+        guards: list[ToolMiddleware | None] = [policy.breaker, policy.rate_limit, policy.retry]
+        around: list[ToolMiddleware] = [
+            LoggingMiddleware(),
+            ToolTimeout(timeout),
+            *filter(None, guards),
+            *policy.middleware,
+        ]
+        self._call_tool = wrap_tool_handler(around, _call_tool)
+        # These may wait for a person, so a call that has not passed them is no running call.
+        self._before: list[ToolMiddleware] = [
+            AuthorizationMiddleware(policy.authorise),
+            ApprovalMiddleware(policy.approval, approver=policy.approver, timeout=policy.approval_timeout),
+        ]
 
     def needing_approval(self) -> list[str]:
         """Return the tools whose calls need approval, whatever their arguments are, sub-agents' included."""
@@ -122,7 +112,13 @@ class ToolExecutor:
         Their writes have the trust of what the run had read before them; their results count as read afterwards.
         """
         context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.trust.least)))
-        chain = wrap_tool_handler(self._before, _with_semaphore(self._around, asyncio.Semaphore(self._parallel)))
+        semaphore = asyncio.Semaphore(self._parallel)
+
+        async def call_tool(invocation: ToolInvocation) -> ToolOutput:
+            async with semaphore:
+                return await self._call_tool(invocation)
+
+        chain = wrap_tool_handler(self._before, call_tool)
         tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
         try:
             await asyncio.wait(tasks)
@@ -132,9 +128,11 @@ class ToolExecutor:
             await asyncio.gather(*tasks, return_exceptions=True)
         results = [task.result() for task in tasks]
         runs = tuple(run for run, _ in results)
-        called = [tool for call in calls if (tool := self._tools.get(call.name)) is not None]
-        context.scope.trust.record(*(annotations_of(tool).trust for tool in called))
-        return ToolBatchResult(runs, next((stop for _, stop in results if stop), None), self._answers(runs))
+        called = [annotations_of(tool) for call in calls if (tool := self._tools.get(call.name)) is not None]
+        context.scope.trust.record(*(annotations.trust for annotations in called))
+        answers = bool(called) and all(annotations.skip_synthesis for annotations in called)
+        stop = next((stop for _, stop in results if stop), None)
+        return ToolBatchResult(runs, stop, answers and not any(run.result.is_error for run in runs))
 
     async def _run(
         self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler
@@ -150,11 +148,12 @@ class ToolExecutor:
         except ToolFailed as error:
             output, failed = str(error), True
         except asyncio.CancelledError:
-            if _is_task_cancelled():
+            if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             output, failed = "the tool cancelled itself", True  # not our cancellation: one inside the tool leaked
         except Exception as error:  # a stranger's code; the model may find another way
-            output, failed = _failure_text(error), True
+            reason = f": {error}" if str(error) else ""
+            output, failed = shorten(f"the tool failed: {type(error).__name__}{reason}", _FAILURE_LENGTH), True
         shown = _break_output_mark(self._policy.pages.cut(output, context), context.scope.mark)
         result = tool_result_block(call, shown, is_error=failed)
         return ToolCallRecord(call, result, self._timer() - began, began_in_run), stop
@@ -165,14 +164,8 @@ class ToolExecutor:
             known = ", ".join(spec.name for spec in self._tools.specs)
             raise ToolFailed(f"there is no tool {call.name!r}; there are: {known or 'none'}")
         if call.invalid is not None:
-            raise ToolFailed(f"the arguments are not a JSON object: {_shorten_failure(call.invalid)}")
+            raise ToolFailed(f"the arguments are not a JSON object: {shorten(call.invalid, _FAILURE_LENGTH)}")
         return await chain(ToolInvocation(tool, call, context))
-
-    def _answers(self, runs: Sequence[ToolCallRecord]) -> bool:
-        tools: list[Tool | None] = [self._tools.get(run.call.name) for run in runs]
-        known = [tool for tool in tools if tool is not None]
-        asks = all(annotations_of(tool).skip_synthesis for tool in known)
-        return bool(known) and asks and not any(run.result.is_error for run in runs)
 
 
 async def _call_tool(invocation: ToolInvocation) -> ToolOutput:
@@ -188,29 +181,7 @@ def _break_output_mark(output: ToolOutput, mark: str) -> ToolOutput:
     return [TextBlock(text=break_mark(block.text, mark)) if isinstance(block, TextBlock) else block for block in output]
 
 
-def _with_semaphore(proceed: ToolHandler, semaphore: asyncio.Semaphore) -> ToolHandler:
-    async def handler(invocation: ToolInvocation) -> ToolOutput:
-        async with semaphore:
-            return await proceed(invocation)
-
-    return handler
-
-
 def tool_result_block(call: ToolCallBlock, output: ToolOutput, *, is_error: bool = False) -> ToolResultBlock:
     """Return *output* as the answer to *call*."""
     content = (TextBlock(text=output),) if isinstance(output, str) else tuple(output)
     return ToolResultBlock(call_id=call.id, name=call.name, content=content, is_error=is_error)
-
-
-def _is_task_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _failure_text(error: Exception) -> str:
-    reason = f": {error}" if str(error) else ""
-    return _shorten_failure(f"the tool failed: {type(error).__name__}{reason}")
-
-
-def _shorten_failure(text: str) -> str:
-    return text if len(text) <= _FAILURE_LENGTH else text[: _FAILURE_LENGTH - 1] + "…"

@@ -6,26 +6,25 @@ trust.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from memory import Message, Trust
 from memory.internals import TRUST
 
 
+@dataclass(slots=True, eq=False)
 class TrustTracker:
-    """Trust of the least trusted words that a run has read; reads of a sub-agent count for its caller, *parent*."""
+    """Trust of the least trusted words that a run has read (*least*); reads of a sub-agent count for its caller,
+    *parent*."""
 
-    def __init__(self, trust: Trust = Trust.USER, *, parent: TrustTracker | None = None) -> None:
-        self._least, self._parent = trust, parent
-
-    @property
-    def least(self) -> Trust:
-        """Trust of the least trusted word that was read."""
-        return self._least
+    least: Trust = Trust.USER
+    parent: TrustTracker | None = None
 
     def record(self, *trusts: Trust) -> None:
         """Record that words of these trusts were read."""
-        self._least = Trust.least((self._least, *trusts))
-        if self._parent is not None:
-            self._parent.record(*trusts)
+        self.least = Trust.least((self.least, *trusts))
+        if self.parent is not None:
+            self.parent.record(*trusts)
 
 
 def parse_trust(value: object) -> Trust:

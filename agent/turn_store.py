@@ -1,14 +1,14 @@
 """Storage of turns: the messages of a run that are kept, written to memory or to a history alone.
 
 Thinking is not kept, quotes are kept as references, and a turn is written whole or not at all. A turn whose writing
-fails is held and written with the next one. Reading is ``context.history_reader``.
+fails is held and written with the next one. Reading is ``context.memory_reader``.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from agent.context_items import AnswerCitation
 from agent.providers.base import StoredReply
 from agent.trust import with_trust
 from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
-from memory.internals import QUOTES, RECALLED
+from memory.internals import QUOTES, RECALLED, StoredMessage
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -36,33 +36,26 @@ class PendingTurn:
     used: tuple[str, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class TurnStore:
     """Writes turns to memory, or to a history alone; each whole or not at all.
 
     ``unsaved`` are turns that could not be written yet: they are tried again before the next one, in their order.
     """
 
-    def __init__(self, memory: AgentMemory | None, history: HistoryStorage | None, *, namespace: str = "") -> None:
-        self._memory = memory
-        self._history = history
-        self._namespace = namespace
-        self.unsaved: list[PendingTurn] = []
+    memory: AgentMemory | None
+    history: HistoryStorage | None
+    namespace: str = ""
+    unsaved: list[PendingTurn] = field(default_factory=list)
 
     @property
     def keeps(self) -> bool:
         """Whether turns are stored at all."""
-        return self._memory is not None or self._history is not None
+        return self.memory is not None or self.history is not None
 
-    async def store(self, turn: PendingTurn) -> tuple[Report, ...]:
-        """Write the unsaved turns and then *turn*; one that cannot be written waits, and its error is raised."""
-        return await self._write_all(turn)
-
-    async def flush(self) -> None:
-        """Write the unsaved turns."""
-        await self._write_all()
-
-    async def _write_all(self, *last: PendingTurn) -> tuple[Report, ...]:
-        waiting, self.unsaved = [*self.unsaved, *last], []
+    async def store(self, *turns: PendingTurn) -> tuple[Report, ...]:
+        """Write the unsaved turns and then *turns*; one that cannot be written waits, and its error is raised."""
+        waiting, self.unsaved = [*self.unsaved, *turns], []
         reports: tuple[Report, ...] = ()
         while waiting:
             try:
@@ -75,19 +68,17 @@ class TurnStore:
                 raise
             except asyncio.CancelledError:
                 # The cancelled run's own turn does not wait: its user has left it. Others' turns go on waiting.
-                self.unsaved = [*(turn for turn in waiting if turn not in last), *self.unsaved]
+                self.unsaved = [*(turn for turn in waiting if turn not in turns), *self.unsaved]
                 raise
             del waiting[0]
         return reports
 
     async def _write(self, turn: PendingTurn) -> tuple[Report, ...]:
-        if self._memory is not None:
-            reports = await self._memory.remember_turn(
-                turn.session, turn.messages, namespace=self._namespace, used=turn.used
-            )
-            return tuple(reports)
-        if self._history is not None:
-            await self._history.append(turn.session, turn.messages, namespace=self._namespace)
+        if self.memory is not None:
+            remember = self.memory.remember_turn
+            return tuple(await remember(turn.session, turn.messages, namespace=self.namespace, used=turn.used))
+        if self.history is not None:
+            await self.history.append(turn.session, turn.messages, namespace=self.namespace)
         return ()
 
 
@@ -112,8 +103,8 @@ def messages_to_store(
     if kept is not None and stored[-1].role == "assistant":
         stored[-1] = _as_references(stored[-1], kept, citations)
     if not trace:
-        answers = [_without_tool_calls(message) for message in stored[1:] if message.role == "assistant"]
-        stored = [stored[0], *answers[-1:]]
+        answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
+        stored = [stored[0], *map(without_tool_calls, answers)]
     dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
     return tuple(message for message in dated if message.blocks or message.metadata)
 
@@ -123,7 +114,8 @@ def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Messag
     return message.model_copy(update={"metadata": {**message.metadata, RECALLED: recalled}}) if recalled else message
 
 
-def _without_tool_calls(message: Message) -> Message:
+def without_tool_calls(message: Message) -> Message:
+    """Return *message* without its tool calls."""
     blocks = tuple(block for block in message.blocks if not isinstance(block, ToolCallBlock))
     return message.model_copy(update={"blocks": blocks})
 
@@ -137,33 +129,26 @@ def _as_references(message: Message, kept: StoredReply, citations: Sequence[Answ
     return message.model_copy(update={"blocks": blocks, "metadata": notes})
 
 
-@dataclass(frozen=True, slots=True)
-class QuotedMessage:
-    """A stored message, and the spans of memories that it quotes: their ids, starts and ends."""
-
-    message: Message
-    spans: tuple[tuple[str, int, int], ...] = ()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Ids of the quoted memories."""
-        return tuple(id for id, _, _ in self.spans)
-
-    def with_text(self, texts: Mapping[str, str]) -> Message:
-        """Return the message with the quoted words, taken from *texts* by id."""
-        if self.message.blocks or self.message.role != "assistant":
-            return self.message
-        words = [f"“{texts[id][start:end]}”" if id in texts else _MISSING_QUOTE for id, start, end in self.spans]
-        text = "\n".join(words) or _REPLY_PLACEHOLDERS.get(str(self.message.metadata.get(REPLY_KEY)), "(no words)")
-        return self.message.model_copy(update={"blocks": (TextBlock(text=text),)})
+async def with_quoted_words(
+    stored: Sequence[StoredMessage], memory: AgentMemory | None, namespace: str
+) -> list[StoredMessage]:
+    """Return *stored*, the references to quoted memories replaced by their present words."""
+    spans = [_quoted_spans(kept.message) for kept in stored]
+    ids = list(dict.fromkeys(id for quoted in spans for id, _, _ in quoted))
+    memories = await memory.get(ids, namespace=namespace) if ids and memory is not None else []
+    texts = {memory.id: memory.text for memory in memories if memory is not None}
+    return [
+        replace(kept, message=_with_words(kept.message, quoted, texts))
+        for kept, quoted in zip(stored, spans, strict=True)
+    ]
 
 
-def quoted_message(message: Message) -> QuotedMessage:
-    """Return *message* with its references to quoted memories."""
+def _quoted_spans(message: Message) -> list[tuple[str, int, int]]:
+    """Return the spans of memories that a stored message quotes: their ids, starts and ends."""
     references = message.metadata.get(QUOTES)
     if message.blocks or not isinstance(references, list):
-        return QuotedMessage(message)
-    spans = [
+        return []
+    return [
         (span["id"], span["start"], span["end"])
         for span in references
         if isinstance(span, dict)
@@ -171,4 +156,11 @@ def quoted_message(message: Message) -> QuotedMessage:
         and type(span.get("start")) is int
         and type(span.get("end")) is int
     ]
-    return QuotedMessage(message, tuple(spans))
+
+
+def _with_words(message: Message, spans: Sequence[tuple[str, int, int]], texts: Mapping[str, str]) -> Message:
+    if message.blocks or message.role != "assistant":
+        return message
+    words = [f"“{texts[id][start:end]}”" if id in texts else _MISSING_QUOTE for id, start, end in spans]
+    text = "\n".join(words) or _REPLY_PLACEHOLDERS.get(str(message.metadata.get(REPLY_KEY)), "(no words)")
+    return message.model_copy(update={"blocks": (TextBlock(text=text),)})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, check_count
 from agent.results import Usage
 
 _TOKENS_PER_PRICE = 1_000_000
@@ -49,50 +49,49 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         for name in ("calls", "tokens"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ArgumentError(name, value, "at least 1 is needed, or None")
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), expected="at least 1 is needed, or None")
         if self.cost is not None and not (math.isfinite(self.cost) and self.cost > 0):
             raise ArgumentError("cost", self.cost, "a cost above 0 is needed, or None")
 
 
+@dataclass(slots=True, eq=False)
 class UsageLedger:
-    """Counts the calls, tokens and cost of one run, in *parent*, too."""
+    """Counts the *calls*, tokens (*usage*) and cost of one run, in *parent*, too."""
 
-    def __init__(
-        self, limits: RunLimits = RunLimits(), *, prices: Prices | None = None, parent: UsageLedger | None = None
-    ) -> None:
-        self._limits, self._prices, self._parent = limits, prices, parent
-        self.calls = 0
-        self.usage = Usage()
-        self._cost = 0.0
+    limits: RunLimits = RunLimits()
+    prices: Prices | None = None
+    parent: UsageLedger | None = None
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    _cost: float = 0.0
 
     @property
     def cost(self) -> float | None:
         """Cost so far, in the currency of the prices; None where there are none."""
-        return None if self._prices is None else self._cost
+        return None if self.prices is None else self._cost
 
     def call(self) -> None:
         """Count a call of a model that is about to be made."""
         self.calls += 1
-        if self._parent is not None:
-            self._parent.call()
+        if self.parent is not None:
+            self.parent.call()
 
     def spend(self, usage: Usage, *, cost: float | None = None) -> None:
         """Count *usage*; a sub-agent's *cost* goes by its own prices."""
-        if cost is None and self._prices is not None:
-            cost = self._prices.cost(usage)
+        if cost is None and self.prices is not None:
+            cost = self.prices.cost(usage)
         self.usage += usage
         self._cost += cost or 0.0
-        if self._parent is not None:
-            self._parent.spend(usage, cost=cost)
+        if self.parent is not None:
+            self.parent.spend(usage, cost=cost)
 
     def passed(self, *, keeping: int = 0) -> str:
         """Return in words which limit leaves no room for another call, here or above; empty where none does.
 
         *keeping* is the number of calls to leave for more important ones.
         """
-        limits = self._limits
+        limits = self.limits
         if limits.calls is not None and self.calls + keeping >= limits.calls:
             state = "was reached" if self.calls >= limits.calls else "has none to spare"
             return f"the limit of {limits.calls} calls of models {state}"
@@ -100,4 +99,4 @@ class UsageLedger:
             return f"the limit of {limits.tokens} tokens was reached ({self.usage.total} used)"
         if limits.cost is not None and self._cost >= limits.cost:
             return f"the limit of cost, {limits.cost:g}, was reached ({self._cost:g} spent)"
-        return self._parent.passed(keeping=keeping) if self._parent is not None else ""
+        return self.parent.passed(keeping=keeping) if self.parent is not None else ""

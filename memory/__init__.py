@@ -48,6 +48,7 @@ _EXPORTS: Final = {
     "memory.open": "open_memory",
     "memory.results": "Hit RecallResult Receipt Report",
     "memory.retrieval.hooks": "RecallHooks",
+    "memory.retrieval.query": "RecallOptions",
     "memory.retrieval.scoring.settings": "RecallSettings",
     "memory.runtime": "run_sync",
     "memory.secrets.patterns": "SecretKind",
@@ -55,10 +56,12 @@ _EXPORTS: Final = {
     "memory.tokens.estimating_counter": "EstimatingCounter",
     "memory.tokens.tiktoken_counter": "TiktokenCounter",
     "memory.write.embedding_service": "EmbeddingSettings",
-    "memory.write.policies": (
-        "Action ExtractedFact Extractor Judge LookupPolicy MemoryLookup MemoryTurn MinimumLength NearDuplicates "
-        "NoSecrets PolicyDecision SimilarMemory StoreAlways TurnDecision TurnPolicy WritePolicy"
+    "memory.write.policies.base": (
+        "Action LookupPolicy MemoryLookup MemoryTurn PolicyDecision SimilarMemory TurnDecision TurnPolicy WritePolicy"
     ),
+    "memory.write.policies.builtin": "MinimumLength NearDuplicates StoreAlways",
+    "memory.write.policies.callbacks": "ExtractedFact Extractor Judge",
+    "memory.write.policies.no_secrets": "NoSecrets",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}

@@ -57,7 +57,11 @@ _TIME_FIELDS = (
 )
 _PLAIN_FIELDS = (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS)
 _get_plain_fields, _get_times = attrgetter(*_PLAIN_FIELDS), attrgetter(*_TIME_FIELDS)
-_SOURCE_FIELDS = ("document", "title", "page", "start", "end")
+_SOURCE_KEYS = {name: name for name in ("document", "title", "page", "start", "end", "heading")} | {
+    "session": "source.session",
+    "sequence": "source.sequence",
+}
+"""Metadata keys by the fields of a source; a memory has a session and a sequence of its own."""
 
 
 def to_entry(memory: Memory, *, vector: Vector | None = None, no_vector: str | None = None) -> Entry:
@@ -101,9 +105,7 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
 def from_entry(entry: Entry) -> Memory:
     """Return the memory that *entry* keeps."""
     fields = entry.metadata
-    plain: dict[str, Any] = {
-        name: fields[name] for name in (*_TEXT_FIELDS, *_NUMBER_FIELDS, *_FLAG_FIELDS) if name in fields
-    }
+    plain: dict[str, Any] = {name: fields[name] for name in _PLAIN_FIELDS if name in fields}
     for name in _TIME_FIELDS:
         if name in fields:
             plain[name] = timestamp_from_text(fields[name], fields.get(name + "_offset"))
@@ -150,22 +152,13 @@ def _caption_suffix(caption: str) -> str:
 
 
 def _source_to_fields(source: Source) -> dict[str, Any]:
-    fields = {name: getattr(source, name) for name in _SOURCE_FIELDS if getattr(source, name) is not None}
-    if source.heading:
-        fields["heading"] = list(source.heading)
-    if source.session is not None:
-        fields["source.session"] = source.session
-    if source.sequence is not None:
-        fields["source.sequence"] = source.sequence
-    return fields
+    values = {key: getattr(source, name) for name, key in _SOURCE_KEYS.items()}
+    values["heading"] = list(source.heading) or None
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _source_from_fields(fields: Any) -> Source | None:
-    known = {name: fields[name] for name in _SOURCE_FIELDS if name in fields}
-    if "heading" in fields:
-        known["heading"] = tuple(fields["heading"])
-    if "source.session" in fields:
-        known["session"] = fields["source.session"]
-    if "source.sequence" in fields:
-        known["sequence"] = fields["source.sequence"]
+    known = {name: fields[key] for name, key in _SOURCE_KEYS.items() if key in fields}
+    if "heading" in known:
+        known["heading"] = tuple(known["heading"])
     return Source(**known) if known else None

@@ -23,7 +23,7 @@ ERASED_PAGE_SIZE: Final = 1000
 _MAX_SKIPPED: Final = 256
 """So many versions of other memories are read past before the archive is entered anew: a page of it."""
 _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
-"""What hides a memory hides its earlier versions too."""
+"""Fields that hide a memory, and its earlier versions too."""
 
 
 class EntryStore:
@@ -49,7 +49,7 @@ class EntryStore:
 
     @property
     def history_apart(self) -> bool:
-        """Whether history is kept elsewhere than the entries: no transaction holds both."""
+        """True if history is kept elsewhere than the entries: no transaction holds both."""
         return self.rows.database is not self.database
 
     def lifecycle(self, operation: str) -> LifecycleStore:
@@ -162,14 +162,11 @@ class EntryStore:
     def hide_versions(self, id: str, fields: Mapping[str, Any], namespace: str) -> None:
         """Let those of *fields* that hide a memory, or show it again, hold for its archived versions too."""
         hiding = {name: fields[name] for name in _FIELDS_OF_ALL_VERSIONS if name in fields}
-        if not hiding:
-            return
-        changed = {}
-        for version in self.versions([id], namespace):
-            new = {name: value for name, value in hiding.items() if version.metadata.get(name) != value}
-            if new:
-                changed[version.id] = patched_metadata(version.metadata, new)
-        if changed:
+        versions = self.versions([id], namespace) if hiding else ()
+        patched = {version.id: patched_metadata(version.metadata, hiding) for version in versions}
+        if changed := {
+            version.id: patched[version.id] for version in versions if patched[version.id] != version.metadata
+        }:
             self.store.patch(changed, namespace=store_namespace(namespace, ARCHIVE))
 
     def _live_partitions(self, namespace: str) -> Iterator[str]:
@@ -214,5 +211,5 @@ def _version_order(entry: Entry) -> tuple[str, int]:
 
 
 def _is_version_of(id: str, owners: Container[str]) -> bool:
-    """Whether the archive's *id* lies among versions of one of *owners*: ids may hold an "@" themselves."""
+    """Return whether the archive's *id* is a version of one of *owners*; ids may hold an "@" themselves."""
     return any(id[:index] in owners for index, sign in enumerate(id) if sign == "@")

@@ -1,4 +1,4 @@
-"""What can go wrong in the memory layer; one tree, each error with its data and what to do.
+"""Errors of the memory layer: one tree, each error with its data and what to do.
 
 MemoryLayerError                (``MemoryError`` is a builtin)
 ├── ArgumentError               a value given by the caller (also a ValueError): argument, value, expected
@@ -140,18 +140,18 @@ class EmbedderChanged(EmbedderMismatch):
     def __init__(self, fingerprint: str, nearness: float) -> None:
         super().__init__(fingerprint, fingerprint)
         self.nearness = nearness
-        self.args = (self._said(fingerprint),)
-
-    def _said(self, fingerprint: str) -> str:
-        return (
+        text = (
             f"the embedder {fingerprint} gives other vectors than when this memory was filled (nearness "
-            f"{self.nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
+            f"{nearness:.2f}): its model was changed under the same name; bring the old one back, or re-embed "
             "the memory (`tellback reembed`)"
         )
+        self.args = (text,)
 
 
 class HttpError(MemoryLayerError):
-    """An HTTP exchange failed; *url* carries no credentials."""
+    """An HTTP exchange failed; *url* carries no credentials. If it is *retriable*, another attempt may succeed."""
+
+    retriable = False
 
     def __init__(self, url: str, problem: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         self.url = url
@@ -163,9 +163,13 @@ class HttpError(MemoryLayerError):
 class HttpConnectError(HttpError):
     """Nothing answered at the address."""
 
+    retriable = True
+
 
 class HttpTimeout(HttpError):
     """The server took too long, or fell silent in the middle."""
+
+    retriable = True
 
 
 class HttpStatusError(HttpError):

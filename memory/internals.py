@@ -10,24 +10,28 @@ from importlib import import_module
 from typing import Final
 
 _EXPORTS: Final = {
+    "memory.codec": "DECLARED_FIELDS from_entry to_entry",
     "memory.documents.citations": "Citation",
     "memory.documents.discovery": "report_unreadable",
     "memory.documents.document": "Document Passages passages_of",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
     "memory.embedders.cache": "EmbeddingCache",
-    "memory.embedders.fingerprint": "embedder_space",
+    "memory.embedders.fingerprint": "PROBES",
     "memory.embedders.local": "LocalWordVectors",
-    "memory.embedders.protocol": "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed",
+    "memory.embedders.protocol": (
+        "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
+    ),
     "memory.evaluation.bootstrap": "ConfidenceInterval bootstrap",
     "memory.evaluation.evaluation": "Evaluation EvaluationLine",
     "memory.export_import.report": "ExportReport ImportLine ImportReport",
-    "memory.history.protocol": "Conversation SessionInfo StoredMessage Summary SummaryStorage",
+    "memory.history.protocol": "Conversation HistoryRow SessionInfo StoredMessage Summary SummaryStorage",
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
     "memory.messages": "Block QUOTES RECALLED Role TRUST USED",
     "memory.models": "Actor MemoryChange Operation",
+    "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
         "ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
         "TermMatch WhyNot"
@@ -36,7 +40,7 @@ _EXPORTS: Final = {
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
-    "memory.timestamps": "Clock system_clock",
+    "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
     "memory.tokens.counter": "default_counter",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",

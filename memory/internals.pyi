@@ -1,5 +1,8 @@
 """The names of ``memory.internals`` for type checkers; internals.py imports each when it is first used."""
 
+from memory.codec import DECLARED_FIELDS as DECLARED_FIELDS
+from memory.codec import from_entry as from_entry
+from memory.codec import to_entry as to_entry
 from memory.documents.citations import Citation as Citation
 from memory.documents.discovery import report_unreadable as report_unreadable
 from memory.documents.document import Document as Document
@@ -11,7 +14,7 @@ from memory.documents.ingest_report import IngestProgress as IngestProgress
 from memory.documents.ingest_report import IngestReport as IngestReport
 from memory.documents.knowledge_base import DocumentInfo as DocumentInfo
 from memory.embedders.cache import EmbeddingCache as EmbeddingCache
-from memory.embedders.fingerprint import embedder_space as embedder_space
+from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
 from memory.embedders.protocol import DetailedEmbedder as DetailedEmbedder
 from memory.embedders.protocol import EmbeddingKind as EmbeddingKind
@@ -19,6 +22,7 @@ from memory.embedders.protocol import Embeddings as Embeddings
 from memory.embedders.protocol import Truncation as Truncation
 from memory.embedders.protocol import WordVectors as WordVectors
 from memory.embedders.protocol import embed_detailed as embed_detailed
+from memory.embedders.protocol import embedder_space as embedder_space
 from memory.evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from memory.evaluation.bootstrap import bootstrap as bootstrap
 from memory.evaluation.evaluation import Evaluation as Evaluation
@@ -27,6 +31,7 @@ from memory.export_import.report import ExportReport as ExportReport
 from memory.export_import.report import ImportLine as ImportLine
 from memory.export_import.report import ImportReport as ImportReport
 from memory.history.protocol import Conversation as Conversation
+from memory.history.protocol import HistoryRow as HistoryRow
 from memory.history.protocol import SessionInfo as SessionInfo
 from memory.history.protocol import StoredMessage as StoredMessage
 from memory.history.protocol import Summary as Summary
@@ -46,6 +51,12 @@ from memory.messages import Role as Role
 from memory.models import Actor as Actor
 from memory.models import MemoryChange as MemoryChange
 from memory.models import Operation as Operation
+from memory.partitions import ARCHIVE as ARCHIVE
+from memory.partitions import CONVERSATION as CONVERSATION
+from memory.partitions import DOCUMENTS as DOCUMENTS
+from memory.partitions import archived_id as archived_id
+from memory.partitions import parse_store_namespace as parse_store_namespace
+from memory.partitions import store_namespace as store_namespace
 from memory.results import ErasureVerification as ErasureVerification
 from memory.results import ExternalCopy as ExternalCopy
 from memory.results import MemoryHistory as MemoryHistory
@@ -65,6 +76,8 @@ from memory.secrets.scanner import find_secrets as find_secrets
 from memory.secrets.scanner import redact_secrets as redact_secrets
 from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
+from memory.timestamps import timestamp_to_text as timestamp_to_text
+from memory.timestamps import to_aware as to_aware
 from memory.tokens.counter import default_counter as default_counter
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport

@@ -28,11 +28,11 @@ from vectorstore import Entry, Filter, ScanPosition, VectorStore, scan_by, scan_
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
 TimeRange: TypeAlias = tuple[datetime | None, datetime | None]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")
-"""What orders by time: when it was said, or else written; equal times by id."""
+"""Fields that order by time: when it was said, or else written; equal times by id."""
 
 
 class ListFilters(TypedDict, total=False):
-    """What ``list`` and ``count`` can be bounded by; what is not given bounds nothing.
+    """Filters of ``list`` and ``count``; what is not given bounds nothing.
 
     *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
     are, or only those that are not. *between*: when it was said, or else written, from the first time until before
@@ -66,17 +66,16 @@ class ListQuery:
     @classmethod
     def of(cls, filters: ListFilters, namespace: str, *, now: datetime, zone: tzinfo | None) -> ListQuery:
         """Return the selection that *filters* name; raise ``ArgumentError`` for one that cannot be."""
-        for unknown in sorted(set(filters) - set(ListFilters.__annotations__)):
-            raise ArgumentError(
-                unknown, dict(filters)[unknown], f"one of {', '.join(ListFilters.__annotations__)} is needed"
-            )
+        known = ListFilters.__annotations__
+        for unknown in sorted(filters.keys() - known.keys()):
+            raise ArgumentError(unknown, dict(filters)[unknown], f"one of {', '.join(known)} is needed")
         standing = ValidityFilter(now, _checked_time(filters, "as_of", zone), _checked_time(filters, "known_at", zone))
         conditions: list[Filter] = [*standing.time_conditions()] if standing.past else []
-        if asked := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
-            conditions.append(asked)
+        if selected := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):
+            conditions.append(selected)
         for field, values in (
             ("kind", checked_labels(filters.get("kinds", ()), "kinds")),
-            ("trust", [checked_trust(one, "trust").value for one in _checked_list(filters.get("trust", ()))]),
+            ("trust", [checked_trust(trust, "trust").value for trust in _checked_list(filters.get("trust", ()))]),
         ):
             if values:
                 conditions.append({field: {"$in": list(values)}})
@@ -84,9 +83,8 @@ class ListQuery:
             conditions.append({"session": checked_label(session, "session")})
         for field in ("pinned", "disabled"):
             conditions += _flag_condition(field, filters.get(field), {field: True})
-        conditions += _flag_condition(
-            "expired", filters.get("expired"), {"expires_at": {"$lte": timestamp_to_text(now)}}
-        )
+        expired: Filter = {"expires_at": {"$lte": timestamp_to_text(now)}}
+        conditions += _flag_condition("expired", filters.get("expired"), expired)
         conditions += _time_conditions(filters.get("between"), zone)
         contains = filters.get("contains")
         lanes = (CONVERSATION, ARCHIVE) if standing.past else (CONVERSATION,)
@@ -99,13 +97,13 @@ class ListQuery:
     def entries(self, store: VectorStore, *, after: str | None = None) -> Iterator[Entry]:
         """Yield what is selected in order of id, those after the id *after*."""
         scans = [store.scan(where=self.where, namespace=lane, after=after) for lane in self.lanes]
-        yield from filter(self._says, heapq.merge(*scans, key=lambda one: one.id))
+        yield from filter(self._says, heapq.merge(*scans, key=lambda entry: entry.id))
 
     def by_time(self, store: VectorStore, *, newest: bool, after: ScanPosition | None = None) -> Iterator[Entry]:
         """Yield what is selected by when it was said, or else written, those behind the place *after*."""
         options: dict[str, Any] = {"reverse": newest, "where": self.where, "after": after}
         scans = [scan_by(store, _ORDER_FIELDS, namespace=lane, **options) for lane in self.lanes]
-        every = heapq.merge(*scans, key=lambda one: scan_position(one, _ORDER_FIELDS), reverse=newest)
+        every = heapq.merge(*scans, key=lambda entry: scan_position(entry, _ORDER_FIELDS), reverse=newest)
         yield from filter(self._says, every)
 
     def count(self, store: VectorStore) -> int:
@@ -118,37 +116,30 @@ class ListQuery:
         """Return the *limit* memories that come after the cursor *after*, and the cursor of the next page."""
         if order not in get_args(ListOrder):
             raise ArgumentError("order", order, f"one of {', '.join(get_args(ListOrder))} is needed")
+        cursor = None if after is None else checked_text(after, "after")
         if order == "id":
-            entries = self.entries(store, after=None if after is None else _checked_cursor(after))
+            entries = self.entries(store, after=cursor)
         else:
-            entries = self.by_time(
-                store, newest=order == "newest", after=None if after is None else _parse_cursor(after, order)
-            )
+            position = None if cursor is None else _parse_cursor(cursor, order)
+            entries = self.by_time(store, newest=order == "newest", after=position)
         found = list(islice(entries, limit + 1))
-        more = limit > 0 and len(found) > limit
-        return MemoryPage(
-            tuple(from_entry(entry) for entry in found[:limit]),
-            next=_cursor(found[limit - 1], order) if more else None,
-        )
+        memories = tuple(from_entry(entry) for entry in found[:limit])
+        if not memories or len(found) <= limit:
+            return MemoryPage(memories)
+        last = found[limit - 1]
+        place = last.id if order == "id" else "/".join((order, *scan_position(last, _ORDER_FIELDS)))
+        return MemoryPage(memories, next=place)
 
     def _says(self, entry: Entry) -> bool:
         return self.contains is None or self.contains in entry.text.casefold()
 
 
-def _cursor(entry: Entry, order: ListOrder) -> str:
-    return entry.id if order == "id" else "/".join((order, *scan_position(entry, _ORDER_FIELDS)))
-
-
 def _parse_cursor(cursor: str, order: ListOrder) -> ScanPosition:
-    kind, _, rest = _checked_cursor(cursor).partition("/")
+    kind, _, rest = cursor.partition("/")
     time, slash, id = rest.partition("/")
     if kind != order or not slash:
         raise ArgumentError("after", cursor, f"the cursor that a page in the order {order!r} gave is needed")
     return time, id
-
-
-def _checked_cursor(cursor: object) -> str:
-    return checked_text(cursor, "after")
 
 
 def _checked_list(values: Any) -> Sequence[Any]:
@@ -215,7 +206,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
             flags["ended"] += str(fields.get("valid_to", "~")) <= moment
             if time := fields.get("occurred_at") or fields.get("recorded_at"):
                 times = [min([*times[:1], time]), max([*times[1:], time])]
-    first, last = (timestamp_from_text(one) for one in times) if times else (None, None)
+    first, last = (timestamp_from_text(time) for time in times) if times else (None, None)
     return Stats(
         memories=lanes[CONVERSATION],
         lanes=dict(lanes),
@@ -223,11 +214,7 @@ def collect_stats(store: VectorStore, namespace: str, now: datetime, where: Filt
         kinds=dict(sorted(counts["kind"].items())),
         trust=dict(sorted(counts["trust"].items())),
         tags=dict(sorted(counts["tags"].items())),
-        pinned=flags["pinned"],
-        disabled=flags["disabled"],
-        sensitive=flags["sensitive"],
-        expired=flags["expired"],
-        ended=flags["ended"],
+        **{flag: flags[flag] for flag in ("pinned", "disabled", "sensitive", "expired", "ended")},
         pending=pending,
         first=first,
         last=last,

@@ -15,12 +15,11 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import TypeAlias, Unpack, get_args
+from typing import TypeAlias, TypedDict, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -57,7 +56,7 @@ from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import Eraser, ExportedPart
-from memory.tables.idempotency_keys import IdempotencyKeyEraser, IdempotencyKeys, TimeOrderedIds
+from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
@@ -68,27 +67,55 @@ from memory.validation import (
     checked_int,
     checked_label,
     checked_labels,
+    checked_seconds,
     checked_text_list,
     checked_trust,
 )
-from memory.write.access_control import Caller
-from memory.write.attributes import Attributes
-from memory.write.corrections import Corrections
+from memory.write.access_control import Caller, CallerOptions
+from memory.write.corrections import Attributes, Corrections
 from memory.write.crash_recovery import CrashRecovery
 from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.memory_writer import MemoryWriter
 from memory.write.pipeline import WritePipeline
-from memory.write.policies import OnPolicyFailure, WritePolicy
+from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
-from memory.write.turn_writer import TurnWriter
 from memory.write.undo import Undo
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
+
+
+class MemoryParts(TypedDict, total=False):
+    """Parts of a memory that a program may replace; those that are not given are the usual ones.
+
+    *policies* decide what is kept; *on_policy_failure* says what becomes of a memory that one of them fails on:
+    "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway). *clock* gives the time,
+    *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are those of each recall that brings
+    none. *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+    """
+
+    embedder: Embedder | None
+    word_vectors: WordVectors | None
+    policies: Sequence[WritePolicy]
+    on_policy_failure: OnPolicyFailure
+    clock: Clock
+    ids: Callable[[], str] | None
+    zone: tzinfo | None
+    recall_settings: RecallSettings | None
+    embedding_settings: EmbeddingSettings | None
+    hooks: RecallHooks | None
+    counter: Callable[[str], int] | None
+    offline: bool
+
+
+def check_parts(parts: MemoryParts) -> None:
+    """Raise ``TypeError`` where one of *parts* is unknown."""
+    if unknown := parts.keys() - MemoryParts.__annotations__.keys():
+        raise TypeError(f"{min(unknown)!r} is no part of a memory, which are {', '.join(MemoryParts.__annotations__)}")
 
 
 @translating
@@ -98,10 +125,10 @@ class LongTermMemory:
     A call that writes and is cancelled may or may not have written: repeat it with a ``key``, or look.
 
     Calls that change memories which are there (correct, merge, end, the marks, undo, forget, restore) are operations in
-    the log. An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a memory, unless one who is
-    trusted enough *approved* it, ``NotTrusted``. Marks (pin, disable, tag, importance, expiry) are changed in place:
-    text, vector and validity stay, there is no new version, and all of *ids* are changed or none; they return None
-    where nothing differed and nothing was done.
+    the log, and take ``CallerOptions``. An unknown id raises ``NoSuchMemory``; an *actor* that is trusted less than a
+    memory, unless one who is trusted enough *approved* it, ``NotTrusted``. Marks (pin, disable, tag, importance,
+    expiry) are changed in place: text, vector and validity stay, there is no new version, and all of *ids* are changed
+    or none; they return None where nothing differed and nothing was done.
 
     History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
     that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
@@ -112,32 +139,18 @@ class LongTermMemory:
     ``carried``, to which a part that keeps something of memories adds itself.
     """
 
-    def __init__(  # each keyword replaces one part, and most callers use open_memory, which sets all of them
+    def __init__(
         self,
         store: VectorStore,
         *,
         database: Database | None = None,
-        embedder: Embedder | None = None,
-        word_vectors: WordVectors | None = None,
         history: HistoryStorage | None = None,
-        policies: Sequence[WritePolicy] = (),
-        on_policy_failure: OnPolicyFailure = "store",
-        clock: Clock = system_clock,
-        ids: Callable[[], str] | None = None,
         operation_ids: Callable[[], str] | None = None,
-        zone: tzinfo | None = None,
-        recall_settings: RecallSettings | None = None,
-        embedding_settings: EmbeddingSettings | None = None,
-        hooks: RecallHooks | None = None,
-        counter: Callable[[str], int] | None = None,
-        offline: bool = False,
+        **parts: Unpack[MemoryParts],
     ) -> None:
-        """*database* has the tables of a store that has none itself; None is one in the memory of the process.
-
-        *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
-        *hooks* are those of each recall that brings none. *on_policy_failure* says what becomes of a memory that a
-        write policy fails on: "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway).
-        """
+        """*database* has the tables of a store that has none itself; None is one in the memory of the process."""
+        check_parts(parts)
+        clock, zone = parts.get("clock", system_clock), parts.get("zone")
         aware = aware_clock(clock, zone)
         if history is not None and not isinstance(history, SqliteHistory):
             raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
@@ -145,25 +158,27 @@ class LongTermMemory:
         self.database = database = database_for(store, database)
         conversations = history or SqliteHistory(database, clock=aware)
         tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
-        self.word_vectors = word_vectors
+        self.word_vectors = parts.get("word_vectors")
         self.conversations: HistoryStorage = conversations
         self.tombstones = tombstones
         self.operation_log = log
         self.keys = IdempotencyKeys(database, tombstones.key)
         self.soft_deletes = SoftDeletes(database)
-        self.embedding = EmbeddingService(store, embedder, database=database, settings=embedding_settings)
+        self.embedding = EmbeddingService(
+            store, parts.get("embedder"), database=database, settings=parts.get("embedding_settings")
+        )
         self.entries = EntryStore(store, conversations.rows)
         self.clock = clock
         self.zone = zone
-        rules = PolicyRules(tuple(policies), on_policy_failure)
+        rules = PolicyRules(tuple(parts.get("policies", ())), parts.get("on_policy_failure", "store"))
         self.policies, self.on_policy_failure = rules.policies, rules.on_failure
-        self.recall_settings = recall_settings or RecallSettings()
+        self.recall_settings = parts.get("recall_settings") or RecallSettings()
         self.index_cache = _open_index_cache(lifecycle_of(store))
         self.carried: list[ExportedPart] = []
         self.erasers: list[Eraser] = [
             SummaryEraser(conversations.rows),
             CachedVectorEraser(self.embedding),
-            IdempotencyKeyEraser(self.keys),
+            self.keys,
         ]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
@@ -175,13 +190,11 @@ class LongTermMemory:
             self.embedding,
             rules,
             clock=aware,
-            ids=ids or TimeOrderedIds(clock=aware),
+            ids=parts.get("ids") or TimeOrderedIds(clock=aware),
             zone=zone,
         )
-        in_flight = self.embedding.in_flight
-        self._writer = MemoryWriter(pipeline, self.keys, in_flight)
-        self._turn_writer = TurnWriter(pipeline, self.entries, in_flight, clock=aware, zone=zone)
-        self._recovery = CrashRecovery(pipeline, self.entries, tombstones, zone=zone)
+        self._writer = MemoryWriter(pipeline)
+        self._recovery = CrashRecovery(pipeline)
         self._attributes = Attributes(self.entries, log)
         self._corrections = Corrections(pipeline, self.entries, log, self.embedding, clock=aware, zone=zone)
         self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
@@ -206,19 +219,19 @@ class LongTermMemory:
         self._retriever = Retriever(
             store,
             self.embedding,
-            word_vectors=word_vectors,
+            word_vectors=self.word_vectors,
             settings=self.recall_settings,
-            hooks=hooks,
+            hooks=parts.get("hooks"),
             index_cache=self.index_cache,
             clock=clock,
             zone=zone,
-            counter=counter or default_counter(offline=offline).count,
+            counter=parts.get("counter") or default_counter(offline=parts.get("offline", False)).count,
         )
         self._caught_up: set[str] = set()
 
     @property
     def embedder(self) -> Embedder | None:
-        """What embeds texts and questions; another one after ``reembed``."""
+        """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
@@ -263,7 +276,7 @@ class LongTermMemory:
         and is forgotten with what it quotes.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await self._turn_writer.remember(session, messages, namespace, used)
+        reports = await self._writer.remember_turn(session, messages, namespace, used)
         await self._catch_up(reports, namespace)
         return reports
 
@@ -349,13 +362,11 @@ class LongTermMemory:
         id: str,
         text: str,
         *,
-        namespace: str = "",
         valid_from: datetime | None = None,
         valid_to: datetime | None = None,
         expect: int | None = None,
         sensitive: bool = False,
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        **caller: Unpack[CallerOptions],
     ) -> Report:
         """Put *text* in the place of a memory's; the old version goes to the archive, the id stays.
 
@@ -365,24 +376,11 @@ class LongTermMemory:
         than the memory raises ``NotTrusted``, unless it is *approved_by* one who is trusted enough.
         """
         return await self._corrections.correct(
-            id,
-            text,
-            Caller(namespace, actor, approved_by),
-            valid_from=valid_from,
-            valid_to=valid_to,
-            expect=expect,
-            sensitive=sensitive,
+            id, text, Caller(**caller), valid_from=valid_from, valid_to=valid_to, expect=expect, sensitive=sensitive
         )
 
     async def merge(
-        self,
-        ids: Sequence[str],
-        text: str,
-        *,
-        namespace: str = "",
-        sensitive: bool = False,
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        self, ids: Sequence[str], text: str, *, sensitive: bool = False, **caller: Unpack[CallerOptions]
     ) -> Report:
         """Make one memory of several: the first gets *text*, the others go to the archive and are found no more.
 
@@ -390,52 +388,30 @@ class LongTermMemory:
         speaker and time; tags are those of all, trust the least, expiry the earliest. It is marked as sensitive if one
         of them is, or if *sensitive* says so.
         """
-        return await self._corrections.merge(ids, text, Caller(namespace, actor, approved_by), sensitive=sensitive)
+        return await self._corrections.merge(ids, text, Caller(**caller), sensitive=sensitive)
 
-    async def end(
-        self,
-        id: str,
-        valid_to: datetime | None,
-        *,
-        namespace: str = "",
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
-    ) -> Report:
+    async def end(self, id: str, valid_to: datetime | None, **caller: Unpack[CallerOptions]) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
-        return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(namespace, actor, approved_by))
+        return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(**caller))
 
-    async def pin(
-        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation | None:
+    async def pin(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Pin memories: an assistant is shown them always."""
-        return await self._set("pin", ids, lambda _: {"pinned": True}, Caller(namespace, actor, approved_by))
+        return await self._set("pin", ids, lambda _: {"pinned": True}, caller)
 
-    async def unpin(
-        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation | None:
+    async def unpin(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Unpin memories."""
-        return await self._set("unpin", ids, lambda _: {"pinned": None}, Caller(namespace, actor, approved_by))
+        return await self._set("unpin", ids, lambda _: {"pinned": None}, caller)
 
-    async def disable(
-        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation | None:
+    async def disable(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Keep memories, with all their versions, out of every answer; listing still shows them."""
-        return await self._set("disable", ids, lambda _: {"disabled": True}, Caller(namespace, actor, approved_by))
+        return await self._set("disable", ids, lambda _: {"disabled": True}, caller)
 
-    async def enable(
-        self, ids: Sequence[str] | str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation | None:
+    async def enable(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Let disabled memories be found again."""
-        return await self._set("enable", ids, lambda _: {"disabled": None}, Caller(namespace, actor, approved_by))
+        return await self._set("enable", ids, lambda _: {"disabled": None}, caller)
 
     async def tag(
-        self,
-        ids: Sequence[str] | str,
-        tags: Sequence[str],
-        *,
-        namespace: str = "",
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
     ) -> Operation | None:
         """Add *tags* to those that memories have."""
         added = _required_tags(tags)
@@ -443,16 +419,10 @@ class LongTermMemory:
         def new(old: Metadata) -> Metadata:
             return {"tags": list(dict.fromkeys((*old.get("tags", ()), *added)))}
 
-        return await self._set("tag", ids, new, Caller(namespace, actor, approved_by))
+        return await self._set("tag", ids, new, caller)
 
     async def untag(
-        self,
-        ids: Sequence[str] | str,
-        tags: Sequence[str],
-        *,
-        namespace: str = "",
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
     ) -> Operation | None:
         """Take *tags* off memories; a tag that one does not have is no error."""
         removed = set(_required_tags(tags))
@@ -460,31 +430,17 @@ class LongTermMemory:
         def new(old: Metadata) -> Metadata:
             return {"tags": [tag for tag in old.get("tags", ()) if tag not in removed] or None}
 
-        return await self._set("untag", ids, new, Caller(namespace, actor, approved_by))
+        return await self._set("untag", ids, new, caller)
 
     async def set_importance(
-        self,
-        ids: Sequence[str] | str,
-        importance: float | None,
-        *,
-        namespace: str = "",
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        self, ids: Sequence[str] | str, importance: float | None, **caller: Unpack[CallerOptions]
     ) -> Operation | None:
         """Say how much memories matter, from 0 to 1; None: nothing is said."""
         weight = checked_importance(importance, "importance")
-        return await self._set(
-            "importance", ids, lambda _: {"importance": weight}, Caller(namespace, actor, approved_by)
-        )
+        return await self._set("importance", ids, lambda _: {"importance": weight}, caller)
 
     async def expire(
-        self,
-        ids: Sequence[str] | str,
-        at: datetime | None,
-        *,
-        namespace: str = "",
-        actor: Actor = "user",
-        approved_by: Actor | None = None,
+        self, ids: Sequence[str] | str, at: datetime | None, **caller: Unpack[CallerOptions]
     ) -> Operation | None:
         """Let memories, with all their versions, be in no answer from *at* on; None lifts that.
 
@@ -495,11 +451,9 @@ class LongTermMemory:
             "expires_at": None if moment is None else timestamp_to_text(moment),
             "expires_at_offset": None if moment is None else utc_offset(moment) or None,
         }
-        return await self._set("expire", ids, lambda _: fields, Caller(namespace, actor, approved_by))
+        return await self._set("expire", ids, lambda _: fields, caller)
 
-    async def undo(
-        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation:
+    async def undo(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Take *operation* back, all of it, and return the operation that did; undoing that one does it again.
 
         What was remembered goes to the archive, what was corrected, ended or merged is as before, a mark has its old
@@ -509,10 +463,10 @@ class LongTermMemory:
         here; of another one the memories go, and documents, messages and log stay. What somebody decided who is
         trusted more than *actor* raises ``NotTrusted``.
         """
-        id, caller = checked_label(operation, "operation"), Caller(namespace, actor, approved_by)
-        if await asyncio.to_thread(self._eraser.has_soft_delete, id, namespace):
-            return await asyncio.to_thread(self._eraser.restore, id, caller)
-        return await asyncio.to_thread(self._undo.undo, id, caller)
+        id, by = checked_label(operation, "operation"), Caller(**caller)
+        if await asyncio.to_thread(self._eraser.has_soft_delete, id, by.namespace):
+            return await asyncio.to_thread(self._eraser.restore, id, by)
+        return await asyncio.to_thread(self._undo.undo, id, by)
 
     async def history(self, id: str, *, namespace: str = "") -> MemoryHistory:
         """Return all versions of a memory, newest first, and what was done to it; an unknown id raises
@@ -596,16 +550,14 @@ class LongTermMemory:
         forget = self._eraser.forget_namespace
         return await asyncio.to_thread(forget, caller, dry_run=dry_run, remove_backups=remove_backups)
 
-    async def restore_forgotten(
-        self, operation: str, *, namespace: str = "", actor: Actor = "user", approved_by: Actor | None = None
-    ) -> Operation:
+    async def restore_forgotten(self, operation: str, **caller: Unpack[CallerOptions]) -> Operation:
         """Restore a soft delete within its grace period (``receipt.operation``); return the operation that did so.
 
         ``ArgumentError`` says that the bytes are gone, or that another memory has one of the ids by now; ``NotTrusted``
         that an actor who is trusted more than *actor* forgot it.
         """
         checked_label(operation, "operation")
-        return await asyncio.to_thread(self._eraser.restore, operation, Caller(namespace, actor, approved_by))
+        return await asyncio.to_thread(self._eraser.restore, operation, Caller(**caller))
 
     async def verify_forgotten(self, receipt: Receipt, texts: Sequence[str] = ()) -> ErasureVerification:
         """Verify that what *receipt* names is gone from every table, from free pages and from the write-ahead log.
@@ -728,10 +680,7 @@ class LongTermMemory:
         Embedders are waited for *wait* seconds at the most, for what is pending too; what has no vector then stays
         pending, and is embedded when the memory is open again. Writing after this raises ``StoreClosed``.
         """
-        usable = not isinstance(wait, bool) and isinstance(wait, (int, float)) and math.isfinite(wait) and wait >= 0
-        if not usable:
-            raise ArgumentError("wait", wait, "a number of seconds, at least 0, is needed")
-        await self._backfill.finish_writes(float(wait))
+        await self._backfill.finish_writes(checked_seconds(wait, "wait"))
         await asyncio.to_thread(self.embedding.close)
         await asyncio.to_thread(self.store.close)
 
@@ -750,9 +699,9 @@ class LongTermMemory:
         return MemoryHistory(tuple(versions), tuple(operations))
 
     async def _set(
-        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], Metadata], caller: Caller
+        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], Metadata], caller: CallerOptions
     ) -> Operation | None:
-        return await asyncio.to_thread(self._attributes.set, kind, ids, new, caller)
+        return await asyncio.to_thread(self._attributes.set, kind, ids, new, Caller(**caller))
 
     def _get(self, ids: Sequence[str], namespace: str) -> _OptionalMemories:
         found = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}

@@ -1,4 +1,4 @@
-"""Messages of a conversation, as pure values; the groups and turns that they form.
+"""Messages of a conversation, as pure values; the groups and turns that they form, and the text that stands for them.
 
 A message has a role and blocks of content; it knows nothing of sessions, ids or storage. It survives a round trip
 through JSON unchanged. A group is what must never be split: a call of tools and its results. A turn begins with a
@@ -10,11 +10,13 @@ message of the user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
+import pydantic_core
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
@@ -75,7 +77,7 @@ class ToolCallBlock(_FrozenModel):
 
 
 class ToolResultBlock(_FrozenModel):
-    """What a tool answered to the call *call_id*."""
+    """Answer of a tool to the call *call_id*."""
 
     type: Literal["tool_result"] = "tool_result"
     call_id: str
@@ -96,7 +98,7 @@ Block: TypeAlias = Annotated[
 
 
 class Message(_FrozenModel):
-    """One utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
+    """Utterance: who speaks (*role*, optionally a *name*), what (*blocks*), when (*at*), and free *metadata*."""
 
     role: Role
     blocks: tuple[Block, ...] = ()
@@ -128,7 +130,7 @@ class Message(_FrozenModel):
 
     @property
     def text(self) -> str:
-        """What was said: the text blocks, joined by newlines (tool results and thinking left out)."""
+        """Words of the message: the text blocks, joined by newlines (tool results and thinking left out)."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextBlock))
 
     @property
@@ -159,7 +161,10 @@ def message_groups(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """
     found: list[tuple[Message, ...]] = []
     position = 0
-    last = _last_results(messages)
+    last = {
+        place: place for place, message in enumerate(messages) if message.role == "assistant" and message.tool_calls
+    }
+    last.update((caller, place) for place, caller, _ in _answered_calls(messages))
     while position < len(messages):
         end = position + 1
         reach = last.get(position)
@@ -180,38 +185,27 @@ def conversation_turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]
 
 def calls_by_message(messages: Sequence[Message]) -> list[tuple[ToolCallBlock, ...]]:
     """Return for each message the calls that it is to tell of: a tool message those that it answers, an assistant's
-    those that nothing among *messages* answers. A result belongs to the last call of its id that has none yet.
+    those that nothing among *messages* answers.
     """
-    told: list[list[ToolCallBlock]] = [[] for _ in messages]
-    waiting: dict[str, tuple[int, ToolCallBlock]] = {}
-    for position, message in enumerate(messages):
-        if message.role == "assistant":
-            told[position] += message.tool_calls
-            waiting.update((call.id, (position, call)) for call in message.tool_calls)
-        for result in message.tool_results if message.role == "tool" else ():
-            caller, call = waiting.pop(result.call_id, (None, None))
-            if caller is not None and call is not None:
-                told[caller].remove(call)
-                told[position].append(call)
-    return [tuple(calls) for calls in told]
+    calls = [[*message.tool_calls] if message.role == "assistant" else [] for message in messages]
+    for position, caller, call in _answered_calls(messages):
+        calls[caller].remove(call)
+        calls[position].append(call)
+    return [tuple(remaining) for remaining in calls]
 
 
-def _last_results(messages: Sequence[Message]) -> dict[int, int]:
-    """Return, by the place of a message that calls tools, the place of the last result of its calls.
+def _answered_calls(messages: Sequence[Message]) -> Iterator[tuple[int, int, ToolCallBlock]]:
+    """Yield the place of each result, the place of the message that called, and the call.
 
     Some servers use an id again: a result belongs to the last call of that id that has none yet.
     """
-    last: dict[int, int] = {}
-    waiting: dict[str, int] = {}
+    waiting: dict[str, tuple[int, ToolCallBlock]] = {}
     for position, message in enumerate(messages):
-        if message.role == "assistant" and message.tool_calls:
-            last[position] = position
-            waiting.update(dict.fromkeys((call.id for call in message.tool_calls), position))
+        if message.role == "assistant":
+            waiting.update((call.id, (position, call)) for call in message.tool_calls)
         for result in message.tool_results if message.role == "tool" else ():
-            caller = waiting.pop(result.call_id, None)
-            if caller is not None:
-                last[caller] = position
-    return last
+            if result.call_id in waiting:
+                yield position, *waiting.pop(result.call_id)
 
 
 QUOTES: Final = "quotes"
@@ -227,3 +221,70 @@ They are not remembered again."""
 
 USED: Final = "used"
 """Of a memory: ids of memories that the answer was made with; named when one is forgotten."""
+
+_MARK_BYTES: Final = 4
+
+
+def image_captions(message: Message) -> str:
+    """Return captions and names of the images of *message*, in order; empty where they have none."""
+    labels = (_media_label(block) for block in message.blocks if isinstance(block, ImageBlock))
+    return "; ".join(filter(None, labels))
+
+
+def media_text(message: Message) -> str:
+    """Return words that stand for the images and documents of *message*, such as ``(image: a cat (miso.png), 5f0c…)``.
+
+    Empty where it has none. Each carries a mark made of its bytes: the words for one image are not those for another,
+    so that forgetting one does not take the other, and the same image sent twice is known to be the same.
+    """
+    return _media_text(message.blocks)
+
+
+def _media_text(blocks: Sequence[Block]) -> str:
+    words = []
+    for block in blocks:
+        if isinstance(block, (ImageBlock, DocumentBlock)):
+            mark = blake2b(block.data, digest_size=_MARK_BYTES).hexdigest()
+            words.append(f"({block.type}: {', '.join(filter(None, (_media_label(block), mark)))})")
+    return " ".join(words)
+
+
+def message_excerpt(message: Message, limit: int = 80) -> str:
+    """Return the first words of *message*, at most *limit* characters on one line; captions where it has no words."""
+    words = " ".join((message.text.strip() or image_captions(message) or media_text(message)).split())
+    return words if len(words) <= limit else words[: limit - 1].rstrip() + "…"
+
+
+def _media_label(block: ImageBlock | DocumentBlock) -> str:
+    caption = " ".join(block.caption.split()) if isinstance(block, ImageBlock) else ""
+    name = " ".join(block.name.split())
+    return f"{caption} ({name})" if caption and name else caption or name
+
+
+def tool_results_text(message: Message, calls: Sequence[ToolCallBlock] = ()) -> str:
+    """Return the results of a tool *message*, each below what was asked for it, where that is among *calls*.
+
+    Empty where all of it is remembered already.
+    """
+    call_by_id = {call.id: call for call in calls}
+    recalled = message.metadata.get(RECALLED)
+    known = recalled if isinstance(recalled, (list, tuple)) else ()
+    results = [result for result in message.tool_results if result.call_id not in known]
+    return "\n\n".join(_tool_result_text(result, call_by_id.get(result.call_id)) for result in results)
+
+
+def tool_call_text(call: ToolCallBlock) -> str:
+    """Return what *call* asks, such as ``weather (city: Paris, days: 2)``."""
+    arguments = call.invalid
+    if arguments is None:
+        arguments = ", ".join(f"{name}: {_value_text(value)}" for name, value in call.arguments.items())
+    return f"{call.name} ({arguments})" if arguments else call.name
+
+
+def _tool_result_text(result: ToolResultBlock, call: ToolCallBlock | None) -> str:
+    title = (result.name if call is None else tool_call_text(call)) + " (failed)" * result.is_error
+    return "\n".join(filter(None, (title, result.text.strip(), _media_text(result.content))))
+
+
+def _value_text(value: Any) -> str:
+    return value if isinstance(value, str) else pydantic_core.to_json(value).decode()

@@ -78,7 +78,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory, as it goes in and comes out. Only *text* is needed to make one.
+    """Memory, as it goes in and comes out. Only *text* is needed to make one.
 
     *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
     a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
@@ -128,7 +128,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryChange:
-    """What an operation did to the memory *id*.
+    """Change that an operation made to the memory *id*.
 
     *before* is the revision that it found, None where the memory is new; that version is in the archive as
     "id@revision" when text or validity changed. *gone*: the memory is not there any more. *old* and *new* are the
@@ -145,7 +145,7 @@ class MemoryChange:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that was done to memories: *kind* is the verb ("remember", "correct", "pin", …), *actor* who did it.
+    """Operation on memories: *kind* is the verb ("remember", "correct", "pin", …), *actor* who did it.
 
     *undoes* is the operation that it took back, *undone_by* the one that took it back.
     """

@@ -6,7 +6,6 @@ is. A store without such a log is scanned each time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
@@ -40,8 +39,7 @@ class PinnedMemories:
                 self._scanned(partition) if self._lifecycle is None else self._followed(self._lifecycle, partition)
             )
             current = [memory for memory in memories.values() if _is_current(memory, now)]
-        newest = sorted(current, key=lambda memory: (memory.recorded_at or _EARLIEST, memory.id), reverse=True)
-        return sorted(newest, key=lambda memory: -_importance(memory))
+        return sorted(current, key=_display_order, reverse=True)
 
     def _scanned(self, partition: str) -> dict[str, Memory]:
         entries = self._store.scan(where={"pinned": True}, namespace=partition)
@@ -53,20 +51,13 @@ class PinnedMemories:
         if not changes.complete or len(changes.written) + len(changes.removed) > _MAX_CHANGES:
             held.memories = self._scanned(partition)  # what is written meanwhile is in the log behind the cursor
         else:
-            for id in changes.removed:
+            for id in (*changes.removed, *changes.written):
                 held.memories.pop(id, None)
-            self._read(held, changes.written, partition)
+            written = store.get(changes.written, namespace=partition) if changes.written else []
+            pinned = (entry for entry in written if entry is not None and entry.metadata.get("pinned") is True)
+            held.memories.update((entry.id, from_entry(entry)) for entry in pinned)
         held.cursor = changes.cursor
         return held.memories
-
-    def _read(self, held: _PinnedState, ids: Sequence[str], partition: str) -> None:
-        entries = self._store.get(ids, namespace=partition) if ids else []
-        written = {entry.id: entry for entry in entries if entry is not None}
-        for id in ids:
-            if id in written and written[id].metadata.get("pinned") is True:
-                held.memories[id] = from_entry(written[id])
-            else:
-                held.memories.pop(id, None)
 
 
 @dataclass(slots=True)
@@ -77,8 +68,9 @@ class _PinnedState:
     memories: dict[str, Memory] = field(default_factory=dict)
 
 
-def _importance(memory: Memory) -> float:
-    return _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
+def _display_order(memory: Memory) -> tuple[float, datetime, str]:
+    importance = _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
+    return importance, memory.recorded_at or _EARLIEST, memory.id
 
 
 def _is_current(memory: Memory, now: datetime) -> bool:

@@ -56,7 +56,7 @@ class MemoryPage(Sequence[Memory]):
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What one namespace holds. All but *lanes*, *collections*, *pending* and bytes is of the conversation's lane.
+    """Contents of one namespace. All but *lanes*, *collections*, *pending* and bytes is of the conversation's lane.
 
     *lanes* counts what was said or noted, passages of documents, and earlier versions; *collections* the passages of
     each. *expired* and *ended* ones are in no answer. *first* and *last*: when something was said, or else written.
@@ -82,7 +82,7 @@ class Stats:
 
 
 class Outcome(StrEnum):
-    """What became of one item that was to be remembered."""
+    """Outcome of one item that was to be remembered."""
 
     STORED = "stored"
     DUPLICATE = "duplicate"
@@ -120,7 +120,7 @@ class Report:
 
     @property
     def stored(self) -> bool:
-        """Whether a memory was written for it."""
+        """True if a memory was written for it."""
         return self.outcome in (Outcome.STORED, Outcome.REDACTED)
 
     def __str__(self) -> str:
@@ -183,7 +183,7 @@ class Omitted:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult(Sequence[Hit]):
-    """What a recall gives: the hits, best first, and how far to trust them.
+    """Result of a recall: the hits, best first, and how far to trust them.
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
     this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
@@ -313,7 +313,7 @@ class Remnant:
 
 @dataclass(frozen=True, slots=True)
 class ErasureVerification:
-    """What ``verify_forgotten`` saw: *gone* where nothing is *left*.
+    """Result of ``verify_forgotten``: *gone* where nothing is *left*.
 
     *rows* counts the namespace's rows that were looked through, *files* are those whose bytes were searched, for
     *texts* texts. *notes* say what could not be told, or is left elsewhere for a reason.
@@ -327,5 +327,5 @@ class ErasureVerification:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing was found."""
+        """True if nothing was found."""
         return not self.left

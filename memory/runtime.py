@@ -88,7 +88,7 @@ def run_sync(awaitable: Awaitable[T]) -> T:
 
 
 class _InterruptHandler:
-    """What an interrupt does to the work: the first cancels it, later ones break it off. While its loop opens or
+    """Handler of interrupts of the work: the first cancels it, later ones break it off. While its loop opens or
     closes, they wait: asyncio holds them only while the loop runs, and one in between would leave it half closed.
     """
 

@@ -6,10 +6,11 @@ An error names the field and the value that is wrong. What a write policy thinks
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
-from typing import Any, Final, get_args
+from functools import partial
+from typing import Any, Final, cast, get_args
 
 from memory.errors import ArgumentError
 from memory.models import Actor, Memory, Source, Trust, choice
@@ -17,10 +18,8 @@ from memory.timestamps import to_aware
 
 MAX_ID_LENGTH: Final = 1000  # leaves room for "@revision" within the store's 1,024
 _MAX_JSON_DEPTH: Final = 90
-_NAME_FIELDS: Final = ("role", "speaker", "session", "key", "supersedes", "operation")
 _TIME_FIELDS: Final = ("occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at")
 _VERSION_FIELDS: Final = ("retired_at", "counts_from", "counts_to", "withdrawn")
-_FLAG_FIELDS: Final = ("pinned", "disabled", "sensitive")
 
 
 def checked_memory(item: object, *, zone: tzinfo | None = None, argument: str = "item") -> Memory:
@@ -35,35 +34,10 @@ def checked_memory(item: object, *, zone: tzinfo | None = None, argument: str = 
         if getattr(memory, field):
             expected = "must be empty; correcting and undoing give it to a version"
             raise ArgumentError(f"{argument}.{field}", getattr(memory, field), expected)
-    if memory.id:
-        checked_label(memory.id, f"{argument}.id")
-    for field in _NAME_FIELDS:
-        if getattr(memory, field) is not None:
-            checked_label(getattr(memory, field), f"{argument}.{field}")
-    checked_label(memory.kind, f"{argument}.kind")
-    checked_text(memory.caption, f"{argument}.caption")
-    for field in _FLAG_FIELDS:
-        checked_bool(getattr(memory, field), f"{argument}.{field}")
-    if memory.sequence is not None:
-        checked_int(memory.sequence, f"{argument}.sequence")
-    return _with_fields(
-        memory,
-        importance=checked_importance(memory.importance, f"{argument}.importance"),
-        trust=checked_trust(memory.trust, f"{argument}.trust"),
-        actor=checked_actor(memory.actor, f"{argument}.actor"),
-        tags=checked_labels(memory.tags, f"{argument}.tags"),
-        derived_from=checked_labels(memory.derived_from, f"{argument}.derived_from"),
-        scopes=_checked_scopes(memory.scopes, f"{argument}.scopes"),
-        metadata=checked_json_object(memory.metadata, f"{argument}.metadata"),
-        source=_checked_source(memory.source, f"{argument}.source"),
-        **_checked_times(memory, zone, argument),
-    )
-
-
-def _with_fields(memory: Memory, **fields: Any) -> Memory:
-    """Return *memory* with *fields*; itself where it has them all, since a copy of a value is the value."""
+    fields = {name: check(getattr(memory, name), f"{argument}.{name}") for name, check in _FIELD_CHECKS.items()}
+    fields |= _checked_times(memory, zone, argument)
     changed = {name: value for name, value in fields.items() if getattr(memory, name) is not value}
-    return replace(memory, **changed) if changed else memory
+    return replace(memory, **changed) if changed else memory  # a copy of a value is the value
 
 
 def checked_text(value: object, argument: str) -> str:
@@ -131,8 +105,7 @@ def checked_actor(value: Any, argument: str) -> Actor:
     """Return *value* if it is one of those who may act."""
     if value not in get_args(Actor):
         raise ArgumentError(argument, value, f"one of {', '.join(get_args(Actor))} is needed")
-    actor: Actor = value
-    return actor
+    return cast("Actor", value)
 
 
 def _checked_times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[str, Any]:
@@ -146,13 +119,22 @@ def _checked_times(memory: Memory, zone: tzinfo | None, argument: str) -> dict[s
     return times
 
 
+def checked_number(value: object, argument: str, expected: str, fits: Callable[[float], bool]) -> float:
+    """Return *value* if it is a finite number that *fits*; *expected* says what is needed."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not fits(value) or not math.isfinite(value):
+        raise ArgumentError(argument, value, expected)
+    return float(value)
+
+
+def checked_seconds(value: object, argument: str) -> float:
+    """Return *value* if it is a length of time."""
+    return checked_number(value, argument, "a number of seconds, at least 0, is needed", lambda number: number >= 0)
+
+
 def checked_importance(value: object, argument: str) -> float | None:
     """Return *value* if it says how much something matters: a number in [0, 1], or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:  # NaN is in no range
-        raise ArgumentError(argument, value, "a number in [0, 1] is needed")
-    return float(value)
+    expected = "a number in [0, 1] is needed"
+    return None if value is None else checked_number(value, argument, expected, lambda number: 0 <= number <= 1)
 
 
 def checked_trust(value: object, argument: str) -> Trust:
@@ -200,15 +182,37 @@ def _checked_source(value: object, argument: str) -> Source | None:
         return None
     if not isinstance(value, Source):
         raise ArgumentError(argument, value, "a Source is needed")
-    for field in ("session", "document"):
-        if getattr(value, field) is not None:
-            checked_label(getattr(value, field), f"{argument}.{field}")
-    if value.title is not None:
-        checked_text(value.title, f"{argument}.title")
-    for field, least in (("sequence", 0), ("page", 1), ("start", 0), ("end", 0)):
-        if getattr(value, field) is not None:
-            checked_int(getattr(value, field), f"{argument}.{field}", least)
+    for field, check in _SOURCE_CHECKS.items():
+        check(getattr(value, field), f"{argument}.{field}")
     heading: object = value.heading
     if isinstance(heading, str) or not all(isinstance(part, str) for part in value.heading):
         raise ArgumentError(f"{argument}.heading", heading, "a tuple of texts is needed")
     return replace(value, heading=tuple(value.heading))
+
+
+def _optional(check: Callable[[object, str], Any]) -> Callable[[object, str], Any]:
+    return lambda value, argument: None if value is None else check(value, argument)
+
+
+_FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    "id": lambda id, argument: id and checked_label(id, argument),
+    **dict.fromkeys(("role", "speaker", "session", "key", "supersedes", "operation"), _optional(checked_label)),
+    "kind": checked_label,
+    "caption": checked_text,
+    **dict.fromkeys(("pinned", "disabled", "sensitive"), checked_bool),
+    "sequence": _optional(checked_int),
+    "importance": checked_importance,
+    "trust": checked_trust,
+    "actor": checked_actor,
+    **dict.fromkeys(("tags", "derived_from"), checked_labels),
+    "scopes": _checked_scopes,
+    "metadata": checked_json_object,
+    "source": _checked_source,
+}
+_SOURCE_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("session", "document"), _optional(checked_label)),
+    "title": _optional(checked_text),
+    "sequence": _optional(checked_int),
+    "page": _optional(partial(checked_int, least=1)),
+    **dict.fromkeys(("start", "end"), _optional(checked_int)),
+}

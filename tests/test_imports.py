@@ -62,6 +62,7 @@ def module_names() -> list[str]:
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
 def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: str) -> None:
     names = [name for name in module_names() if name.split(".")[0] == package]

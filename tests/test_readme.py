@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from tests.support.snippets import ROOT, Block, blocks
 
 RUNNABLE = {"python", "console", "bash"}
@@ -35,17 +36,7 @@ def test_python_blocks_run(block: Block, tmp_path: Path, monkeypatch: pytest.Mon
     exec(compile(block.code, f"{block.page}.md", "exec"), {"__name__": "__main__"})
 
 
-SLOW_PAGES = {"cli"}
-"""Pages of so many commands, each in a process of its own, that they run with the slow tests."""
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page in SLOW_PAGES else ())
-        for page in sorted({block.page for block in of("console")})
-    ],
-)
+@pytest.mark.parametrize("page", first_fast(sorted({block.page for block in of("console")})))
 def test_console_blocks_run_in_order(page: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "README.md", tmp_path)
     shutil.copytree(ROOT / "docs", tmp_path / "docs")

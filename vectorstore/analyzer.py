@@ -18,15 +18,15 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias, TypeVar, cast
 
 import Stemmer
 
 from vectorstore.errors import ArgumentError
-from vectorstore.languages import CHINESE_PARTICLES, STOP_WORDS, GermanCompounds
+from vectorstore.languages import CHINESE_PARTICLES, GermanCompounds, stop_words
 from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 NO_LANGUAGE: Final = "none"
@@ -78,6 +78,7 @@ _ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after 
 """Characters with which the last word of a sentence ends."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
 """The terms of the characters between two spaces, and whether a sentence ends there."""
+T = TypeVar("T")
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
@@ -121,12 +122,9 @@ class Analyzer:
         none), at an empty line, and at the end of a line, unless the next one goes on: it begins with a small
         letter, or the line was long enough to be broken to fit a page.
         """
-        several_lines = _SPACELESS_BREAK.search(text)
-        if text.isascii() and not several_lines:
+        if text.isascii() and not _SPACELESS_BREAK.search(text):
             return self._vocabulary.sentences(text)
-        pattern = _SENTENCE_BREAK if several_lines else _SENTENCE_BREAK_IN_LINE
-        found = (self.terms(sentence) for sentence in pattern.split(text))
-        return [terms for terms in found if terms]
+        return [terms for terms in map(self.terms, _split_sentences(text)) if terms]
 
     def asking(self, text: str) -> list[bool]:
         """Return for each of ``sentences`` whether it ends with a question mark."""
@@ -151,7 +149,7 @@ class _TokenTerms:
         self._stems = None if language == NO_LANGUAGE else Stemmer.Stemmer(language)
         self._parts = GermanCompounds(self._stems.stemWord) if language == GERMAN and self._stems is not None else None
         self._fold_first = language in (NO_LANGUAGE, "english", "porter")  # others' stems depend on accents
-        words = STOP_WORDS.get(language, frozenset())
+        words = stop_words(language)
         self._stop_words = words | {fold_text(word) for word in words}
         self._remembered: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, _Word] = {}
@@ -159,21 +157,12 @@ class _TokenTerms:
 
     def terms(self, tokens: Iterable[str]) -> list[str]:
         """Return the terms of *tokens*, one after the other."""
-        folded = list(tokens)
-        parts = list(map(self._remembered.get, folded))
-        if None in parts:
-            parts = [self._learn(token) if known is None else known for token, known in zip(folded, parts, strict=True)]
-        return list(chain.from_iterable(cast("list[tuple[str, ...]]", parts)))
+        found = _looked_up(self._remembered, list(tokens), self._learn)
+        return list(chain.from_iterable(found))
 
     def words(self, text: str) -> list[_Word]:
         """Return the words of ASCII *text*: no token goes over a space there, so that each is known by itself."""
-        pieces = text.split()
-        found = list(map(self._words.get, pieces))
-        if None in found:
-            found = [
-                self._learn_word(word) if known is None else known for word, known in zip(pieces, found, strict=True)
-            ]
-        return cast("list[_Word]", found)
+        return _looked_up(self._words, text.split(), self._learn_word)
 
     def sentences(self, text: str) -> list[list[str]]:
         """Return the terms of each sentence of ASCII *text* on one line; those without a term are left out."""
@@ -187,21 +176,12 @@ class _TokenTerms:
         return [*sentences, sentence] if sentence else sentences
 
     def _learn_word(self, word: str) -> _Word:
-        known = tuple(self.terms(_ASCII_TOKEN.findall(word))), word.endswith(_ASCII_SENTENCE_ENDS)
-        if len(word) <= LONGEST_TERM:
-            if len(self._words) >= _CACHE_SIZE:
-                self._words.clear()
-            self._words[word] = known
-        return known
+        terms = tuple(self.terms(_ASCII_TOKEN.findall(word)))
+        return _remember(self._words, word, (terms, word.endswith(_ASCII_SENTENCE_ENDS)))
 
     def _learn(self, token: str) -> tuple[str, ...]:
         with self._lock:
-            terms = tuple(self._analysed(token))
-            if len(token) <= LONGEST_TERM:
-                if len(self._remembered) >= _CACHE_SIZE:
-                    self._remembered.clear()
-                self._remembered[token] = terms
-        return terms
+            return _remember(self._remembered, token, tuple(self._analysed(token)))
 
     def _analysed(self, token: str) -> Iterator[str]:
         if _SPACELESS_RUN.match(token):
@@ -261,6 +241,23 @@ class _TokenTerms:
         if self._stems is not None and (folded.isalpha() or not any(map(str.isdigit, folded))):
             stemmed = [self._stems.stemWord(folded) or folded] if self._parts is None else [*self._parts.terms(folded)]
         yield from stemmed if self._fold_first else map(fold_text, stemmed)
+
+
+def _looked_up(cache: dict[str, T], keys: list[str], learn: Callable[[str], T]) -> list[T]:
+    """Return the value of each of *keys*, learnt where it is not remembered."""
+    found = list(map(cache.get, keys))
+    if None in found:
+        found = [learn(key) if value is None else value for key, value in zip(keys, found, strict=True)]
+    return cast("list[T]", found)
+
+
+def _remember(cache: dict[str, T], key: str, value: T) -> T:
+    """Return *value*, which is kept within bounds."""
+    if len(key) <= LONGEST_TERM:
+        if len(cache) >= _CACHE_SIZE:
+            cache.clear()
+        cache[key] = value
+    return value
 
 
 def fold_text(text: str) -> str:

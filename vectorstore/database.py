@@ -22,19 +22,15 @@ class Rows(Protocol):
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the rows that were not read yet."""
-        ...
 
     def __next__(self) -> Any:
         """Return the next row, or stop."""
-        ...
 
     def fetchone(self) -> Any:
         """Return the next row; None where there is none."""
-        ...
 
     def fetchall(self) -> list[Any]:
         """Return the rows that were not read yet."""
-        ...
 
 
 class Connection(Protocol):
@@ -47,15 +43,12 @@ class Connection(Protocol):
 
     def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Rows:
         """Run one statement with *values* in place of its question marks."""
-        ...
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> Rows:
         """Run one statement for each of *rows*."""
-        ...
 
     def changes(self) -> int:
         """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
-        ...
 
 
 Migration: TypeAlias = Callable[[Connection], None]
@@ -75,24 +68,19 @@ class Component(Protocol):
     @property
     def name(self) -> str:
         """The name of the part in the database; never changed."""
-        ...
 
     @property
     def migrations(self) -> Sequence[Migration]:
         """Every step from nothing to the present schema; the version of the part is how many ran."""
-        ...
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare the part's own tables with themselves; an empty list means all is well."""
-        ...
 
     def rebuild(self, connection: Connection) -> None:
         """Make the derived tables again from the rows."""
-        ...
 
     def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every readable row of the file *source* into *target*, whose tables are new; return how many."""
-        ...
 
 
 class TableComponent:
@@ -159,22 +147,18 @@ class Database(Protocol):
     @property
     def path(self) -> Path | None:
         """The file that it is in; None where it is in no file of this machine."""
-        ...
 
     @property
     def identity(self) -> str:
         """Random name that it was given when it was made; a copy has the same."""
-        ...
 
     @property
     def read_only(self) -> bool:
         """Return whether nothing can be written."""
-        ...
 
     @property
     def dialect(self) -> Dialect:
         """The expressions in which its SQL differs from others'."""
-        ...
 
     def attach(self, component: Component) -> None:
         """Bring the tables of *component* to their newest version in one transaction, all or nothing.
@@ -182,7 +166,6 @@ class Database(Protocol):
         Inside this thread's ``write()`` it is part of that. Attaching again is harmless. Tables of a newer
         Tellback raise ``NewerFile`` and are left as they are.
         """
-        ...
 
     def read(self) -> AbstractContextManager[Connection]:
         """Open a block with a connection in one transaction for reading: all that is read in it is one state.
@@ -190,7 +173,6 @@ class Database(Protocol):
         Blocks of one thread inside each other share the outermost's state. Inside this thread's ``write()``
         it is the writing connection, which sees what was written.
         """
-        ...
 
     def write(self, *, wait: bool = True) -> AbstractContextManager[Connection]:
         """Open a block with the writing connection in one transaction, durable when the block has ended.
@@ -199,44 +181,33 @@ class Database(Protocol):
         A block inside a block of the same thread joins it: the outermost commits, and an error that leaves the inner
         one undoes that part alone. Threads take turns.
         """
-        ...
 
     def in_write(self) -> bool:
         """Return whether this thread is inside ``write()``."""
-        ...
 
     def on_commit(self, callback: Callable[[], object]) -> None:
         """Run *callback* once, after the outermost commit of this thread's present ``write()``, if it comes."""
-        ...
 
     def mark_erasure(self, connection: Connection) -> None:
         """Record, in this thread's present ``write()``, that what it deletes must also leave the disk."""
-        ...
 
     def finish_erasure(self) -> bool:
         """Take deleted bytes from the disk; True when none are left."""
-        ...
 
     def pending_erasure(self) -> bool:
         """Return whether deleted bytes may still be on the disk."""
-        ...
 
     def empty_log(self) -> bool:
         """Move the write-ahead log into the file; False where a reader prevents that for now."""
-        ...
 
     def backups(self) -> dict[str, str]:
         """Return where copies were made, and when (ISO 8601)."""
-        ...
 
     def remove_backup(self, path: str) -> bool:
         """Remove a recorded copy and its record; return whether the copy was still there."""
-        ...
 
     def verify(self) -> list[Finding]:
         """Check the database and every component's tables; an empty list means all is well."""
-        ...
 
     def close(self) -> None:
         """Release it; twice is harmless, and any other call afterwards raises ``StoreClosed``."""
-        ...

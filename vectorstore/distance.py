@@ -75,12 +75,12 @@ def stack_plain_vectors(values: Sequence[object], dimension: int) -> NDArray[np.
 
 
 def prepare_rows(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float32]:
-    """Return rows as scores need them: of length 1 under cosine, else as they are. Each row for itself."""
-    return unit_length_rows(rows) if metric is Metric.COSINE else np.ascontiguousarray(rows)
+    """Return rows (n, d) as scores need them: of length 1 under cosine, else as they are.
 
-
-def unit_length_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return *rows* (n, d) with length 1, float32; a row's result does not depend on its neighbours."""
+    A row's result does not depend on its neighbours.
+    """
+    if metric is not Metric.COSINE:
+        return np.ascontiguousarray(rows)
     result = np.empty(rows.shape, dtype=np.float32)
     lengths = row_norms(rows)[:, np.newaxis]
     for start in range(0, len(rows), _BLOCK_ROWS):
@@ -154,9 +154,7 @@ def _number_array(value: object, argument: str) -> NDArray[Any]:
 def _check_rows(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[np.float32]:
     if array.dtype == np.float32:
         result = np.array(array, dtype=np.float32, order="C")
-        if (
-            len(result) == 1 and _SMALLEST_SQUARE < float(np.vdot(result, result)) < math.inf
-        ):  # then all is well with it
+        if len(result) == 1 and _SMALLEST_SQUARE < float(np.vdot(result, result)) < math.inf:
             result.flags.writeable = False
             return result
     else:

@@ -30,8 +30,9 @@ the language does not have raises ``FilterError`` and names the place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -97,13 +98,6 @@ def freeze_json(value: Any, path: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
     )
 
 
-def thaw_json(value: Any) -> Any:
-    """Return a frozen value as ``json.dumps`` takes it."""
-    if isinstance(value, Mapping):
-        return {name: thaw_json(inner) for name, inner in value.items()}
-    return [thaw_json(inner) for inner in value] if isinstance(value, (list, tuple)) else value
-
-
 def check_filter_text(value: str, path: str) -> str:
     """Return *value* as a text of the base type, if UTF-8 can hold it."""
     try:
@@ -118,7 +112,8 @@ FILTER_NESTING_LIMIT = 100
 
 LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
 _BRANCH_OPERATORS = ("$and", "$or", "$not")
-_ORDER_OPERATORS = frozenset({"$gt", "$gte", "$lt", "$lte"})
+ORDER_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
+"""What each operator of order asks of a value and a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +227,7 @@ def _contains(value: Any, operand: Any) -> bool:
 def _order_holds(operator: str, value: Any, operand: Any) -> bool:
     if not (is_number(value) and is_number(operand)) and not (isinstance(value, str) and isinstance(operand, str)):
         return False
-    match operator:
-        case "$gt":
-            return bool(value > operand)
-        case "$gte":
-            return bool(value >= operand)
-        case "$lt":
-            return bool(value < operand)
-    return bool(value <= operand)
+    return bool(ORDER_OPERATORS[operator](value, operand))
 
 
 def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
@@ -252,8 +240,12 @@ def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
         inner = f"{path}[{short_repr(name)}]"
         if isinstance(name, str) and name.startswith("$"):
             nodes.append(_parse_branch(name, operand, inner, depth - 1))
+            continue
+        field = _check_field_name(name, path)
+        if isinstance(operand, Mapping):
+            nodes.append(_parse_operators(field, operand, inner, depth - 1))
         else:
-            nodes.append(_parse_field(_check_field_name(name, path), operand, inner, depth - 1))
+            nodes.append(Condition(field, "$eq", freeze_json(operand, inner)))
     return _conjunction(nodes)
 
 
@@ -278,12 +270,6 @@ def _check_field_name(name: Any, path: str) -> str:
     if "\0" in name:
         raise FilterError(path, name, "the name of a field has no NUL")
     return check_filter_text(name, path)
-
-
-def _parse_field(field: str, operand: Any, path: str, depth: int) -> FilterNode:
-    if isinstance(operand, Mapping):
-        return _parse_operators(field, operand, path, depth)
-    return Condition(field, "$eq", freeze_json(operand, path))
 
 
 def _parse_operators(field: str, operators: Mapping[Any, Any], path: str, depth: int) -> FilterNode:
@@ -316,7 +302,7 @@ def _check_operand(operator: str, operand: Any, path: str) -> Any:
         raise FilterError(path, operand, "$exists takes True or False")
     if operator in ("$in", "$nin") and not isinstance(operand, (list, tuple)):
         raise FilterError(path, operand, f"{operator} takes a list of values")
-    if operator in _ORDER_OPERATORS and not (is_number(operand) or isinstance(operand, str)):
+    if operator in ORDER_OPERATORS and not (is_number(operand) or isinstance(operand, str)):
         raise FilterError(path, operand, f"{operator} takes a number or a text")
     return freeze_json(operand, path, JSON_DEPTH_LIMIT + (operator in ("$in", "$nin")))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, short_repr
@@ -18,39 +18,24 @@ if TYPE_CHECKING:
     from vectorstore.engines.numpy_store import NumpyStore
     from vectorstore.engines.sqlite_store import SqliteStore
 
-
-@overload
-def open_store(
-    url: Literal["numpy:"],
-    *,
-    space: Space | None = None,
-    analyzer: Analyzer | None = None,
-    fields: Sequence[str] | None = None,
-    search: SearchMode | str = SearchMode.EXACT,
-) -> NumpyStore: ...
+    class _Options(TypedDict, total=False):
+        space: Space | None
+        analyzer: Analyzer | None
+        fields: Sequence[str] | None
+        search: SearchMode | str
 
 
 @overload
-def open_store(
-    url: str,
-    *,
-    space: Space | None = None,
-    analyzer: Analyzer | None = None,
-    fields: Sequence[str] | None = None,
-    matrix_limit: int,
-    search: SearchMode | str = SearchMode.EXACT,
-) -> SqliteStore: ...
+def open_store(url: Literal["numpy:"], **options: Unpack[_Options]) -> NumpyStore: ...
+
+
+@overload
+def open_store(url: str, *, matrix_limit: int, **options: Unpack[_Options]) -> SqliteStore: ...
 
 
 @overload
 def open_store(
-    url: str,
-    *,
-    space: Space | None = None,
-    analyzer: Analyzer | None = None,
-    fields: Sequence[str] | None = None,
-    matrix_limit: int | None = None,
-    search: SearchMode | str = SearchMode.EXACT,
+    url: str, *, matrix_limit: int | None = None, **options: Unpack[_Options]
 ) -> NumpyStore | SqliteStore: ...
 
 
@@ -84,9 +69,8 @@ def open_store(
         if matrix_limit is not None:
             raise ArgumentError("matrix_limit", matrix_limit, "a numpy store keeps everything in memory; leave it out")
         if rest:
-            return NumpyStore.open(
-                Path(unquote(rest[3:])), space=space, analyzer=analyzer, fields=fields, search=search
-            )
+            path = Path(unquote(rest[3:]))
+            return NumpyStore.open(path, space=space, analyzer=analyzer, fields=fields, search=search)
         return NumpyStore(space=space, analyzer=analyzer, fields=fields or (), search=search)
     if scheme == "sqlite" and rest.startswith("///") and len(rest) > 3:
         from vectorstore.engines.sqlite_store import SqliteStore
@@ -110,7 +94,6 @@ def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]
     pending; a namespace whose name is lost is called ``its name was lost (…)``. ``DamageError``: nothing can be
     read. ``UnsupportedError``: the file has other parts too (a memory's history), which its own tool must copy.
     """
-    from vectorstore.analyzer import Analyzer
     from vectorstore.sqlite.salvage import salvage_database
     from vectorstore.sqlite.schema import StoreTables
 

@@ -39,7 +39,6 @@ class OrderedStore(Protocol):
         after: ScanPosition | None = None,
     ) -> Iterator[Entry]:
         """As the function ``scan_by``."""
-        ...
 
 
 def scan_by(
@@ -61,10 +60,9 @@ def scan_by(
         return store.scan_by(fields, reverse=reverse, where=where, namespace=namespace, after=after)
     order, start = check_order_fields(fields), check_scan_position(after)
     passing = (scan_position(entry, order) for entry in store.scan(where=where, namespace=namespace))
-    positions = sorted(
-        (position for position in passing if _is_after(position, start, reverse=reverse)), reverse=reverse
-    )
-    return _fetch_entries(store, positions, namespace)
+    if start is not None:
+        passing = (position for position in passing if (position < start if reverse else position > start))
+    return _fetch_entries(store, sorted(passing, reverse=reverse), namespace)
 
 
 def scan_position(entry: Entry, fields: Sequence[str]) -> ScanPosition:
@@ -91,10 +89,6 @@ def check_scan_position(after: object) -> ScanPosition | None:
     if not isinstance(after, tuple) or len(after) != 2:
         raise ArgumentError("after", after, "a place is needed: the value that orders an entry, and its id")
     return check_text(after[0], "after[0]"), check_name(after[1], "after[1]", empty=True)
-
-
-def _is_after(position: ScanPosition, start: ScanPosition | None, *, reverse: bool) -> bool:
-    return start is None or (position < start if reverse else position > start)
 
 
 def _fetch_entries(store: VectorStore, places: Sequence[ScanPosition], namespace: str) -> Iterator[Entry]:

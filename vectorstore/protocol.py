@@ -51,7 +51,6 @@ class VectorStore(Protocol):
     @property
     def space(self) -> Space | None:
         """The space of its vectors; None while it has none yet (entries are then text only)."""
-        ...
 
     def upsert(
         self,
@@ -71,34 +70,22 @@ class VectorStore(Protocol):
         that has, loses it. Where the store was switched to another space by somebody else, vectors are refused
         (``SpaceChanged``, here and in every call that takes one: see ``LifecycleStore.commit_space``).
         """
-        ...
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """Replace the whole metadata of the entries named; text, context, vector and terms stay.
 
         A missing id is not an error and not counted (named in *expect* with a revision, it conflicts).
         """
-        ...
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """Give entries their vector; the revision stays. A missing id is not counted; *no_vector* is cleared."""
-        ...
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """Return the entries in the order of *ids*, None where there is none; vectors float32 as given."""
-        ...
 
     def search(
         self,
@@ -116,7 +103,6 @@ class VectorStore(Protocol):
         beyond the count gives all; negative or bool raises. Without a space nothing can be nearest: a query
         vector then raises ``ArgumentError``.
         """
-        ...
 
     def search_many(
         self,
@@ -128,7 +114,6 @@ class VectorStore(Protocol):
         namespace: str = "",
     ) -> list[list[Match]]:
         """``search`` for each of *vectors* (shape (n, dimension)), with the same answers, in bulk; always exact."""
-        ...
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """Return the *k* best by BM25 over text and context, statistics of this namespace alone.
@@ -137,7 +122,6 @@ class VectorStore(Protocol):
         Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009, with the idf
         ln(1 + (N - df + .5) / (df + .5)).
         """
-        ...
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """Remove entries; return how many were there.
@@ -145,11 +129,9 @@ class VectorStore(Protocol):
         Ids and a filter together mean those ids that also match. Neither ids nor a non-empty filter raises
         (no ids given at all, or an empty iterable without a filter).
         """
-        ...
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """Return how many entries there are (that match)."""
-        ...
 
     def scan(
         self,
@@ -163,15 +145,12 @@ class VectorStore(Protocol):
 
         *embedded*: True only those with a vector, False only the pending (no vector and no reason for none).
         """
-        ...
 
     def namespaces(self) -> list[str]:
         """Return the namespaces that have entries, sorted."""
-        ...
 
     def close(self) -> None:
         """Release everything; closing twice is harmless, any other call afterwards raises ``StoreClosed``."""
-        ...
 
 
 class View(Protocol):
@@ -184,59 +163,46 @@ class View(Protocol):
         self, vector: VectorLike, k: int = 10, *, where: Filter | None = None, namespace: str = ""
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        ...
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        ...
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
-        ...
 
     def nearest(
         self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
     ) -> list[tuple[str, float]]:
         """Ids and scores of the *n* nearest, best first: ``search`` without fetching rows."""
-        ...
 
     def matching(
         self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
     ) -> list[tuple[str, float]]:
         """Ids and BM25 scores of the *n* best: ``search_text`` without fetching rows."""
-        ...
 
     def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """Scores of *ids* against *vector*, shape (len(ids),); NaN where an entry is missing or has no vector."""
-        ...
 
     def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """BM25 of *ids* for *query*, shape (len(ids),); 0 where nothing matches or the entry is missing."""
-        ...
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """Return which of *ids* exist and match *where*, shape (len(ids),)."""
-        ...
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
         """The terms of each entry in order with repeats: first its context, then each sentence of its text."""
-        ...
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
         """Return in how many entries of the namespace each term occurs."""
-        ...
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
         """Every term of the namespace with its document frequency."""
-        ...
 
     def count(self, *, namespace: str = "") -> int:
         """Return how many entries the namespace has."""
-        ...
 
     def cursor(self, *, namespace: str = "") -> Cursor:
         """Return where the namespace's change log ends in this state."""
-        ...
 
 
 @runtime_checkable
@@ -253,12 +219,10 @@ class LifecycleStore(VectorStore, Protocol):
         What is written to it inside ``transaction()`` commits with the entries or not at all, and so do entries that
         are written inside its ``write()``.
         """
-        ...
 
     @property
     def analyzer(self) -> Analyzer:
         """Analyzer that makes terms of texts and questions; it is recorded with the entries."""
-        ...
 
     def recorded_space(self) -> Space | None:
         """Return the space of the vectors now, whichever object switched it (``commit_space``); None without one.
@@ -266,26 +230,21 @@ class LifecycleStore(VectorStore, Protocol):
         It differs from ``space`` after another object has switched the store: vectors are then refused here until
         ``set_space`` is called with it. Inside a transaction it is the space as the transaction sees it.
         """
-        ...
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """Return what was written or removed since *since*; ``complete=False`` when the log does not reach back."""
-        ...
 
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """Open one state of *namespaces*; asking it for another namespace raises ``ArgumentError``."""
-        ...
 
     def transaction(self) -> AbstractContextManager[None]:
         """Calls inside, by this thread and in any namespace, commit together at its end or not at all.
 
         Reads inside see its own writes. Transactions nest: the outermost commits.
         """
-        ...
 
     def set_space(self, space: Space) -> None:
         """Record the space of a store that has none yet; the same again is harmless, another raises."""
-        ...
 
     def begin_space(self, space: Space) -> None:
         """Begin to fill a second space beside the one in use, to be switched to by ``commit_space``.
@@ -301,21 +260,18 @@ class LifecycleStore(VectorStore, Protocol):
         entry of it that has neither, whatever it had there, since its text may be another; ``patch`` and
         ``put_vectors`` leave what it has there; ``delete`` and ``erase`` remove it from both spaces.
         """
-        ...
 
     def filling(self) -> SpaceMigration | None:
         """The second space with how many entries have a vector in it and how many are pending, by namespace.
 
         None where no space is being filled. It counts over the whole store.
         """
-        ...
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """Yield the entries that are pending in the second space, as ``scan`` does: by id, in pages.
 
         Their vectors are those of the space in use. Raises ``SpaceNotReady`` where no space is being filled.
         """
-        ...
 
     def fill_space(
         self,
@@ -333,7 +289,6 @@ class LifecycleStore(VectorStore, Protocol):
         not counted. The revision stays and ``changes`` does not name it. Vectors are checked as in ``upsert``.
         *expect* as in ``put_vectors``: with it, a vector made from a text that was corrected meanwhile is refused.
         """
-        ...
 
     def commit_space(self, space: Space) -> None:
         """Switch to the second space, in one step; the vectors of the space in use until now are removed.
@@ -349,16 +304,13 @@ class LifecycleStore(VectorStore, Protocol):
         other calls go on, and what they return has vectors of the new space. To go on there, open the store
         again; ``set_space`` with the new space does the same.
         """
-        ...
 
     def abort_space(self) -> None:
         """Drop the second space with all that was filled, in one step; harmless where none is being filled."""
-        ...
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The metadata fields that are declared: kept as columns, so that filters on them are fast."""
-        ...
 
     def declare_fields(self, fields: Sequence[str]) -> None:
         """Declare *fields* instead of those declared so far; what a filter answers is the same either way.
@@ -366,20 +318,16 @@ class LifecycleStore(VectorStore, Protocol):
         It is recorded as if the store had been made with them. Another object that has the store open uses them
         when it is opened again. Names that are no text, or given twice, raise ``ArgumentError``.
         """
-        ...
 
     def erase(self, ids: Iterable[str], *, namespace: str = "") -> Erasure:
         """``delete`` that also sees to the bytes: terms that nothing uses any more go, freed pages are zeroed,
         the write-ahead log is truncated, or marked pending and tried again at each commit, idle, open and close."""
-        ...
 
     def pending_erasure(self) -> bool:
         """Return whether erased bytes may still be in a file of the store."""
-        ...
 
     def verify(self) -> list[Finding]:
         """Compare rows, checksums, tallies and derived data; an empty list means all is well."""
-        ...
 
     def compact(self) -> Compaction:
         """Give unused room back: free pages of the file, terms that no entry has, the longer part of the change log.
@@ -389,8 +337,6 @@ class LifecycleStore(VectorStore, Protocol):
         much memory and free disk as what is left. Inside a transaction it raises ``UnsupportedError``; while
         somebody reads for longer than a moment, or writes, ``BusyError``, and nothing was done.
         """
-        ...
 
     def backup(self, path: str) -> None:
         """Write a complete copy to *path*, which must not exist, while others go on reading and writing."""
-        ...

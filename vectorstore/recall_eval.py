@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from itertools import chain, islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,30 +57,29 @@ def measure_recall(
     """Ask *sample* questions exactly and fast, whatever mode *store* was opened in, and compare the best *k*.
 
     The questions are vectors of entries drawn by *rng* (a fixed seed unless given), each of which is left out of its
-    own answer; or the *queries* given, which say more if they are what is really
-    asked. *store* may be a wrapper of a store that has both modes; any other raises ``UnsupportedError``. All is
-    asked of one state; the sign bits are made before the clock runs.
+    own answer; or the *queries* given, which say more if they are what is really asked. *store* may be a wrapper of a
+    store that has both modes; any other raises ``UnsupportedError``. All is asked of one state; the sign bits are made
+    before the clock runs.
     """
     if check_k(k) == 0:
         raise ArgumentError("k", k, "at least 1 is needed to compare anything")
     if check_k(sample, "sample") == 0:
         raise ArgumentError("sample", sample, "at least 1 question is needed")
-    inside = store
+    inside: Any = store
     while isinstance(inside, WrapperStore):
         inside = inside.wrapped
     if not hasattr(inside, "search_mode"):
         raise UnsupportedError("measure_recall", f"{type(inside).__name__} has one way to search; nothing to compare")
-    modes = cast("_BothModes", inside)
     generator = np.random.default_rng(0) if rng is None else rng
     with (
-        modes.view([namespace], search=SearchMode.EXACT) as exact,
-        modes.view([namespace], search=SearchMode.FAST) as fast,
+        inside.view([namespace], search=SearchMode.EXACT) as exact,
+        inside.view([namespace], search=SearchMode.FAST) as fast,
     ):
-        sampled: list[tuple[str | None, VectorLike]]
+        sampled: list[tuple[str | None, VectorLike]] = []
         if queries is None:
-            sampled = list(_sample_entries(exact, sample, generator, namespace))
+            sampled += _sample_entries(exact, sample, generator, namespace)
         else:
-            sampled = [(None, query) for query in queries]
+            sampled += ((None, query) for query in queries)
         shares, seconds = [], []
         for i, (query_id, query) in enumerate([*sampled[:1], *sampled]):  # the first one twice: it makes the bits
             size = k + (query_id is not None)
@@ -107,22 +106,11 @@ def measure_recall(
     )
 
 
-class _BothModes(Protocol):
-    """A store that opens a view in either mode."""
-
-    def view(self, namespaces: Sequence[str], *, search: SearchMode) -> AbstractContextManager[Any]: ...
-
-
 def _sample_entries(
     view: Any, sample: int, rng: np.random.Generator, namespace: str
 ) -> Iterator[tuple[str, VectorLike]]:
     """Up to *sample* entries that have a vector, as (id, vector)."""
-    ids = view.sample_ids(view.count(namespace=namespace), rng, namespace=namespace)
-    found = 0
-    for start in range(0, len(ids), _PAGE_SIZE):
-        for entry in view.get(ids[start : start + _PAGE_SIZE], namespace=namespace):
-            if entry is not None and entry.vector is not None and found < sample:
-                found += 1
-                yield entry.id, entry.vector
-        if found == sample:
-            return
+    ids = view.shuffled_ids(rng, namespace=namespace)
+    pages = (view.get(ids[start : start + _PAGE_SIZE], namespace=namespace) for start in range(0, len(ids), _PAGE_SIZE))
+    entries = (entry for entry in chain.from_iterable(pages) if entry is not None and entry.vector is not None)
+    return ((entry.id, entry.vector) for entry in islice(entries, sample))

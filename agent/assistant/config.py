@@ -2,21 +2,23 @@
 
 The file is TOML: ``config.toml`` in the platform's configuration folder, or the file that ``TELLBACK_CONFIG`` names.
 Its keys are the fields of the settings. Secrets are never shown: not in a repr, an error or the output of ``doctor``.
+Addresses of endpoints are normalized from the forms that people write.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from agent.assistant.endpoints import http_address, ollama_address
 from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
 
@@ -25,31 +27,6 @@ class ConfigurationError(AgentError):
     """A setting of the assistant is missing or unusable."""
 
 
-ENVIRONMENT_VARIABLES: Mapping[str, str] = {
-    "memory": "TELLBACK_MEMORY",
-    "namespace": "TELLBACK_NAMESPACE",
-    "offline": "TELLBACK_OFFLINE",
-    "language": "TELLBACK_LANGUAGE",
-    "model": "TELLBACK_MODEL",
-    "base_url": "OPENAI_BASE_URL",
-    "api_key": "OPENAI_API_KEY",
-    "anthropic_api_key": "ANTHROPIC_API_KEY",
-    "anthropic_base_url": "ANTHROPIC_BASE_URL",
-    "ollama_host": "OLLAMA_HOST",
-    "embedder": "TELLBACK_EMBEDDER",
-    "embedding_model": "TELLBACK_EMBEDDING_MODEL",
-    "embedding_base_url": "TELLBACK_EMBEDDING_BASE_URL",
-    "embedding_api_key": "TELLBACK_EMBEDDING_API_KEY",
-    "embedding_cache": "TELLBACK_EMBEDDING_CACHE",
-    "token_budget": "TELLBACK_TOKEN_BUDGET",
-    "window": "TELLBACK_WINDOW",
-    "trace": "TELLBACK_TRACE",
-    "system": "TELLBACK_SYSTEM",
-    "secrets": "TELLBACK_SECRETS",
-    "share_sensitive": "TELLBACK_SHARE_SENSITIVE",
-    "minimum_length": "TELLBACK_MINIMUM_LENGTH",
-    "near_duplicates": "TELLBACK_NEAR_DUPLICATES",
-}
 CONFIG_VARIABLE = "TELLBACK_CONFIG"
 DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
@@ -57,17 +34,9 @@ PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
 WINDOW_KINDS = ("turns", "tokens", "summary")
 EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "openai")
-_SECRET_SETTINGS = frozenset(
-    {
-        "anthropic_api_key",
-        "anthropic_base_url",
-        "api_key",
-        "base_url",
-        "embedding_api_key",
-        "embedding_base_url",
-        "ollama_host",
-    }
-)
+ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
+"""Settings that may hold a user name and a password."""
+KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
 
 
 class AssistantSettings(BaseModel):
@@ -135,7 +104,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def embedder_model(self) -> str:
-        """The name of the model that embeds, as its endpoint knows it; "" where none is set."""
+        """Name of the model that embeds, as its endpoint knows it; "" where none is set."""
         return self.embedder.partition(":")[2] or self.embedding_model or ""
 
     @property
@@ -211,6 +180,19 @@ class AssistantSettings(BaseModel):
         return value
 
 
+_VENDOR_VARIABLES = {
+    "base_url": "OPENAI_BASE_URL",
+    "api_key": "OPENAI_API_KEY",
+    "anthropic_api_key": "ANTHROPIC_API_KEY",
+    "anthropic_base_url": "ANTHROPIC_BASE_URL",
+    "ollama_host": "OLLAMA_HOST",
+}
+ENVIRONMENT_VARIABLES: Mapping[str, str] = {
+    name: _VENDOR_VARIABLES.get(name, f"TELLBACK_{name.upper()}") for name in AssistantSettings.model_fields
+}
+"""Environment variable of each setting."""
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """Settings with the origin of each that is not a default."""
@@ -234,15 +216,13 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     """
     named = environ.get(CONFIG_VARIABLE)
     path = Path(named).expanduser() if named else platformdirs.user_config_path("tellback") / "config.toml"
-    values: dict[str, Any] = {}
-    origins: dict[str, str] = {}
-    for layer in (
-        _file_layer(path, required=bool(named)),
-        _environment_layer(environ),
-        {name: (value, f"--{name}") for name, value in flags.items() if value is not None},
-    ):
-        values.update({name: value for name, (value, _) in layer.items()})
-        origins.update({name: origin for name, (_, origin) in layer.items()})
+    layers = {
+        **_file_layer(path, required=bool(named)),
+        **{name: (environ[key], key) for name, key in ENVIRONMENT_VARIABLES.items() if environ.get(key)},
+        **{name: (value, f"--{name}") for name, value in flags.items() if value is not None},
+    }
+    values = {name: value for name, (value, _) in layers.items()}
+    origins = {name: origin for name, (_, origin) in layers.items()}
     try:
         settings = AssistantSettings.model_validate(values)
     except ValidationError as error:
@@ -260,7 +240,7 @@ def _validation_message(error: ValidationError, values: Mapping[str, Any], origi
     if problem["type"] == "extra_forbidden":
         return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
-    value = "" if name in _SECRET_SETTINGS else f", got {values[name]!r}"
+    value = "" if name in ADDRESS_SETTINGS + KEY_SETTINGS else f", got {values[name]!r}"
     return f"{name} (from {origins[name]}): {message}{value}"
 
 
@@ -283,9 +263,50 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     return {name: (value, str(path)) for name, value in values.items()}
 
 
-def _environment_layer(environ: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    return {name: (environ[key], key) for name, key in ENVIRONMENT_VARIABLES.items() if environ.get(key)}
-
-
 def _secret_value(value: SecretStr | None) -> str | None:
     return None if value is None else value.get_secret_value()
+
+
+_OLLAMA_PORTS = {"http": "80", "https": "443"}
+_OLLAMA_PORT = "11434"
+
+
+def http_address(text: str) -> str:
+    """Return *text* without a trailing slash, if it is an http address; else raise ``ValueError``."""
+    address = text.strip().rstrip("/")
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("an address such as http://localhost:8080/v1 is needed")
+    return address
+
+
+def ollama_address(host: str) -> str:
+    """Return the address of what ``OLLAMA_HOST`` names, by Ollama's own rules.
+
+    >>> ollama_address("192.168.1.4")
+    'http://192.168.1.4:11434'
+    """
+    scheme, separator, rest = host.strip().strip("\"'").partition("://")
+    if not separator:
+        scheme, rest = "http", scheme
+    port = _OLLAMA_PORTS[scheme] if separator and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
+    authority, _, path = rest.partition("/")
+    name, named_port = _split_host_port(authority)
+    name = name or "127.0.0.1"
+    if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
+        name = "127.0.0.1"
+    name = f"[{name}]" if ":" in name else name
+    return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
+
+
+def _split_host_port(authority: str) -> tuple[str, str]:
+    """Return host and port ("" where none is named) of ``host``, ``:port``, ``host:port``, ``[v6]:port`` or ``v6``."""
+    try:
+        return str(ipaddress.ip_address(authority.strip("[]"))), ""
+    except ValueError:
+        host, _, port = authority.rpartition(":") if ":" in authority else (authority, "", "")
+        return host.strip("[]"), port

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
@@ -83,23 +83,47 @@ class Assistant:
             await self.opened.close()
 
 
-def open_configured_memory(settings: AssistantSettings, *, create: bool = True) -> OpenedMemory:
-    """Open the memory file; without *create* a missing file raises ``NotAStore`` and is not made."""
-    client = make_http_client(settings) if settings.embeds_at_an_endpoint else None
-    return _open_memory_file(settings, client, create=create)
+def open_configured_memory(
+    settings: AssistantSettings, client: HttpClient | None = None, *, create: bool = True
+) -> OpenedMemory:
+    """Open the memory file; without *create* a missing file raises ``NotAStore`` and is not made.
+
+    *client* is that of an embedder at an endpoint; None makes one where it is needed.
+    """
+    if client is None and settings.embeds_at_an_endpoint:
+        client = make_http_client(settings)
+    path = settings.memory
+    embedder = make_embedder(settings, client)
+    if path.is_dir():
+        raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
+    if not create and not path.exists() and not path.is_symlink():
+        raise NotAStore(str(path), "no memory is here yet; `tellback remember` or `tellback ingest` begins one")
+    try:
+        memory = open_memory(
+            path,
+            embedder=embedder,
+            choose_local=settings.embedder_kind != "none",
+            policies=make_write_policies(settings),
+            language=settings.language,
+            embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
+            offline=settings.offline,
+        )
+    except SettingMismatch as error:
+        if error.setting != "analyzer":
+            raise
+        raise ConfigurationError(
+            f"language {settings.language}: {path} was begun in {error.recorded} and stays so; "
+            "leave the language out, or begin another file"
+        ) from error
+    return OpenedMemory(settings, memory, client)
 
 
-def open_assistant(
-    settings: AssistantSettings,
-    *,
-    create: bool = True,
-    reads_only: bool = False,
-    on_memory_error: Literal["degrade", "raise"] = "degrade",
-) -> Assistant:
+def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> Assistant:
     """Open the memory file, as ``open_configured_memory`` does, and put the agent together around it.
 
     A model is given tools to search, read, note, correct and forget, the last two with approval each time; with
-    *reads_only* it searches and reads.
+    *reads_only* it searches and reads. *reads_only*: a memory file that is missing, or cannot be read, is an error;
+    else it is made, and a turn that cannot read it is answered without it.
     """
     from agent.agent import Agent
     from agent.configuration import AgentSettings
@@ -108,30 +132,25 @@ def open_assistant(
 
     client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
     provider = make_provider(settings, client)
-    opened = _open_memory_file(settings, client, create=create)
+    opened = open_configured_memory(settings, client, create=not reads_only)
+    memory, namespace = opened.memory, opened.namespace
     tools: list[Tool] = []
     if settings.model is not None:
         include = READING_MEMORY_TOOLS if reads_only else ALL_MEMORY_TOOLS
-        tools += memory_tools(
-            opened.memory,
-            namespace=opened.namespace,
-            include=include,
-            users_words=True,
-            ask=True,
-            sensitive=settings.share_sensitive or not is_remote(provider),
-        )
+        shown = settings.share_sensitive or not is_remote(provider)
+        tools += memory_tools(memory, namespace=namespace, include=include, users_words=True, ask=True, sensitive=shown)
         tools += knowledge_tools(opened.knowledge())
     agent = Agent(
         provider,
         tools=tools,
-        memory=opened.memory,
-        namespace=opened.namespace,
+        memory=memory,
+        namespace=namespace,
         settings=AgentSettings(
             system=settings.system or DEFAULT_SYSTEM_PROMPT,
             token_budget=settings.token_budget,
             window=make_window(settings, provider),
             trace=settings.trace,
-            on_memory_error=on_memory_error,
+            on_memory_error="raise" if reads_only else "degrade",
             share_sensitive=settings.share_sensitive,
         ),
     )
@@ -151,12 +170,19 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
 
     if settings.model is None:
         return QuotingProvider()
+    name, url = settings.model_name, settings.endpoint
     if settings.kind == "anthropic":
-        return _make_anthropic_provider(settings, client)
+        if settings.anthropic_api_key is None and settings.anthropic_base_url is None:
+            raise ConfigurationError(
+                f"model {settings.model} needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server of your own"
+            )
+        from agent.providers.anthropic import AnthropicProvider
+
+        return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
     if settings.kind == "ollama":
         from agent.providers.ollama import OllamaProvider
 
-        return OllamaProvider(settings.model_name, base_url=settings.endpoint, client=client)
+        return OllamaProvider(name, base_url=url, client=client)
     if settings.api_key is None and settings.base_url is None:
         raise ConfigurationError(
             f"model {settings.model} needs OPENAI_API_KEY, or OPENAI_BASE_URL for a server of your own; "
@@ -165,18 +191,7 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
         )
     from agent.providers.openai import OpenAICompatibleProvider
 
-    return OpenAICompatibleProvider(settings.endpoint, settings.model_name, api_key=settings.key, client=client)
-
-
-def _make_anthropic_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
-    if settings.anthropic_api_key is None and settings.anthropic_base_url is None:
-        raise ConfigurationError(
-            f"model {settings.model} needs ANTHROPIC_API_KEY, or ANTHROPIC_BASE_URL for a server of your own"
-        )
-    from agent.providers.anthropic import AnthropicProvider
-
-    name, url = settings.model_name, settings.endpoint
-    return AnthropicProvider(name, api_key=settings.key, base_url=url, cache=True, client=client)
+    return OpenAICompatibleProvider(url, name, api_key=settings.key, client=client)
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:
@@ -264,33 +279,5 @@ def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) ->
         except ValueError as error:
             raise ConfigurationError(f"{name}: {value!r} is not a number such as {old}") from error
         changed: Any = replace(owner, **{field: new})
-        whole: dict[str, Any] = {part: changed}
-        settings = replace(settings, **whole) if part else changed
+        settings = replace(settings, **{part: changed}) if part else changed
     return settings
-
-
-def _open_memory_file(settings: AssistantSettings, client: HttpClient | None, *, create: bool) -> OpenedMemory:
-    path = settings.memory
-    embedder = make_embedder(settings, client)
-    if path.is_dir():
-        raise NotAStore(str(path), "a folder, not a memory file; name a file in it, such as memory.db")
-    if not create and not path.exists() and not path.is_symlink():
-        raise NotAStore(str(path), "no memory is here yet; `tellback remember` or `tellback ingest` begins one")
-    try:
-        memory = open_memory(
-            path,
-            embedder=embedder,
-            choose_local=settings.embedder_kind != "none",
-            policies=make_write_policies(settings),
-            language=settings.language,
-            embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
-            offline=settings.offline,
-        )
-    except SettingMismatch as error:
-        if error.setting != "analyzer":
-            raise
-        raise ConfigurationError(
-            f"language {settings.language}: {path} was begun in {error.recorded} and stays so; "
-            "leave the language out, or begin another file"
-        ) from error
-    return OpenedMemory(settings, memory, client)

@@ -10,10 +10,11 @@ Roles alternate and tool calls stand beside their results, since many providers 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, item_texts, render_items, unused_mark
 from agent.context_items import ContextItem
 from agent.providers.base import ToolSpec
@@ -93,28 +94,18 @@ DEFAULT_PROFILE_TOKENS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ContextSources:
-    """Sources of the context of a turn, before the budget.
+    """Sources of the context of a turn, before the budget: the user's *prompt*, and what was *gathered* for it.
 
-    *prompt* is the user's message; *pinned* and *recalled* come best first, and an item in both is shown as pinned.
-    *sequences* are the numbers of the *history*'s messages in *session*; *dropped* messages before them are left out
-    already. *doubtful*: the recalled items may not be about the prompt; *other*: they are about it, but by or of
-    somebody else than the prompt names. *left_out* was found and is not to be shown. *seed* is a secret that no stored
-    text can hold: the mark of the items is made from it.
+    An item that is pinned and recalled is shown as pinned. *rules* of dealing with recalled items go into the system
+    prompt. *seed* is a secret that no stored text can hold: the mark of the items is made from it.
     """
 
     prompt: Message
+    gathered: GatheredContext = field(default_factory=GatheredContext)
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     session: str = ""
-    history: tuple[Message, ...] = ()
-    sequences: tuple[int, ...] = ()
-    dropped: int = 0
-    pinned: tuple[ContextItem, ...] = ()
-    recalled: tuple[ContextItem, ...] = ()
-    left_out: tuple[Omitted, ...] = ()
     rules: bool = False
-    doubtful: bool = False
-    other: bool = False
     seed: str = ""
 
 
@@ -122,8 +113,8 @@ class ContextSources:
 class AssembledContext:
     """Context that is sent: *system*, *messages*, and the *items* shown in them, between lines with the *mark*.
 
-    *left_out* and *dropped* (messages of history, with *reasons*) had no room, *shortened* only in part.
-    *over_budget*: system, tools and prompt alone exceed the budget. *notes* are those of the window.
+    *left_out* and *dropped* (messages of history) had no room, *shortened* only in part. *over_budget*: system, tools
+    and prompt alone exceed the budget. *notes* tell how memory was searched and why messages of history were dropped.
     """
 
     system: str
@@ -131,7 +122,6 @@ class AssembledContext:
     items: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     dropped: int = 0
-    reasons: tuple[str, ...] = ()
     shortened: tuple[Omitted, ...] = ()
     over_budget: bool = False
     mark: str = ""
@@ -148,60 +138,24 @@ def assemble_context(
 ) -> AssembledContext:
     """Assemble the context within *budget* tokens, at most *profile* of them for pinned memories; *window* chooses from
     history first."""
-    mark = unused_mark(_untrusted_texts(sources), sources.seed)
+    gathered, stored = sources.gathered, sources.gathered.history
+    # Every text of the request that is not ours: none of it may contain the mark.
+    texts = [text for message in (*stored.messages, sources.prompt) for text in _message_texts(message)]
+    untrusted = [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
+    mark = unused_mark(untrusted, sources.seed)
     system = "\n\n".join(part for part in (sources.system, item_rules(mark) if sources.rules else "") if part)
-    view = Window(sources.history) if window is None else window.apply(sources.history)
-    history = view.messages
-    costs = ItemCosts(mark, counter)
+    view = Window(stored.messages) if window is None else window.apply(stored.messages)
     room = None
     if budget is not None:
-        fixed = counter.count(system) + sum(_tool_spec_tokens(tool, counter) for tool in sources.tools)
-        room = budget - fixed - message_tokens(sources.prompt, counter)
-    chosen = _select_context(sources, history, room, profile, costs)
-    assembled = _compose_messages(
-        sources, system, mark, history, chosen, _ContextLimits(profile, over_budget=room is not None and room < 0)
-    )
-    return replace(assembled, notes=(*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes)
-
-
-@dataclass(frozen=True, slots=True)
-class _ContextLimits:
-    profile: int
-    over_budget: bool
-
-
-def _select_context(
-    sources: ContextSources, history: tuple[Message, ...], room: int | None, profile: int, costs: ItemCosts
-) -> ContextSelection:
-    """Select pinned memories first, up to their share; recalled items and history compete for the rest."""
-    left = profile if room is None else min(profile, max(room, 0))
-    pinned, shortened, spent = select_fitting_items(sources.pinned, left, PROFILE_HEADING, costs)
-    shown = {(item.lane, item.id) for item in pinned}
-    recalled = tuple(item for item in sources.recalled if (item.lane, item.id) not in shown)
-    if room is None:
-        return ContextSelection(pinned, recalled, history, shortened)
-    selection = select_within_budget(
-        recalled,
-        from_first_user_message(history),
-        max(room, 0) - spent,
-        heading=_heading_of_recalled(sources),
-        doubtful=sources.doubtful,
-        costs=costs,
-        in_history=_items_in_history(sources, recalled),
-    )
-    return replace(selection, pinned=pinned, shortened=(*shortened, *selection.shortened))
-
-
-def _compose_messages(
-    sources: ContextSources,
-    system: str,
-    mark: str,
-    window: tuple[Message, ...],
-    chosen: ContextSelection,
-    limits: _ContextLimits,
-) -> AssembledContext:
+        tools = sum(counter.count(f"{tool.name}{tool.description}{dict(tool.parameters)}") for tool in sources.tools)
+        room = budget - counter.count(system) - tools - message_tokens(sources.prompt, counter)
+    window_notes = (*view.notes, OVER_WINDOW_LIMIT) if view.over_budget else view.notes
+    chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
-    recalled = render_items(_items_outside_history(sources, chosen, history), _heading_of_recalled(sources), mark)
+    shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
+    # What the window shows anyway is not shown again; all keep their numbers.
+    outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
+    recalled = render_items(outside, _heading_of_recalled(gathered), mark)
     messages = [*history, _prepend_text(sources.prompt, recalled)]
     first = next(index for index, message in enumerate(messages) if message.role == "user")
     messages[first] = _prepend_text(messages[first], render_items(chosen.pinned, PROFILE_HEADING, mark))
@@ -209,48 +163,63 @@ def _compose_messages(
         system=system,
         messages=alternate_roles(messages),
         items=(*chosen.pinned, *chosen.recalled),
-        left_out=(*_omitted_items(sources, chosen, limits), *sources.left_out),
-        dropped=sources.dropped + len(sources.history) - len(history),
-        reasons=_omission_reasons(sources, window, history),
+        left_out=(*_omitted_items(gathered, chosen, profile), *gathered.left_out),
+        dropped=stored.dropped + len(stored.messages) - len(history),
         shortened=chosen.shortened,
-        over_budget=limits.over_budget,
+        over_budget=room is not None and room < 0,
         mark=mark,
+        notes=(*dict.fromkeys((*gathered.notes, *window_notes)), *_omission_notes(stored, view.messages, history)),
     )
 
 
-def _omitted_items(sources: ContextSources, chosen: ContextSelection, limits: _ContextLimits) -> list[Omitted]:
+def _select_context(
+    sources: ContextSources, history: tuple[Message, ...], room: int | None, profile: int, costs: ItemCosts
+) -> ContextSelection:
+    """Select pinned memories first, up to their share; recalled items and history compete for the rest."""
+    gathered = sources.gathered
+    left = profile if room is None else min(profile, max(room, 0))
+    pinned, shortened, spent = select_fitting_items(gathered.pinned, left, PROFILE_HEADING, costs)
+    shown = {(item.lane, item.id) for item in pinned}
+    recalled = tuple(item for item in gathered.recalled if (item.lane, item.id) not in shown)
+    if room is None:
+        return ContextSelection(pinned, recalled, history, shortened)
+    selection = select_within_budget(
+        recalled,
+        from_first_user_message(history),
+        max(room, 0) - spent,
+        heading=_heading_of_recalled(gathered),
+        doubtful=gathered.abstain is not None,
+        costs=costs,
+        in_history=_items_in_history(sources, recalled),
+    )
+    return replace(selection, pinned=pinned, shortened=(*shortened, *selection.shortened))
+
+
+def _omitted_items(gathered: GatheredContext, chosen: ContextSelection, profile: int) -> list[Omitted]:
     """Return the items that had no room, each once: a pinned one that was recalled, too, had two chances."""
     kept = {(item.lane, item.id) for item in (*chosen.pinned, *chosen.recalled)}
-    unpinned = f"over the {limits.profile} tokens for pinned memories"
-    reasons = {(item.lane, item.id): (item.id, unpinned) for item in sources.pinned}
-    reasons.update({(item.lane, item.id): (item.id, OVER_CONTEXT_BUDGET) for item in sources.recalled})
-    return [Omitted(id, reason) for key, (id, reason) in reasons.items() if key not in kept]
+    reasons = {(item.lane, item.id): f"over the {profile} tokens for pinned memories" for item in gathered.pinned}
+    reasons.update({(item.lane, item.id): OVER_CONTEXT_BUDGET for item in gathered.recalled})
+    return [Omitted(key[1], reason) for key, reason in reasons.items() if key not in kept]
 
 
-def _omission_reasons(sources: ContextSources, window: Sequence[Message], shown: Sequence[Message]) -> tuple[str, ...]:
-    """Return the reasons why messages of history are not shown, with their numbers."""
-    whole = len(from_first_user_message(tuple(window)))
+def _omission_notes(stored: SessionHistory, window: tuple[Message, ...], shown: Sequence[Message]) -> tuple[str, ...]:
+    """Return a note why messages of history are not shown, with their numbers; none if all are."""
+    whole = len(from_first_user_message(window))
     counts = {
-        "outside the window": sources.dropped + len(sources.history) - len(window),
+        "outside the window": stored.dropped + len(stored.messages) - len(window),
         "before the first message of the user": len(window) - whole,
         OVER_CONTEXT_BUDGET: whole - len(shown),
     }
-    return tuple(f"{count} {reason}" for reason, count in counts.items() if count > 0)
-
-
-def _items_outside_history(
-    sources: ContextSources, chosen: ContextSelection, history: tuple[Message, ...]
-) -> tuple[ContextItem, ...]:
-    """Return the recalled items that the window does not show anyway; all keep their numbers."""
-    sequences = {id(message): number for message, number in zip(sources.history, sources.sequences, strict=True)}
-    shown = {(sources.session, sequences[id(message)]) for message in history if id(message) in sequences}
-    return tuple(item for item in chosen.recalled if (item.session, item.sequence) not in shown)
+    reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
+    return (f"messages of history left out: {reasons}",) if reasons else ()
 
 
 def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) -> dict[int, int]:
     """Return the message of history (``id``) that each of *recalled* is, by its index."""
-    numbered = zip(sources.history, sources.sequences, strict=True)
-    messages = {number: id(message) for message, number in numbered if number >= 0}
+    history = sources.gathered.history
+    numbered = zip(history.sequences, map(id, history.messages), strict=True)
+    messages = {number: message for number, message in numbered if number != NO_SEQUENCE}
     return {
         index: messages[item.sequence]
         for index, item in enumerate(recalled)
@@ -258,16 +227,10 @@ def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) 
     }
 
 
-def _heading_of_recalled(sources: ContextSources) -> str:
-    if sources.other:
+def _heading_of_recalled(gathered: GatheredContext) -> str:
+    if gathered.abstain == "other":
         return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
-    return f"{RECALLED_HEADING}; none of them may be about it" if sources.doubtful else RECALLED_HEADING
-
-
-def _untrusted_texts(sources: ContextSources) -> list[str]:
-    """Return every text of the request that is not ours: none of it may contain the mark."""
-    texts = [text for message in (*sources.history, sources.prompt) for text in _message_texts(message)]
-    return [sources.system, *texts, *item_texts((*sources.pinned, *sources.recalled))]
+    return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; none of them may be about it"
 
 
 def _message_texts(message: Message) -> Iterator[str]:
@@ -287,7 +250,3 @@ def _prepend_text(message: Message, text: str) -> Message:
     if not text:
         return message
     return message.model_copy(update={"blocks": (TextBlock(text=text), *message.blocks)})
-
-
-def _tool_spec_tokens(tool: ToolSpec, counter: TokenCounter) -> int:
-    return counter.count(f"{tool.name}{tool.description}{dict(tool.parameters)}")

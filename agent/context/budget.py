@@ -80,19 +80,10 @@ def select_fitting_items(
 
     An item without room is left out; a smaller one after it may still fit.
     """
-    kept: list[ContextItem] = []
-    shortened: list[Omitted] = []
-    spent = 0
-    for item in items:
-        base = spent + (0 if kept else costs.heading(heading))
-        shown = costs.fitting(item, room - base)
-        if shown is None:
-            continue
-        if shown is not item:
-            shortened.append(_shortened_note(item, shown))
-        kept.append(shown)
-        spent = base + costs.item(shown)
-    return tuple(kept), tuple(shortened), spent
+    shown = _BudgetedItems(room, heading, costs)
+    for index, item in enumerate(items):
+        shown.add(index, item)
+    return tuple(shown.kept.values()), tuple(shown.shortened.values()), room - shown.room
 
 
 def select_within_budget(
@@ -115,13 +106,13 @@ def select_within_budget(
     system = tuple(message for message in history if message.role == "system")
     ages = {id(message): len(turns) - 1 - index for index, turn in enumerate(turns) for message in turn}
     item_ages = {index: ages[message] for index, message in (in_history or {}).items() if message in ages}
-    shown = _BudgetedItems(room - sum(message_tokens(message, counter) for message in system), heading, costs)
+    shown = _BudgetedItems(room - _tokens(system, counter), heading, costs)
     shown_turns = 0
     history_open = True
     for kind, index in _ranked_candidates(recalled, len(turns), doubtful=doubtful):
         if kind == _ITEM_CANDIDATE:
             shown.add(index, recalled[index], in_history=item_ages.get(index, shown_turns) < shown_turns)
-        elif history_open and (cost := _turn_tokens(turns[-1 - index], counter)) <= shown.room:
+        elif history_open and (cost := _tokens(turns[-1 - index], counter)) <= shown.room:
             shown.room -= cost
             shown_turns += 1
             for item in (item for item, age in item_ages.items() if age == index):
@@ -133,8 +124,8 @@ def select_within_budget(
     return ContextSelection((), items, (*system, *newest) if newest else (), tuple(shown.shortened.values()))
 
 
-def _turn_tokens(turn: Sequence[Message], counter: TokenCounter) -> int:
-    return sum(message_tokens(message, counter) for message in turn)
+def _tokens(messages: Sequence[Message], counter: TokenCounter) -> int:
+    return sum(message_tokens(message, counter) for message in messages)
 
 
 class _BudgetedItems:
@@ -147,7 +138,7 @@ class _BudgetedItems:
         self._paid: dict[int, int] = {}
         self._heading, self._costs = costs.heading(heading), costs
 
-    def add(self, index: int, item: ContextItem, *, in_history: bool) -> None:
+    def add(self, index: int, item: ContextItem, *, in_history: bool = False) -> None:
         """Show *item*, if it fits or is shown in the history anyway."""
         if in_history:
             self.kept[index] = item
@@ -157,7 +148,8 @@ class _BudgetedItems:
         if fitting is None:
             return
         if fitting is not item:
-            self.shortened[index] = _shortened_note(item, fitting)
+            note = f"shortened to {len(fitting.text)} of {len(item.text)} characters"
+            self.shortened[index] = Omitted(item.id, note, item.id)
         self.kept[index], self._paid[index] = fitting, self._costs.item(fitting)
         self.room -= base + self._paid[index]
 
@@ -173,21 +165,14 @@ def _ranked_candidates(recalled: Sequence[ContextItem], turns: int, *, doubtful:
     """Return items by their indexes and turns by their ages, the most valuable first."""
     best = max((item.score for item in recalled), default=0.0)
     doubt = DOUBT_FACTOR if doubtful else 1.0
-    ranked = [(_item_value(item, index, best) * doubt, _ITEM_CANDIDATE, index) for index, item in enumerate(recalled)]
+    values = [item.score / best if best > 0 else 1 / (1 + index) for index, item in enumerate(recalled)]
+    ranked = [(value * doubt, _ITEM_CANDIDATE, index) for index, value in enumerate(values)]
     ranked += [(TURN_DECAY**age, _TURN_CANDIDATE, age) for age in range(turns)]
     ranked.sort(key=lambda candidate: (-candidate[0], candidate[1], candidate[2]))
     return [(kind, index) for _, kind, index in ranked]
-
-
-def _item_value(item: ContextItem, index: int, best: float) -> float:
-    return item.score / best if best > 0 else 1 / (1 + index)
 
 
 def _split_turns(messages: Sequence[Message]) -> list[tuple[Message, ...]]:
     """Cut *messages* at each message of the user: a turn is shown whole, or not at all."""
     starts = [index for index, message in enumerate(messages) if message.role == "user"] + [len(messages)]
     return [tuple(messages[start:end]) for start, end in pairwise(starts)]
-
-
-def _shortened_note(item: ContextItem, shown: ContextItem) -> Omitted:
-    return Omitted(item.id, f"shortened to {len(shown.text)} of {len(item.text)} characters", item.id)

@@ -1,6 +1,10 @@
 """Reader of memory and documents: history, pinned memories, and recalled items for a prompt.
 
 Failures of reading are returned, not raised. Storing a turn is ``turn_store``.
+
+The history of a session is read as a model is shown it: an answer that consists of quotes is stored as references, and
+gets its present text here. A conversation policy, which keeps something of its own such as a summary, reads the session
+itself; a read policy is applied later, within the budget.
 """
 
 from __future__ import annotations
@@ -11,14 +15,110 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, PassageRetriever
-from agent.context.history_reader import HistoryReader, SessionHistory
+from agent.context.summarizer import Summarizer
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
+from agent.errors import ArgumentError
+from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
-from memory import Hit, Memory, RecallResult
-from memory.internals import Omitted, Passages
+from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
+from memory.internals import Conversation, ConversationWindowPolicy, Omitted, Passages, StoredMessage
 
 if TYPE_CHECKING:
+    from memory import HistoryStorage
     from vectorstore import Analyzer
+
+NO_SEQUENCE = -1
+"""Sequence of a message that is a policy's own, such as a summary."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHistory:
+    """*messages* with their *sequences* in the session (``NO_SEQUENCE``: a policy's own), how many messages were left
+    out before them (*dropped*), and *notes* on what the policy did differently than asked."""
+
+    messages: tuple[Message, ...] = ()
+    sequences: tuple[int, ...] = ()
+    dropped: int = 0
+    notes: tuple[str, ...] = ()
+
+    def last_user_texts(self, count: int) -> list[str]:
+        """Return the last *count* texts of the user, oldest first."""
+        numbered = zip(self.messages, self.sequences, strict=True)
+        texts = [message.text for message, number in numbered if message.role == "user" and number != NO_SEQUENCE]
+        return texts[-count:]
+
+
+def history_bound(window: WindowPolicy | None, budget: int | None, counter: TokenCounter) -> WindowPolicy:
+    """Return the policy that bounds how much of a conversation can be shown: *window*, else a *budget* of tokens."""
+    if window is None:
+        return FullWindow() if budget is None else TokenWindow(budget, counter)
+    if isinstance(window, type) or not isinstance(window, WindowPolicy):
+        raise ArgumentError("window", window, "a read policy is needed, such as FixedWindow(turns=20), or None")
+    return window
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReader:
+    """Reads sessions of *memory*, or of a *history* alone: the messages that *policy* reads, or else the newest ones.
+
+    The newest *limit* messages are read, and more as long as *bound* (None: no more), which chooses from them later,
+    would leave none of them out. System messages are always read.
+    """
+
+    memory: AgentMemory | None
+    history: HistoryStorage | None
+    policy: WindowPolicy | None
+    namespace: str = ""
+    limit: int = 200
+    bound: WindowPolicy | None = None
+
+    async def read(self, session: str, ledger: UsageLedger | None = None) -> SessionHistory:
+        """Return the history of *session*; calls of a model for it are counted in *ledger*."""
+        storage = self.history if self.memory is None else self.memory.conversations
+        if storage is None:
+            return SessionHistory()
+        if isinstance(self.policy, ConversationWindowPolicy):
+            return await self._read_with_policy(self.policy, storage, session, ledger or UsageLedger())
+        newest, notes = await self._newest(storage, session)
+        stored = await with_quoted_words(newest, self.memory, self.namespace)
+        messages = tuple(item.message for item in stored)
+        return SessionHistory(messages, tuple(item.sequence for item in stored), notes=notes)
+
+    async def _newest(self, storage: HistoryStorage, session: str) -> tuple[list[StoredMessage], tuple[str, ...]]:
+        """Return the newest messages that may be shown, and a note where there are older ones."""
+        limit = self.limit
+        while True:
+            stored = await storage.load(session, limit=limit + 1, namespace=self.namespace)
+            if len(stored) <= limit:
+                return stored, ()
+            stored = stored[1:]
+            # References to quoted words are shorter here than the words: rather too many are read than too few.
+            if self.bound is None or self.bound.apply([item.message for item in stored]).dropped:
+                break
+            limit *= 4
+        first = stored[0].sequence
+        system = await storage.load(session, roles=["system"], namespace=self.namespace)
+        earlier = [message for message in system if message.sequence < first]
+        return [*earlier, *stored], (f"of this conversation, nothing before its message {first} was looked at",)
+
+    async def _read_with_policy(
+        self, policy: ConversationWindowPolicy, storage: HistoryStorage, session: str, ledger: UsageLedger
+    ) -> SessionHistory:
+        by_identity: dict[int, StoredMessage] = {}  # holds the messages, so that no id is used again
+
+        async def with_quotes(stored: Sequence[StoredMessage]) -> Sequence[StoredMessage]:
+            shown = await with_quoted_words(stored, self.memory, self.namespace)
+            by_identity.update((id(item.message), item) for item in shown)
+            return shown
+
+        def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+            return function.counted(ledger) if isinstance(function, Summarizer) else function
+
+        window = await policy.window(Conversation(storage, session, self.namespace, with_quotes, counted))
+        stored = [by_identity.get(id(message)) for message in window.messages]
+        sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
+        return SessionHistory(window.messages, sequences, window.dropped, window.notes)
+
 
 T = TypeVar("T")
 
@@ -82,25 +182,21 @@ class MemoryReader:
             _value_or_error(lambda: self._retrieve(question), Passages(())),
         )
         (pinned, _), (recall, _), (passages, _) = reads
-        errors = tuple(error for error in (history_error, *(error for _, error in reads)) if error is not None)
+        errors = [error for error in (history_error, *(error for _, error in reads)) if error is not None]
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
-        profile = tuple(
-            item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), number)
-            for number, memory in enumerate(pinned, start=1)
-        )
+        profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
+        numbered = [replace(item, number=number) for number, item in enumerate((*profile, *recalled), start=1)]
         return GatheredContext(
             history=history,
-            pinned=profile,
-            recalled=tuple(
-                replace(item, number=number) for number, item in enumerate(recalled, start=len(profile) + 1)
-            ),
+            pinned=tuple(numbered[: len(profile)]),
+            recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
-            errors=errors,
+            errors=tuple(errors),
         )
 
     async def _pinned(self) -> Sequence[Memory]:
@@ -110,11 +206,8 @@ class MemoryReader:
     async def _recall(self, question: str, earlier: Sequence[str]) -> RecallResult:
         if self.memory is None or not question.strip():
             return RecallResult(())
-        return await self.memory.recall(question, self.k, context=earlier, namespace=self.namespace, where=self._filter)
-
-    @property
-    def _filter(self) -> dict[str, Any] | None:
-        return None if self.sensitive else dict(NOT_SENSITIVE_FILTER)
+        where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        return await self.memory.recall(question, self.k, context=earlier, namespace=self.namespace, where=where)
 
     async def _retrieve(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from agent.errors import AgentError, ArgumentError
+from agent.errors import AgentError, ArgumentError, check_count
 from agent.providers.accumulator import ResponseAccumulator, collect_response
 from agent.providers.base import Provider, Request
 from agent.usage import UsageLedger
@@ -35,8 +35,7 @@ class Summarizer:
     def __init__(self, provider: Provider, *, words: int = 300) -> None:
         if not isinstance(provider, Provider):
             raise ArgumentError("provider", provider, "a provider is needed")
-        if type(words) is not int or words < 1:
-            raise ArgumentError("words", words, "a whole number of at least 1 is needed")
+        check_count("words", words, expected="a whole number of at least 1 is needed")
         self._provider = provider
         self._system = SUMMARY_INSTRUCTIONS.format(words=words)
 
@@ -70,9 +69,8 @@ class Summarizer:
         return f"summariser({type(self._provider).__name__})"
 
 
-def summarizer(provider: Provider, *, words: int = 300) -> Summarizer:
-    """Return a function that lets the model of *provider* continue a summary, in about *words* words."""
-    return Summarizer(provider, words=words)
+summarizer = Summarizer
+"""Function that lets the model of a provider continue a summary."""
 
 
 def _transcript_parts(messages: Sequence[Message]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.approval import (
     ApprovalDecision,
@@ -17,7 +17,6 @@ from agent.approval import (
     ApprovalStatus,
     Approver,
     approval_as_annotated,
-    to_approval_decision,
 )
 from agent.errors import ArgumentError, ToolCallRefused
 from agent.events import ApprovalDecided, ApprovalRequested
@@ -25,15 +24,15 @@ from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.tools.base import AuthorizationDecision, Authorizer, ToolOutput
 
 
+@dataclass(frozen=True, slots=True)
 class AuthorizationMiddleware:
     """Refuses calls that *authorise* or the tool's own authoriser refuses; the model is told the reason."""
 
-    def __init__(self, authorise: Authorizer | None = None) -> None:
-        self._authorise = authorise
+    authorise: Authorizer | None = None
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """Raise ``ToolCallRefused`` where the call is not allowed, else call the tool."""
-        for authorise in (self._authorise, invocation.annotations.authorise):
+        for authorise in (self.authorise, invocation.annotations.authorise):
             if authorise is None:
                 continue
             decision = authorise(invocation.call.arguments, invocation.context)
@@ -54,25 +53,21 @@ _REFUSAL_TEXTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class ApprovalMiddleware:
     """Asks for approval of each call that *policy* names; no answer within *timeout* seconds is a refusal.
 
     *approver* is asked, or the run's, or else the reader of its stream.
     """
 
-    def __init__(
-        self,
-        policy: ApprovalPolicy = approval_as_annotated,
-        *,
-        approver: Approver | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        self._policy, self._approver, self._timeout = policy, approver, timeout
+    policy: ApprovalPolicy = approval_as_annotated
+    approver: Approver | None = None
+    timeout: float | None = None
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
         """Raise ``ToolCallRefused`` where the call is not approved, else call the tool."""
         flagged = invocation.annotations.wants_approval(invocation.context.trust)
-        if self._policy(invocation.call, flagged):
+        if self.policy(invocation.call, flagged):
             decision = await self._ask(invocation)
             if decision.status != ApprovalStatus.APPROVED:
                 reason = f": {decision.reason}" if decision.reason else ""
@@ -87,8 +82,8 @@ class ApprovalMiddleware:
         request = ApprovalRequest(invocation.call, agent=context.agent, description=invocation.tool.spec.description)
         context.scope.emit(ApprovalRequested(request, **context.stamp()))
         try:
-            async with asyncio.timeout(self._timeout) as limit:
-                decision = await self._answer(request, self._approver or context.scope.approver, context.scope.streams)
+            async with asyncio.timeout(self.timeout) as limit:
+                decision = await self._answer(request, self.approver or context.scope.approver, context.scope.streams)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -99,7 +94,14 @@ class ApprovalMiddleware:
     async def _answer(self, request: ApprovalRequest, approver: Approver | None, streams: bool) -> ApprovalDecision:
         if approver is not None:
             try:
-                return to_approval_decision(await approver(request))
+                answer = await approver(request)
+                if isinstance(answer, bool):
+                    return ApprovalDecision(ApprovalStatus.APPROVED if answer else ApprovalStatus.REJECTED)
+                if not isinstance(answer, ApprovalDecision):
+                    raise ArgumentError(
+                        "approver", answer, "an approver answers with an ApprovalDecision, True or False"
+                    )
+                return answer
             except Exception as error:  # a broken dialogue approves nothing
                 return ApprovalDecision(ApprovalStatus.UNAVAILABLE, f"{type(error).__name__}: {error}")
         return await request.decided() if streams else ApprovalDecision(ApprovalStatus.UNAVAILABLE)

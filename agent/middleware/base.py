@@ -11,10 +11,6 @@ from agent.tools.base import Tool, ToolAnnotations, ToolContext, ToolOutput, ann
 from memory import ToolCallBlock
 
 
-def _never_expired() -> bool:
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """Call of a tool on its way through the chain. *given_up* says whether its time is over, which tells a timeout
@@ -23,7 +19,7 @@ class ToolInvocation:
     tool: Tool
     call: ToolCallBlock
     context: ToolContext
-    given_up: Callable[[], bool] = _never_expired
+    given_up: Callable[[], bool] = bool
 
     @property
     def annotations(self) -> ToolAnnotations:
@@ -63,31 +59,17 @@ class ModelMiddleware(Protocol):
 
 def wrap_tool_handler(middleware: Sequence[ToolMiddleware], innermost: ToolHandler) -> ToolHandler:
     """Return *innermost* inside *middleware*; the first one is outermost."""
-    proceed = innermost
-    for outer in reversed(middleware):
-        proceed = _wrapped_tool_handler(outer, proceed)
-    return proceed
-
-
-def _wrapped_tool_handler(middleware: ToolMiddleware, proceed: ToolHandler) -> ToolHandler:
-    async def handler(invocation: ToolInvocation) -> ToolOutput:
-        return await middleware(invocation, proceed)
-
-    return handler
+    if not middleware:
+        return innermost
+    outer, proceed = middleware[0], wrap_tool_handler(middleware[1:], innermost)
+    return lambda invocation: outer(invocation, proceed)
 
 
 def wrap_model_handler(
     middleware: Sequence[ModelMiddleware], context: ToolContext, innermost: ModelHandler
 ) -> ModelHandler:
     """Return *innermost* inside *middleware*; the first one is outermost."""
-    stream = innermost
-    for outer in reversed(middleware):
-        stream = _wrapped_model_handler(outer, context, stream)
-    return stream
-
-
-def _wrapped_model_handler(middleware: ModelMiddleware, context: ToolContext, proceed: ModelHandler) -> ModelHandler:
-    def handler(request: Request) -> AsyncIterator[Delta]:
-        return middleware(request, context, proceed)
-
-    return handler
+    if not middleware:
+        return innermost
+    outer, proceed = middleware[0], wrap_model_handler(middleware[1:], context, innermost)
+    return lambda request: outer(request, context, proceed)

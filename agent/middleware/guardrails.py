@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncGenerator, Callable
 from typing import TypeAlias
 
-from agent.errors import ArgumentError, RequestRefused
+from agent.errors import ArgumentError, RequestRefused, check_count
 from agent.middleware.base import ModelHandler
 from agent.providers.accumulator import closing_stream
 from agent.providers.base import Delta, Request
@@ -50,8 +50,7 @@ class PromptGuardrail:
 
 def length_check(characters: int) -> PromptCheck:
     """Refuse prompts above a number of characters."""
-    if type(characters) is not int or characters < 1:
-        raise ArgumentError("characters", characters, "at least 1 is needed")
+    check_count("characters", characters)
 
     def check(text: str) -> str | None:
         return f"Please keep it below {characters} characters." if len(text) > characters else None

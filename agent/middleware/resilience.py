@@ -1,7 +1,8 @@
-"""Resilience of tool calls: timeout, rate limit and retry.
+"""Resilience of tool calls: timeout, rate limit, retry and circuit breaker.
 
 A call that runs in a thread cannot be stopped at its timeout; it is not waited for. A call whose turn would come too
-late fails at once. Only idempotent tools are called again.
+late fails at once. Only idempotent tools are called again. A tool that fails again and again is not called for a while;
+then one call probes it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,20 @@ import asyncio
 import math
 import random
 import threading
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from agent.errors import ArgumentError, RateLimited, StopRun, ToolFailed, ToolTimedOut
+from agent.errors import (
+    ArgumentError,
+    CircuitOpen,
+    RateLimited,
+    StopRun,
+    ToolFailed,
+    ToolTimedOut,
+    check_count,
+    check_seconds,
+)
 from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.providers.retrying import Backoff
 from agent.tools.base import ToolOutput
@@ -23,8 +34,7 @@ class ToolTimeout:
     """Cancels a call after the tool's own limit, or else after *seconds* (None: never)."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ArgumentError("tool_timeout", seconds, "a number of seconds above 0 is needed, or None")
+        check_seconds("tool_timeout", seconds)
         self._seconds = seconds
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
@@ -57,8 +67,7 @@ class RateLimit:
     ) -> None:
         if not (math.isfinite(per_second) and per_second > 0):
             raise ArgumentError("per_second", per_second, "a number of calls above 0 is needed")
-        if type(burst) is not int or burst < 1:
-            raise ArgumentError("burst", burst, "at least 1 is needed")
+        check_count("burst", burst)
         self._gap, self._burst, self._shared, self._timer = 1 / per_second, burst, shared, timer
         self._full_at: dict[str, float] = {}
         self._last: dict[tuple[str, asyncio.AbstractEventLoop], asyncio.Future[None]] = {}
@@ -74,10 +83,8 @@ class RateLimit:
         try:
             if wait > 0:
                 await asyncio.sleep(wait)
-            if (
-                previous is not None and not previous.done()
-            ):  # its turn has come, too, but a busy loop has not woken it yet
-                await asyncio.wait([previous])
+            if previous is not None and not previous.done():
+                await asyncio.wait([previous])  # its turn has come, too, but a busy loop has not woken it yet
         finally:
             gone.set_result(None)
             if self._last[name, loop] is gone:
@@ -132,24 +139,111 @@ class Retry:
             except StopRun:
                 raise
             except Exception as error:  # a stranger's code may raise anything; *passes* decides
-                if (
-                    attempt >= self._backoff.attempts
-                    or not invocation.annotations.idempotent
-                    or not self._passes(error)
-                ):
+                repeatable = attempt < self._backoff.attempts and invocation.annotations.idempotent
+                if not (repeatable and self._passes(error)):
                     raise
-                wait = self._delay(attempt, getattr(error, "retry_after", None))
+                retry_after = getattr(error, "retry_after", None)
+                if isinstance(retry_after, (int, float)) and retry_after > 0:
+                    wait = min(float(retry_after), self._backoff.longest)
+                else:
+                    wait = self._backoff.wait(attempt)
                 deadline = invocation.context.deadline
                 if deadline is not None and asyncio.get_running_loop().time() + wait >= deadline:
                     raise
                 await self._sleep(wait)
                 attempt += 1
 
-    def _delay(self, attempt: int, retry_after: object) -> float:
-        if isinstance(retry_after, (int, float)) and retry_after > 0:
-            return min(float(retry_after), self._backoff.longest)
-        return self._backoff.wait(attempt)
-
 
 def _is_retryable(error: Exception) -> bool:
+    return error.transient if isinstance(error, ToolFailed) else True
+
+
+@dataclass(slots=True)
+class _Circuit:
+    """Circuit of one tool: *opened_at* is None while it is closed, *half_open* while exactly one call is let through.
+
+    *generation* grows at each change of state, so that the outcome of a call that began before it does not count.
+    """
+
+    failures: int = 0
+    opened_at: float | None = None
+    half_open: bool = False
+    generation: int = 0
+
+
+class CircuitBreaker:
+    """Opens after *failures* in a row of one tool: no call passes for *reset_timeout* seconds, then exactly one does.
+
+    A call that succeeds closes it. Failures are errors, timeouts and a ``ToolFailed`` that says it is transient.
+    Other ``ToolFailed`` (the tool works, the call was wrong), rate limits, cancellations and ``StopRun`` are none.
+    The state outlives runs: share one breaker between agents to share what is known.
+    """
+
+    def __init__(
+        self, failures: int = 5, *, reset_timeout: float = 30.0, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        check_count("failures", failures)
+        if not (math.isfinite(reset_timeout) and reset_timeout > 0):
+            raise ArgumentError("reset_timeout", reset_timeout, "a number of seconds above 0 is needed")
+        self._threshold, self._reset_timeout, self._timer = failures, reset_timeout, timer
+        self._circuits: dict[str, _Circuit] = {}
+        self._lock = threading.Lock()
+
+    async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
+        """Call the tool; an open circuit raises ``CircuitOpen``."""
+        circuit, generation = self._admit(invocation.call.name)
+        try:
+            output = await proceed(invocation)
+        except (Exception, asyncio.CancelledError) as error:
+            await self._record(invocation, circuit, generation, failed=_is_failure(error, invocation))
+            raise
+        await self._record(invocation, circuit, generation, failed=False)
+        return output
+
+    def is_open(self, name: str) -> bool:
+        """Whether the circuit of the tool *name* is open."""
+        circuit = self._circuits.get(name)
+        return circuit is not None and circuit.opened_at is not None
+
+    def _admit(self, name: str) -> tuple[_Circuit, int]:
+        with self._lock:
+            circuit = self._circuits.setdefault(name, _Circuit())
+            if circuit.opened_at is None:
+                return circuit, circuit.generation
+            left = circuit.opened_at + self._reset_timeout - self._timer()
+            if circuit.half_open or left > 0:
+                left = max(left, 0.0)
+                text = f"{name} failed {circuit.failures} times in a row and rests for {left:.0f} s; go on without it"
+                raise CircuitOpen(text, retry_after=left)
+            circuit.half_open = True
+            circuit.generation += 1
+            return circuit, circuit.generation
+
+    async def _record(
+        self, invocation: ToolInvocation, circuit: _Circuit, generation: int, *, failed: bool | None
+    ) -> None:
+        """Record whether a call *failed*; None leaves the state as it was, and another call may probe."""
+        opens = False
+        with self._lock:
+            if circuit.generation != generation:
+                return
+            if failed:
+                circuit.failures += 1
+                opens = circuit.half_open or circuit.failures >= self._threshold
+                if opens:
+                    circuit.opened_at, circuit.generation = self._timer(), generation + 1
+            elif failed is not None:
+                circuit.failures, circuit.opened_at = 0, None
+            circuit.half_open = False  # a probe that fails has opened the circuit again
+        if opens:
+            context = invocation.context
+            await context.scope.hooks.dispatch("circuit_opened", invocation.call.name, step=context.step)
+
+
+def _is_failure(error: BaseException, invocation: ToolInvocation) -> bool | None:
+    """Return whether *error* is a failure of the tool; None if it says nothing about the tool."""
+    if isinstance(error, asyncio.CancelledError):
+        return True if invocation.given_up() else None
+    if isinstance(error, (RateLimited, StopRun)):
+        return None
     return error.transient if isinstance(error, ToolFailed) else True

@@ -63,6 +63,7 @@ class _PartialThinking:
     text: list[str]
     signature: str | None = None
     redacted: str | None = None
+    finished: bool = False
 
 
 class ResponseAccumulator:
@@ -80,7 +81,10 @@ class ResponseAccumulator:
     def add(self, delta: Delta) -> None:
         """Take one delta."""
         if isinstance(delta, TextPiece):
-            self._add_text(delta.text)
+            if self._parts and isinstance(text := self._parts[-1], list):
+                text.append(delta.text)
+            elif delta.text:
+                self._parts.append([delta.text])
         elif isinstance(delta, ThinkingPiece):
             self._add_thought(delta)
         elif isinstance(delta, ToolCallPiece):
@@ -106,26 +110,20 @@ class ResponseAccumulator:
             kept=self._kept,
         )
 
-    def _add_text(self, text: str) -> None:
-        if self._parts and isinstance(last := self._parts[-1], list):
-            last.append(text)
-        elif text:
-            self._parts.append([text])
-
     def _add_thought(self, piece: ThinkingPiece) -> None:
         last = self._parts[-1] if self._parts else None
-        if piece.redacted is not None or not isinstance(last, _PartialThinking) or _is_finished_thinking(last):
+        if piece.redacted is not None or not isinstance(last, _PartialThinking) or last.finished:
             last = _PartialThinking([])
             self._parts.append(last)
         last.text.append(piece.text)
-        last.signature = piece.signature if piece.signature is not None else last.signature
-        last.redacted = piece.redacted
+        last.signature, last.redacted = piece.signature, piece.redacted
+        last.finished = piece.signature is not None or piece.redacted is not None
 
     def _add_call(self, piece: ToolCallPiece) -> None:
-        call = self._calls.get(piece.index)
-        if call is None:
-            call = self._calls[piece.index] = _PartialCall(piece.id, "", [])
-            self._parts.append(call)
+        if piece.index not in self._calls:
+            self._calls[piece.index] = _PartialCall("", "", [])
+            self._parts.append(self._calls[piece.index])
+        call = self._calls[piece.index]
         call.id = call.id or piece.id
         call.name = call.name or piece.name
         call.arguments.append(piece.arguments)
@@ -144,18 +142,15 @@ class ResponseAccumulator:
 
 def parse_tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:
     """Return a call; *arguments* that are not a JSON object of whole text are kept as they are, in ``invalid``."""
-    if not arguments.strip():
-        return ToolCallBlock(id=_without_surrogates(id), name=_without_surrogates(name))
+    id, name = _without_surrogates(id), _without_surrogates(name)
     try:
-        parsed: Any = json.loads(arguments, parse_constant=_reject_constant)
+        parsed: Any = json.loads(arguments, parse_constant=_reject_constant) if arguments.strip() else {}
         json.dumps(parsed, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         parsed = None
     if isinstance(parsed, dict):
-        return ToolCallBlock(id=_without_surrogates(id), name=_without_surrogates(name), arguments=parsed)
-    return ToolCallBlock(
-        id=_without_surrogates(id), name=_without_surrogates(name), invalid=_without_surrogates(arguments)
-    )
+        return ToolCallBlock(id=id, name=name, arguments=parsed)
+    return ToolCallBlock(id=id, name=name, invalid=_without_surrogates(arguments))
 
 
 @asynccontextmanager
@@ -185,10 +180,6 @@ async def collect_response(
     if accumulator.stop is None:
         raise ProviderError("the reply broke off", provider=type(provider).__name__)
     return accumulator.response()
-
-
-def _is_finished_thinking(thought: _PartialThinking) -> bool:
-    return thought.signature is not None or thought.redacted is not None
 
 
 def _without_surrogates(text: str) -> str:

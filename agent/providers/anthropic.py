@@ -12,8 +12,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from agent.errors import ArgumentError
@@ -24,12 +24,11 @@ from agent.providers.base import (
     ModelInfo,
     ModelSettings,
     Request,
-    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
-    ToolSpec,
     UsagePiece,
+    sampling_fields,
 )
 from agent.providers.http_provider import (
     HttpProvider,
@@ -42,7 +41,7 @@ from agent.providers.http_provider import (
     text_or_empty,
 )
 from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory import DocumentBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.http import HttpClient, ServerEvent
 from memory.internals import Block
 
@@ -60,7 +59,10 @@ def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: b
     if system := request.system_words:
         body["system"] = system
     if request.tools:
-        body["tools"] = [_tool_param(spec) for spec in request.tools]
+        body["tools"] = [
+            {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
+            for spec in request.tools
+        ]
         if request.tool_choice != "auto":
             body["tool_choice"] = {"type": _TOOL_CHOICE_TYPES[request.tool_choice]}
     if cache:
@@ -69,13 +71,8 @@ def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: b
 
 
 def _setting_params(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
-    named: dict[str, Any] = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
-        "top_k": settings.top_k,
-        "stop_sequences": None if settings.stop is None else list(settings.stop),
-        "max_tokens": max_tokens if settings.max_tokens is None else settings.max_tokens,
-    }
+    named = sampling_fields(settings, stop="stop_sequences", max_tokens="max_tokens")
+    named.setdefault("max_tokens", max_tokens)
     if isinstance(settings.thinking, int):
         if settings.thinking < MIN_THINKING_BUDGET:
             raise ArgumentError("thinking", settings.thinking, f"a budget of at least {MIN_THINKING_BUDGET} is needed")
@@ -90,19 +87,14 @@ def _setting_params(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
     output: dict[str, Any] = {} if settings.effort is None else {"effort": settings.effort}
     if settings.response_schema is not None:
         output["format"] = {"type": "json_schema", "schema": dict(settings.response_schema)}
-    named["output_config"] = output or None
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _tool_param(spec: ToolSpec) -> dict[str, Any]:
-    return {"name": spec.name, "description": spec.description, "input_schema": dict(spec.parameters)}
+    return {**named, "output_config": output} if output else named
 
 
 def _message_params(request: Request) -> list[dict[str, Any]]:
     joined: list[dict[str, Any]] = []
     for message in request.conversation:
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = list(_content_blocks(message))
+        blocks = _content_blocks(message.blocks)
         if not blocks:
             continue
         if joined and joined[-1]["role"] == role:
@@ -113,11 +105,8 @@ def _message_params(request: Request) -> list[dict[str, Any]]:
     return joined
 
 
-def _content_blocks(message: Message) -> Iterable[dict[str, Any]]:
-    for block in message.blocks:
-        param = _content_block(block)
-        if param is not None:
-            yield param
+def _content_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    return [param for block in blocks if (param := _content_block(block)) is not None]
 
 
 def _content_block(block: Block) -> dict[str, Any] | None:
@@ -125,28 +114,23 @@ def _content_block(block: Block) -> dict[str, Any] | None:
         # An empty text is refused by the server, and says nothing.
         return {"type": "text", "text": block.text} if block.text.strip() else None
     if isinstance(block, ImageBlock):
-        return _image_param(block)
+        return {"type": "image", "source": _base64_source(block)}
     if isinstance(block, DocumentBlock):
-        return _document_param(block)
+        source = _base64_source(block)
+        if block.media_type == "text/plain":
+            source = {"type": "text", "media_type": "text/plain", "data": block.data.decode("utf-8", "replace")}
+        document = {"type": "document", "source": source}
+        return {**document, "title": block.name} if block.name else document
     if isinstance(block, ThinkingBlock):
-        return _thinking_block(block)
+        if block.redacted is not None:
+            return {"type": "redacted_thinking", "data": block.redacted}
+        if block.signature is None:
+            return None  # another provider's reasoning, which this one could not check
+        return {"type": "thinking", "thinking": block.text, "signature": block.signature}
     if isinstance(block, ToolCallBlock):
         return {"type": "tool_use", "id": _tool_use_id(block.id), "name": block.name, "input": block.arguments}
-    return _tool_result_param(block)
-
-
-def _thinking_block(block: ThinkingBlock) -> dict[str, Any] | None:
-    if block.redacted is not None:
-        return {"type": "redacted_thinking", "data": block.redacted}
-    if block.signature is None:
-        return None  # another provider's reasoning, which this one could not check
-    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
-
-
-def _tool_result_param(block: ToolResultBlock) -> dict[str, Any]:
     param: dict[str, Any] = {"type": "tool_result", "tool_use_id": _tool_use_id(block.call_id)}
-    content = _tool_result_content(block.content)
-    if content:
+    if content := _content_blocks(block.content):
         param["content"] = content
     if block.is_error:
         param["is_error"] = True
@@ -158,56 +142,35 @@ def _tool_use_id(id: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", id)
 
 
-def _tool_result_content(content: Sequence[TextBlock | ImageBlock]) -> list[dict[str, Any]]:
-    return [param for block in content if (param := _content_block(block)) is not None]
+def _base64_source(block: ImageBlock | DocumentBlock) -> dict[str, Any]:
+    return {"type": "base64", "media_type": block.media_type, "data": base64.b64encode(block.data).decode()}
 
 
-def _image_param(block: ImageBlock) -> dict[str, Any]:
-    return {"type": "image", "source": _base64_source(block.media_type, block.data)}
-
-
-def _document_param(block: DocumentBlock) -> dict[str, Any]:
-    if block.media_type == "text/plain":
-        text = block.data.decode("utf-8", "replace")
-        source: dict[str, Any] = {"type": "text", "media_type": "text/plain", "data": text}
-    else:
-        source = _base64_source(block.media_type, block.data)
-    param: dict[str, Any] = {"type": "document", "source": source}
-    return {**param, "title": block.name} if block.name else param
-
-
-def _base64_source(media_type: str, data: bytes) -> dict[str, Any]:
-    return {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
-
-
-_ANTHROPIC_STOP_REASONS = {
-    "end_turn": StopReason.STOP,
-    "stop_sequence": StopReason.STOP,
-    "pause_turn": StopReason.STOP,
-    "tool_use": StopReason.TOOL_CALLS,
-    "max_tokens": StopReason.MAX_TOKENS,
-    "model_context_window_exceeded": StopReason.MAX_TOKENS,
-    "refusal": StopReason.REFUSAL,
-}
 _TRANSIENT_ERROR_TYPES = frozenset({"overloaded_error", "rate_limit_error", "api_error", "timeout_error"})
 
 
-class AnthropicEventReader:
-    """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
+class AnthropicEventReader(ReplyReader):
+    """Reader of the events of one reply."""
+
+    _stop_reasons: ClassVar = {
+        "end_turn": StopReason.STOP,
+        "stop_sequence": StopReason.STOP,
+        "pause_turn": StopReason.STOP,
+        "tool_use": StopReason.TOOL_CALLS,
+        "max_tokens": StopReason.MAX_TOKENS,
+        "model_context_window_exceeded": StopReason.MAX_TOKENS,
+        "refusal": StopReason.REFUSAL,
+    }
 
     def __init__(self, endpoint: ProviderEndpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._counts: dict[str, Any] = {}
-        self._reason: str | None = None
-        self._done = False
-        self._has_calls = False
         self._inputs: dict[int, tuple[str, bool]] = {}
         """Arguments given whole at the start of a call, by its index, and whether they were yielded or streamed."""
 
     @property
-    def done(self) -> bool:
-        """Whether the server has said that nothing more comes."""
-        return self._done
+    def _complete(self) -> bool:
+        return self.done and self._reason is not None
 
     def read(self, frame: ServerEvent) -> Iterator[Delta]:
         """Yield the deltas of one event; raise ``ProviderError`` where it is an error or no JSON."""
@@ -225,19 +188,16 @@ class AnthropicEventReader:
         elif kind == "content_block_delta":
             yield from self._more(self._index(value), object_field(value, "delta"))
         elif kind == "content_block_stop":
-            yield from self._ended(self._index(value))
+            index = self._index(value)
+            arguments, streamed = self._inputs.get(index, ("", True))
+            if arguments and not streamed:  # given whole at the start of the call
+                self._inputs[index] = ("", True)
+                yield ToolCallPiece(index, arguments=arguments)
         elif kind == "message_delta":
             self._reason = text_or_empty(object_field(value, "delta").get("stop_reason")) or self._reason
             yield from self._usage(value.get("usage"))
         elif kind == "message_stop":
-            self._done = True
-
-    def finish(self) -> StopPiece:
-        """Return the reason why the reply ended; raise where it broke off."""
-        if not self._done or self._reason is None:
-            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
-        reason = _ANTHROPIC_STOP_REASONS.get(self._reason, StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._has_calls else reason)
+            self.done = True
 
     def _index(self, value: dict[str, Any]) -> int:
         index = value.get("index")
@@ -275,13 +235,6 @@ class AnthropicEventReader:
                 self._inputs[index] = ("", True)
                 yield ToolCallPiece(index, arguments=text)
 
-    def _ended(self, index: int) -> Iterator[Delta]:
-        """Yield arguments that a server gave whole at the start of a call instead of streaming them."""
-        arguments, streamed = self._inputs.get(index, ("", True))
-        if arguments and not streamed:
-            self._inputs[index] = ("", True)
-            yield ToolCallPiece(index, arguments=arguments)
-
     def _usage(self, counts: Any) -> Iterator[UsagePiece]:
         """Yield the usage so far: counts are cumulative, and those that a later event leaves out stay as they were."""
         if isinstance(counts, dict):
@@ -291,10 +244,8 @@ class AnthropicEventReader:
 
 def anthropic_usage(usage: dict[str, Any]) -> Usage:
     """Return the counts of a ``usage`` object: its input does not count tokens read from or written to the cache."""
-    read, written = (
-        count_or_zero(usage.get("cache_read_input_tokens")),
-        count_or_zero(usage.get("cache_creation_input_tokens")),
-    )
+    read = count_or_zero(usage.get("cache_read_input_tokens"))
+    written = count_or_zero(usage.get("cache_creation_input_tokens"))
     return Usage(
         input=count_or_zero(usage.get("input_tokens")) + read + written,
         output=count_or_zero(usage.get("output_tokens")),
@@ -306,11 +257,6 @@ def anthropic_usage(usage: dict[str, Any]) -> Usage:
 
 ANTHROPIC_API_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"
-_ANTHROPIC_HINTS = {
-    401: "the key was refused; is ANTHROPIC_API_KEY that of this endpoint?",
-    403: "the key may not use this model",
-    404: "no such model, or the address is wrong: it has no /v1 at its end",
-}
 _UNSUPPORTED_SETTINGS = frozenset({"min_p", "presence_penalty", "frequency_penalty", "seed"})
 _SAMPLING_PARAMETERS = frozenset({"temperature", "top_p", "top_k"})
 _FIRST_VERSION_WITHOUT_SAMPLING = "2026-10-21"
@@ -326,6 +272,12 @@ class AnthropicProvider(HttpProvider):
     takes temperature, top_p and top_k, which raise with later ones. *headers* are added to each request. A *client*
     given is shared and not closed here.
     """
+
+    _hints: ClassVar = {
+        401: "the key was refused; is ANTHROPIC_API_KEY that of this endpoint?",
+        403: "the key may not use this model",
+        404: "no such model, or the address is wrong: it has no /v1 at its end",
+    }
 
     def __init__(
         self,
@@ -348,16 +300,13 @@ class AnthropicProvider(HttpProvider):
         key = checked_api_key(api_key)
         carrying = ({"x-api-key": key} if key else {}) if self._samples else bearer_header(api_key)
         sent = {**(headers or {}), "anthropic-version": version, **carrying}
-        super().__init__(
-            ProviderEndpoint(base_url, name=model, headers=sent, key=key, hints=_ANTHROPIC_HINTS, client=client), model
-        )
+        super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
 
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the format in this version."""
-        return Capabilities(
-            SETTING_NAMES - _UNSUPPORTED_SETTINGS - (frozenset() if self._samples else _SAMPLING_PARAMETERS)
-        )
+        settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS
+        return Capabilities(settings if self._samples else settings - _SAMPLING_PARAMETERS)
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
@@ -365,18 +314,10 @@ class AnthropicProvider(HttpProvider):
         after = ""
         for _ in range(_MAX_MODEL_PAGES):
             answer = await self._endpoint.get("/v1/models?limit=1000" + (f"&after_id={quote(after)}" if after else ""))
-            listed = answer.get("data") if isinstance(answer, dict) else None
-            if not isinstance(listed, list):
-                raise self._endpoint.malformed("the list of models has an unknown shape")
-            named = [item for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str)]
-            models += [
-                ModelInfo(
-                    item["id"],
-                    text_or_empty(item.get("display_name")),
-                    count_or_zero(item.get("max_input_tokens")) or None,
-                )
-                for item in named
-            ]
+            for item in self._endpoint.listed_models(answer, "data"):
+                if isinstance(item.get("id"), str):
+                    context = count_or_zero(item.get("max_input_tokens")) or None
+                    models.append(ModelInfo(item["id"], text_or_empty(item.get("display_name")), context))
             after = text_or_empty(answer.get("last_id"))
             if answer.get("has_more") is not True or not after:
                 break

@@ -53,7 +53,8 @@ class ModelSettings:
     def __post_init__(self) -> None:
         for name in _FLOAT_SETTINGS:
             value = getattr(self, name)
-            if value is not None and not _is_finite_number(value):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+            if value is not None and not number:
                 raise ArgumentError(name, value, "a finite number is needed")
         for name, least in _INTEGER_MINIMUMS.items():
             value = getattr(self, name)
@@ -67,10 +68,6 @@ class ModelSettings:
             raise ArgumentError("effort", self.effort, 'no effort goes with thinking="off"')
         if isinstance(self.stop, str):
             raise ArgumentError("stop", self.stop, "a tuple of texts is needed")
-
-
-def _is_finite_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def sampling_fields(settings: ModelSettings, **other: str) -> dict[str, Any]:
@@ -230,7 +227,7 @@ class Capabilities:
 
     @property
     def schema(self) -> bool:
-        """Whether an answer can be bound to a JSON schema."""
+        """True if an answer can be bound to a JSON schema."""
         return "response_schema" in self.settings
 
 

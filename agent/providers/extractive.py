@@ -51,7 +51,7 @@ _STATEMENT = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b
 
 
 def is_question(text: str) -> bool:
-    """Whether *text* asks something: a question mark that ends a sentence, or words that begin a question."""
+    """Return whether *text* asks something: a question mark that ends a sentence, or words that begin a question."""
     bare = text.strip()
     if _QUESTION_MARK.search(bare):
         return True
@@ -98,16 +98,22 @@ class QuotingProvider:
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Answer *request* with quotes, or acknowledge a statement."""
-        question = (request.question or _last_user_text(request)).strip()
+        users = [message.text for message in request.messages if message.role == "user"]
+        question = (request.question or "".join(users[-1:])).strip()
         if request.remembers and not is_question(question):
-            yield TextPiece(_acknowledgement(question))
+            words = " ".join(question.split())
+            shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"
+            yield TextPiece(f"Noted: “{shown}”")
             yield StoredReply(note="acknowledged")
         else:
             quotes = self._choose(question, request)
             if quotes and request.abstain is not None:
                 yield TextPiece((OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT) + "\n")
             for index, quote in enumerate(quotes):
-                yield TextPiece(("\n" if index else "") + _quote_line(quote, request))
+                # on one line, with its number, and its speaker where that is not clear
+                words = " ".join(quote.quote.split())
+                where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
+                yield TextPiece(("\n" if index else "") + f"“{words}” [{quote.number}]{where}")
                 yield CitationPiece(quote)
             if not quotes:
                 yield TextPiece(NOTHING_FOUND_TEXT)
@@ -150,21 +156,8 @@ class QuotingProvider:
         return cite_item(item, citation.start, citation.end)
 
 
-def _quote_line(quote: AnswerCitation, request: Request) -> str:
-    """Return a quote as it is shown: its words on one line, its number, and its speaker where that is not clear."""
-    words = " ".join(quote.quote.split())
-    where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
-    return f"“{words}” [{quote.number}]{where}"
-
-
-def _acknowledgement(statement: str) -> str:
-    words = " ".join(statement.split())
-    shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"
-    return f"Noted: “{shown}”"
-
-
 def _is_stored_question(item: ContextItem) -> bool:
-    """Whether *item* is a question of an earlier conversation, which answers nothing."""
+    """Return whether *item* is a question of an earlier conversation, which answers nothing."""
     if item.lane != "conversation":
         return False
     marked = any(mark in item.text for mark in _QUESTION_MARKS)
@@ -178,8 +171,3 @@ def _shared_terms(question_terms: set[str], item: ContextItem, terms: TermFuncti
 
 def _comparable_text(text: str) -> str:
     return " ".join("".join(character if character.isalnum() else " " for character in text.casefold()).split())
-
-
-def _last_user_text(request: Request) -> str:
-    users: Sequence[str] = [message.text for message in request.messages if message.role == "user"]
-    return users[-1] if users else ""

@@ -11,11 +11,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import Any, Protocol
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError
-from agent.providers.base import Capabilities, Delta, Request, StopPiece, check_request
+from agent.providers.base import Capabilities, Delta, Request, StopPiece, ToolSpec, check_request
+from agent.results import StopReason
+from memory import DocumentBlock
 from memory.http import HttpClient, HttpConnectError, HttpError, HttpTimeout, ServerEvent
 from memory.internals import is_loopback
 
@@ -42,15 +44,15 @@ class ProviderEndpoint:
         *,
         name: str,
         headers: Mapping[str, str],
-        key: str | None = None,
-        hints: Mapping[int, str] | None = None,
-        client: HttpClient | None = None,
+        key: str,
+        hints: Mapping[int, str],
+        client: HttpClient | None,
     ) -> None:
         self.url = checked_base_url(base_url)
         self.name = name
-        self.key = key or ""
+        self.key = key
         self._headers = dict(headers)
-        self._hints = hints or {}
+        self._hints = hints
         self._own = client is None
         self._client = client or HttpClient()
 
@@ -77,12 +79,9 @@ class ProviderEndpoint:
             problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
             if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
+            unreached = True if isinstance(error, (HttpConnectError, HttpTimeout)) else None
             raise ProviderError(
-                problem,
-                provider=self.name,
-                status=error.status,
-                retry_after=error.retry_after,
-                transient=True if isinstance(error, (HttpConnectError, HttpTimeout)) else None,
+                problem, provider=self.name, status=error.status, retry_after=error.retry_after, transient=unreached
             ) from error
 
     def malformed(self, problem: str, *, transient: bool | None = None) -> ProviderError:
@@ -91,10 +90,10 @@ class ProviderEndpoint:
 
     def reported_error(self, error: Any, *, transient: bool | None = None) -> ProviderError:
         """Return the error for an error object in the middle of an answer, shortened and without keys."""
-        message = error.get("message") if isinstance(error, dict) else error
-        kind = error.get("type") or error.get("code") if isinstance(error, dict) else None
-        line = " ".join((message if isinstance(message, str) else "no reason given").split())
-        line = redact_key(line, self.key)
+        fields = error if isinstance(error, dict) else {"message": error}
+        message, kind = fields.get("message"), fields.get("type") or fields.get("code")
+        words = (message if isinstance(message, str) else "no reason given").split()
+        line = redact_key(" ".join(words), self.key)
         line = line if len(line) <= _COMPLAINT_LENGTH else line[: _COMPLAINT_LENGTH - 1] + "…"
         searched = f"{line} {kind}" if isinstance(kind, str) else line
         problem = f"failed in the middle of the reply: {line}"
@@ -112,13 +111,16 @@ class ProviderEndpoint:
             raise self.malformed("a piece of the reply is not a JSON object")
         return value
 
+    def listed_models(self, answer: Any, field: str) -> list[dict[str, Any]]:
+        """Return the models that *answer* lists under *field*; raise where it has another shape."""
+        if not isinstance(answer, dict) or not isinstance(answer.get(field), list):
+            raise self.malformed("the list of models has an unknown shape")
+        return object_list(answer, field)
+
     async def aclose(self) -> None:
         """Close its connections; a client that was given stays open."""
         if self._own:
             await self._client.aclose()
-
-    def __repr__(self) -> str:
-        return repr(redacted_url(self.url))
 
 
 def bearer_header(api_key: str | None) -> dict[str, str]:
@@ -134,13 +136,6 @@ def checked_api_key(api_key: str | None) -> str:
     if not isinstance(api_key, str) or not api_key.strip() or not api_key.isascii():
         raise ArgumentError("api_key", "(hidden)", "a key of plain characters is needed, or None")
     return api_key.strip()
-
-
-def checked_model_name(model: str) -> str:
-    """Return *model*, if it is a name."""
-    if not isinstance(model, str) or not model.strip():
-        raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
-    return model
 
 
 def checked_base_url(base_url: str) -> str:
@@ -189,33 +184,74 @@ def object_field(value: Any, name: str) -> dict[str, Any]:
     return field if isinstance(field, dict) else {}
 
 
-class ReplyReader(Protocol):
-    """Reads one reply, frame by frame: *done* once the server has said that nothing more comes."""
+def object_list(value: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the objects in the list *name* of *value*; none where there is no list."""
+    items = value.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def function_definition(spec: ToolSpec) -> dict[str, Any]:
+    """Return a tool as the formats of OpenAI and Ollama define it."""
+    function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
+    return {"type": "function", "function": function}
+
+
+def document_words(block: DocumentBlock) -> str:
+    """Return a text document in words, for formats that have no field for it."""
+    text = block.data.decode("utf-8", "replace")
+    return f"{block.name}:\n{text}" if block.name else text
+
+
+class ReplyReader(ABC):
+    """Reads one reply of *endpoint*: ``read`` each frame, then ``finish``."""
+
+    _stop_reasons: ClassVar[Mapping[str, StopReason]]
+
+    def __init__(self, endpoint: ProviderEndpoint) -> None:
+        self._endpoint = endpoint
+        self.done = False
+        """True once the server has said that nothing more comes."""
+        self._reason: str | None = None
+        self._has_calls = False
 
     @property
-    def done(self) -> bool:
-        """Whether nothing more comes."""
-        ...
+    def _complete(self) -> bool:
+        """True if the reply did not break off."""
+        return self.done
 
+    @abstractmethod
     def read(self, frame: Any) -> Iterator[Delta]:
         """Yield the deltas of one frame; raise ``ProviderError`` where it is an error or cannot be read."""
-        ...
 
     def finish(self) -> StopPiece:
         """Return the reason why the reply ended; raise where it broke off."""
-        ...
+        if not self._complete:
+            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
+        reason = self._stop_reasons.get(self._reason or "", StopReason.STOP)
+        # some servers say "stop" after tool calls
+        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._has_calls else reason)
 
 
 class HttpProvider(ABC):
-    """Base of providers that ask *model* at *endpoint*."""
+    """Base of providers that ask *model* at *base_url*; *headers* carry the key, which errors hide."""
 
-    def __init__(self, endpoint: ProviderEndpoint, model: str) -> None:
-        self._endpoint = endpoint
-        self._model = checked_model_name(model)
+    _hints: ClassVar[Mapping[int, str]]
+    """Explanations of statuses."""
+
+    def __init__(
+        self, base_url: str, model: str, *, api_key: str | None, headers: Mapping[str, str], client: HttpClient | None
+    ) -> None:
+        key = checked_api_key(api_key)
+        self._endpoint = ProviderEndpoint(
+            base_url, name=model, headers=headers, key=key, hints=self._hints, client=client
+        )
+        if not isinstance(model, str) or not model.strip():
+            raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
+        self._model = model
 
     @property
     def remote(self) -> bool:
-        """Whether requests leave this machine."""
+        """True if requests leave this machine."""
         return not is_loopback(self._endpoint.url)
 
     @property
@@ -250,4 +286,4 @@ class HttpProvider(ABC):
         await self._endpoint.aclose()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._model!r}, {self._endpoint!r})"
+        return f"{type(self).__name__}({self._model!r}, {redacted_url(self._endpoint.url)!r})"

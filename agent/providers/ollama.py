@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agent.errors import Unsupported
 from agent.providers.base import (
@@ -20,27 +20,26 @@ from agent.providers.base import (
     Capabilities,
     Delta,
     ModelInfo,
-    ModelSettings,
     Request,
-    StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
-    ToolSpec,
     UsagePiece,
     sampling_fields,
 )
 from agent.providers.http_provider import (
     HttpProvider,
-    ProviderEndpoint,
     ReplyReader,
     bearer_header,
     count_or_zero,
+    document_words,
+    function_definition,
     object_field,
+    object_list,
     text_or_empty,
 )
 from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock
 from memory.http import HttpClient
 from memory.internals import Block
 
@@ -49,25 +48,17 @@ def ollama_payload(request: Request, model: str) -> dict[str, Any]:
     """Return the body of the request."""
     body: dict[str, Any] = {"model": model, "messages": list(_ollama_messages(request)), "stream": True}
     if request.tools and request.tool_choice != "none":
-        body["tools"] = [_tool_definition(spec) for spec in request.tools]
-    return {**body, **_option_fields(request.settings), **request.settings.extra}
-
-
-def _option_fields(settings: ModelSettings) -> dict[str, Any]:
-    options = sampling_fields(settings, max_tokens="num_predict")
-    fields: dict[str, Any] = {"options": options} if options else {}
+        body["tools"] = [function_definition(spec) for spec in request.tools]
+    settings = request.settings
+    if options := sampling_fields(settings, max_tokens="num_predict"):
+        body["options"] = options
     if settings.response_schema is not None:
-        fields["format"] = dict(settings.response_schema)
+        body["format"] = dict(settings.response_schema)
     if settings.effort is not None:
-        fields["think"] = settings.effort
+        body["think"] = settings.effort
     elif settings.thinking is not None:
-        fields["think"] = settings.thinking == "adaptive"
-    return fields
-
-
-def _tool_definition(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
-    return {"type": "function", "function": function}
+        body["think"] = settings.thinking == "adaptive"
+    return {**body, **settings.extra}
 
 
 def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
@@ -76,11 +67,13 @@ def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
     for message in request.conversation:
         if message.role == "tool":
             for result in message.tool_results:
-                yield _ollama_tool_message(result)
+                content = f"Error: {result.text}" if result.is_error else result.text
+                yield {"role": "tool", "content": content, "tool_name": result.name, **_image_fields(result.content)}
         elif message.role == "assistant":
             yield _ollama_assistant_message(message)
         else:
-            yield {"role": message.role, "content": _blocks_text(message.blocks), **_image_fields(message.blocks)}
+            text = "\n\n".join(part for block in message.blocks if (part := _block_text(block)))
+            yield {"role": message.role, "content": text, **_image_fields(message.blocks)}
 
 
 def _ollama_assistant_message(message: Message) -> dict[str, Any]:
@@ -89,19 +82,9 @@ def _ollama_assistant_message(message: Message) -> dict[str, Any]:
     if thoughts and message.tool_calls:
         body["thinking"] = thoughts
     if message.tool_calls:
-        body["tool_calls"] = [
-            {"function": {"name": call.name, "arguments": call.arguments}} for call in message.tool_calls
-        ]
+        functions = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+        body["tool_calls"] = [{"function": function} for function in functions]
     return body
-
-
-def _ollama_tool_message(result: ToolResultBlock) -> dict[str, Any]:
-    content = f"Error: {result.text}" if result.is_error else result.text
-    return {"role": "tool", "content": content, "tool_name": result.name, **_image_fields(result.content)}
-
-
-def _blocks_text(blocks: Sequence[Block]) -> str:
-    return "\n\n".join(part for block in blocks if (part := _block_text(block)))
 
 
 def _block_text(block: Block) -> str:
@@ -110,8 +93,7 @@ def _block_text(block: Block) -> str:
     if isinstance(block, DocumentBlock):
         if block.media_type != "text/plain":
             raise Unsupported("OllamaProvider", "input", f"a document of type {block.media_type}")
-        text = block.data.decode("utf-8", "replace")
-        return f"{block.name}:\n{text}" if block.name else text
+        return document_words(block)
     return ""
 
 
@@ -120,26 +102,15 @@ def _image_fields(blocks: Sequence[Block]) -> dict[str, Any]:
     return {"images": images} if images else {}
 
 
-_OLLAMA_STOP_REASONS = {
-    "length": StopReason.MAX_TOKENS,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "refusal": StopReason.REFUSAL,
-}
+class OllamaLineReader(ReplyReader):
+    """Reader of the lines of one reply."""
 
-
-class OllamaLineReader:
-    """Reads one reply of *endpoint*: ``read`` each line, then ``finish``."""
-
-    def __init__(self, endpoint: ProviderEndpoint) -> None:
-        self._endpoint = endpoint
-        self._reason: str | None = None
-        self._done = False
-        self._calls = 0
-
-    @property
-    def done(self) -> bool:
-        """Whether the server has said that nothing more comes."""
-        return self._done
+    _stop_reasons: ClassVar = {
+        "length": StopReason.MAX_TOKENS,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "refusal": StopReason.REFUSAL,
+    }
+    _calls = 0
 
     def read(self, frame: str) -> Iterator[Delta]:
         """Yield the deltas of one line; raise ``ProviderError`` where it is an error or no JSON."""
@@ -151,21 +122,15 @@ class OllamaLineReader:
             yield ThinkingPiece(thought)
         if text := text_or_empty(message.get("content")):
             yield TextPiece(text)
-        calls = message.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                yield self._call(call)
+        for call in object_list(message, "tool_calls"):
+            self._has_calls = True
+            yield self._call(call)
         if value.get("done") is True:
-            self._done = True
+            self.done = True
             self._reason = text_or_empty(value.get("done_reason"))
-            yield UsagePiece(ollama_usage(value))
-
-    def finish(self) -> StopPiece:
-        """Return the reason why the reply ended; raise where it broke off."""
-        if not self._done:
-            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
-        reason = _OLLAMA_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        return StopPiece(StopReason.TOOL_CALLS if reason == StopReason.STOP and self._calls else reason)
+            # the format counts neither caching nor reasoning
+            read, written = count_or_zero(value.get("prompt_eval_count")), count_or_zero(value.get("eval_count"))
+            yield UsagePiece(Usage(input=read, output=written))
 
     def _call(self, call: dict[str, Any]) -> ToolCallPiece:
         """Return a call, numbered by us: calls come whole, and the server's index is not unique."""
@@ -176,13 +141,7 @@ class OllamaLineReader:
         return ToolCallPiece(index, text_or_empty(call.get("id")), text_or_empty(function.get("name")), text)
 
 
-def ollama_usage(line: dict[str, Any]) -> Usage:
-    """Return the counts of the last *line*; the format counts neither caching nor reasoning."""
-    return Usage(input=count_or_zero(line.get("prompt_eval_count")), output=count_or_zero(line.get("eval_count")))
-
-
 OLLAMA_API_URL = "http://127.0.0.1:11434"
-_OLLAMA_HINTS = {404: "no such model there; `ollama pull` fetches it"}
 
 
 class OllamaProvider(HttpProvider):
@@ -191,6 +150,8 @@ class OllamaProvider(HttpProvider):
     *api_key* is for a server behind a guard; Ollama itself wants none. *headers* are added to each request. A
     *client* given is shared and not closed here. The format has no way to force a tool call and no thinking budget.
     """
+
+    _hints: ClassVar = {404: "no such model there; `ollama pull` fetches it"}
 
     def __init__(
         self,
@@ -202,9 +163,7 @@ class OllamaProvider(HttpProvider):
         client: HttpClient | None = None,
     ) -> None:
         sent = {**(headers or {}), **bearer_header(api_key)}
-        super().__init__(
-            ProviderEndpoint(base_url, name=model, headers=sent, key=api_key, hints=_OLLAMA_HINTS, client=client), model
-        )
+        super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -214,15 +173,8 @@ class OllamaProvider(HttpProvider):
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that are installed, sorted by name."""
-        answer = await self._endpoint.get("/api/tags")
-        listed = answer.get("models") if isinstance(answer, dict) else None
-        if not isinstance(listed, list):
-            raise self._endpoint.malformed("the list of models has an unknown shape")
-        names = [
-            text_or_empty(item.get("name")) or text_or_empty(item.get("model"))
-            for item in listed
-            if isinstance(item, dict)
-        ]
+        listed = self._endpoint.listed_models(await self._endpoint.get("/api/tags"), "models")
+        names = (text_or_empty(item.get("name")) or text_or_empty(item.get("model")) for item in listed)
         return [ModelInfo(name) for name in sorted(filter(None, names))]
 
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:

@@ -12,7 +12,7 @@ import base64
 import json
 import re
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from agent.providers.base import (
@@ -20,13 +20,11 @@ from agent.providers.base import (
     Capabilities,
     Delta,
     ModelInfo,
-    ModelSettings,
     Request,
     StopPiece,
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
-    ToolSpec,
     UsagePiece,
     sampling_fields,
 )
@@ -37,19 +35,14 @@ from agent.providers.http_provider import (
     bearer_header,
     checked_base_url,
     count_or_zero,
+    document_words,
+    function_definition,
     object_field,
+    object_list,
     redacted_url,
 )
 from agent.results import StopReason, Usage
-from memory import (
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultBlock,
-)
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
 
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
@@ -64,26 +57,17 @@ def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_
         "stream_options": {"include_usage": True},
     }
     if request.tools:
-        body["tools"] = [_function_definition(spec) for spec in request.tools]
+        body["tools"] = [function_definition(spec) for spec in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = request.tool_choice
-    body.update(_completion_settings(request.settings, limit_field))
-    return body
-
-
-def _completion_settings(settings: ModelSettings, limit_field: str) -> dict[str, Any]:
-    sampling = sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
+    settings = request.settings
+    body |= sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
     if settings.thinking == "off":
-        sampling["reasoning_effort"] = "none"
+        body["reasoning_effort"] = "none"
     if settings.response_schema is not None:
         schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
-        sampling["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return {**sampling, **settings.extra}
-
-
-def _function_definition(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
-    return {"type": "function", "function": function}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return {**body, **settings.extra}
 
 
 def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
@@ -95,7 +79,10 @@ def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[di
         elif message.role == "assistant":
             yield _assistant_message(message, reasoning_field)
         else:
-            yield {"role": message.role, "content": _message_content(message.blocks), **_name_field(message)}
+            body = {"role": message.role, "content": _message_content(message.blocks)}
+            if message.role == "user" and message.name and _VALID_USER_NAME.fullmatch(message.name):
+                body["name"] = message.name
+            yield body
 
 
 def _join_user_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -103,31 +90,22 @@ def _join_user_messages(messages: Iterable[dict[str, Any]]) -> list[dict[str, An
     joined: list[dict[str, Any]] = []
     for message in messages:
         if joined and message["role"] == joined[-1]["role"] == "user":
-            joined[-1] = {
-                **joined[-1],
-                "content": [*_as_content_parts(joined[-1]["content"]), *_as_content_parts(message["content"])],
-            }
+            joined[-1]["content"] = [*_as_parts(joined[-1]["content"]), *_as_parts(message["content"])]
         else:
             joined.append(message)
     return joined
 
 
-def _as_content_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_text_part(content)] if isinstance(content, str) else content
-
-
-def _name_field(message: Message) -> dict[str, str]:
-    if message.role == "user" and message.name and _VALID_USER_NAME.fullmatch(message.name):
-        return {"name": message.name}
-    return {}
 
 
 def _assistant_message(message: Message, reasoning_field: str | None) -> dict[str, Any]:
     body: dict[str, Any] = {"role": "assistant", "content": message.text}
     if reasoning_field is not None:
-        thoughts = [block.text for block in message.blocks if isinstance(block, ThinkingBlock)]
-        if any(thoughts):
-            body[reasoning_field] = "".join(thoughts)
+        thoughts = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
+        if thoughts:
+            body[reasoning_field] = thoughts
     if message.tool_calls:
         body["content"] = message.text or None
         body["tool_calls"] = [_function_call(call) for call in message.tool_calls]
@@ -150,11 +128,8 @@ def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any
             text = f"{text}\n{note}" if text else note
             images.append(_text_part(f"Images from {result.name or result.call_id}:"))
             images.extend(_image_part(block) for block in shown)
-        yield {
-            "role": "tool",
-            "tool_call_id": result.call_id,
-            "content": f"Error: {text}" if result.is_error else text,
-        }
+        content = f"Error: {text}" if result.is_error else text
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": content}
     if images:
         yield {"role": "user", "content": images}
 
@@ -171,7 +146,10 @@ def _content_part(block: Any) -> dict[str, Any]:
     if isinstance(block, ImageBlock):
         return _image_part(block)
     if isinstance(block, DocumentBlock):
-        return _document_part(block)
+        if block.media_type == "text/plain":
+            return _text_part(document_words(block))
+        file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
+        return {"type": "file", "file": file}
     assert isinstance(block, TextBlock)
     return _text_part(block.text)
 
@@ -184,48 +162,36 @@ def _image_part(block: ImageBlock) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": _data_url(block.media_type, block.data)}}
 
 
-def _document_part(block: DocumentBlock) -> dict[str, Any]:
-    if block.media_type == "text/plain":
-        text = block.data.decode("utf-8", "replace")
-        return _text_part(f"{block.name}:\n{text}" if block.name else text)
-    file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
-    return {"type": "file", "file": file}
-
-
 def _data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
-_OPENAI_STOP_REASONS = {
-    "stop": StopReason.STOP,
-    "length": StopReason.MAX_TOKENS,
-    "tool_calls": StopReason.TOOL_CALLS,
-    "function_call": StopReason.TOOL_CALLS,
-    "content_filter": StopReason.CONTENT_FILTER,
-    "refusal": StopReason.REFUSAL,
-}
+class OpenAIChunkReader(ReplyReader):
+    """Reader of the chunks of one reply."""
 
-
-class OpenAIChunkReader:
-    """Reads one reply of *endpoint*: ``read`` each event's data, then ``finish``."""
+    _stop_reasons: ClassVar = {
+        "stop": StopReason.STOP,
+        "length": StopReason.MAX_TOKENS,
+        "tool_calls": StopReason.TOOL_CALLS,
+        "function_call": StopReason.TOOL_CALLS,
+        "content_filter": StopReason.CONTENT_FILTER,
+        "refusal": StopReason.REFUSAL,
+    }
 
     def __init__(self, endpoint: ProviderEndpoint) -> None:
-        self._endpoint = endpoint
-        self._reason: str | None = None
-        self._done = False
+        super().__init__(endpoint)
         self._refused = False
         self._indexes: dict[str, int] = {}
         self._last_index = -1
 
     @property
-    def done(self) -> bool:
-        """Whether the server has said that nothing more comes."""
-        return self._done
+    def _complete(self) -> bool:
+        return self.done or self._reason is not None
 
     def read(self, frame: ServerEvent) -> Iterator[Delta]:
         """Yield the deltas of one event; raise ``ProviderError`` where it is an error or no JSON."""
         if frame.data.strip() == "[DONE]":
-            self._done = True
+            self.done = True
             return
         chunk = self._endpoint.object_of(frame.data)
         if chunk.get("error") or frame.event == "error" or chunk.get("object") == "error":
@@ -238,20 +204,11 @@ class OpenAIChunkReader:
 
     def finish(self) -> StopPiece:
         """Return the reason why the reply ended; raise where it broke off."""
-        if self._reason is None and not self._done:
-            raise self._endpoint.malformed("the reply broke off before its end", transient=True)
-        if self._refused:
-            return StopPiece(StopReason.REFUSAL)
-        reason = _OPENAI_STOP_REASONS.get(self._reason or "", StopReason.STOP)
-        if reason == StopReason.STOP and self._last_index >= 0:
-            reason = StopReason.TOOL_CALLS  # some servers say "stop" after tool calls
-        return StopPiece(reason)
+        stop = super().finish()
+        return StopPiece(StopReason.REFUSAL) if self._refused else stop
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
-        delta = choice.get("delta")
-        if not isinstance(delta, dict):
-            delta = choice.get("message") if isinstance(choice.get("message"), dict) else {}
-        assert isinstance(delta, dict)
+        delta = object_field(choice, "delta" if isinstance(choice.get("delta"), dict) else "message")
         thought = _delta_text(delta.get("reasoning_content")) or _delta_text(delta.get("reasoning"))
         if thought:
             yield ThinkingPiece(thought)
@@ -260,10 +217,9 @@ class OpenAIChunkReader:
         if refusal := _delta_text(delta.get("refusal")):
             self._refused = True
             yield TextPiece(refusal)
-        calls = delta.get("tool_calls")
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, dict):
-                yield self._call(call)
+        for call in object_list(delta, "tool_calls"):
+            self._has_calls = True
+            yield self._call(call)
         if isinstance(choice.get("finish_reason"), str):
             self._reason = choice["finish_reason"]
 
@@ -272,22 +228,11 @@ class OpenAIChunkReader:
         arguments = function.get("arguments")
         if isinstance(arguments, (dict, list)):
             arguments = json.dumps(arguments, ensure_ascii=False)  # some servers send the object itself
-        index = self._index(call)
-        return ToolCallPiece(
-            index, _delta_text(call.get("id")), _delta_text(function.get("name")), _delta_text(arguments)
-        )
-
-    def _index(self, call: dict[str, Any]) -> int:
-        """Return the number of the call that a piece belongs to; without one from the server, its id decides."""
-        number, id = call.get("index"), _delta_text(call.get("id"))
-        if type(number) is int:
-            index = number
-        elif id:
-            index = self._indexes.setdefault(id, self._last_index + 1)
-        else:
-            index = max(self._last_index, 0)
+        index, id = call.get("index"), _delta_text(call.get("id"))
+        if type(index) is not int:  # some servers number no calls
+            index = self._indexes.setdefault(id, self._last_index + 1) if id else max(self._last_index, 0)
         self._last_index = max(self._last_index, index)
-        return index
+        return ToolCallPiece(index, id, _delta_text(function.get("name")), _delta_text(arguments))
 
 
 def openai_usage(usage: dict[str, Any]) -> Usage:
@@ -310,11 +255,6 @@ def _delta_text(value: Any) -> str:
     return ""
 
 
-_OPENAI_HINTS = {
-    401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
-    403: "the key may not use this model",
-    404: "no such model, or the address lacks its /v1",
-}
 _UNSUPPORTED_BY_OPENAI = frozenset({"top_k", "min_p"})
 
 
@@ -326,6 +266,12 @@ class OpenAICompatibleProvider(HttpProvider):
     has no place of its own. *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
     for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
     """
+
+    _hints: ClassVar = {
+        401: "the key was refused; is OPENAI_API_KEY that of this endpoint?",
+        403: "the key may not use this model",
+        404: "no such model, or the address lacks its /v1",
+    }
 
     def __init__(
         self,
@@ -339,9 +285,7 @@ class OpenAICompatibleProvider(HttpProvider):
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
     ) -> None:
         sent = {**(headers or {}), **bearer_header(api_key)}
-        super().__init__(
-            ProviderEndpoint(base_url, name=model, headers=sent, key=api_key, hints=_OPENAI_HINTS, client=client), model
-        )
+        super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
         self._is_openai = _is_openai(self._endpoint.url)
         self._reasoning_field = reasoning_field
         self._limit_field = limit_field or ("max_completion_tokens" if self._is_openai else "max_tokens")
@@ -349,17 +293,13 @@ class OpenAICompatibleProvider(HttpProvider):
     @property
     def capabilities(self) -> Capabilities:
         """Capabilities of the format; OpenAI itself takes fewer settings than servers that follow it."""
-        return Capabilities(
-            SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._is_openai else SETTING_NAMES, thinking=frozenset({"off"})
-        )
+        settings = SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._is_openai else SETTING_NAMES
+        return Capabilities(settings, thinking=frozenset({"off"}))
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
-        answer = await self._endpoint.get("/models")
-        listed = answer.get("data") if isinstance(answer, dict) else None
-        if not isinstance(listed, list):
-            raise self._endpoint.malformed("the list of models has an unknown shape")
-        named = [item for item in listed if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        listed = self._endpoint.listed_models(await self._endpoint.get("/models"), "data")
+        named = (item for item in listed if isinstance(item.get("id"), str))
         models = (ModelInfo(item["id"], context=_context_length(item)) for item in named)
         return sorted(models, key=lambda model: model.name)
 
@@ -388,8 +328,6 @@ def _is_openai(url: str) -> bool:
 
 def _context_length(listed: dict[str, Any]) -> int | None:
     """Return the length of a model's window under the names that servers use; OpenAI itself does not tell."""
-    names = ("context_length", "context_window", "max_model_len")
-    lengths = [count_or_zero(listed.get(name)) for name in names] + [
-        count_or_zero(object_field(listed, "meta").get("n_ctx_train"))
-    ]
-    return next((length for length in lengths if length), None)
+    lengths = [listed.get(name) for name in ("context_length", "context_window", "max_model_len")]
+    lengths.append(object_field(listed, "meta").get("n_ctx_train"))
+    return next((length for length in map(count_or_zero, lengths) if length), None)

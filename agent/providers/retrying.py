@@ -72,7 +72,7 @@ class RetryingProvider:
 
     @property
     def remote(self) -> bool:
-        """Whether the provider inside is on another machine."""
+        """True if the provider inside is on another machine."""
         return is_remote(self._provider)
 
     @property

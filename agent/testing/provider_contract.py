@@ -35,6 +35,7 @@ from agent.testing.scripted import Reply, call
 from memory import Message, ThinkingBlock, ToolCallBlock, ToolResultBlock
 
 _ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+_GREETING = Request((Message.user("Hello"),))
 
 
 class ProviderContract:
@@ -55,25 +56,17 @@ class ProviderContract:
         """Return a context in which a provider gets *replies* from its server, in order."""
         raise AssertionError("a contract's subclass says how its provider is served")
 
-    def test_the_pieces_of_text_are_the_text(self) -> None:
+    def test_the_pieces_of_a_stream_are_the_text_and_the_calls_and_then_one_stop(self) -> None:
         text = "Zürich, 東京 🚀\n\n“quoted”\ttabs"
-        deltas = self._streamed(Reply(text, piece=1))
-        assert "".join(delta.text for delta in deltas if isinstance(delta, TextPiece)) == text
-
-    def test_complete_gives_what_stream_gives(self) -> None:
-        reply = Reply("Hello there", calls=(call("add", a=1),))
-        deltas = self._streamed(reply)
-        response = self._completed(reply)
-        assert response.text == "".join(delta.text for delta in deltas if isinstance(delta, TextPiece))
+        reply = Reply(text, piece=1, calls=(call("add", a=1),))
+        deltas, response = self._streamed(reply), self._completed(reply)
+        assert text_of(deltas) == response.text == text
         assert [block.arguments for block in response.message.tool_calls] == [{"a": 1}]
-
-    def test_a_stop_comes_exactly_once_and_after_the_text(self) -> None:
-        deltas = self._streamed(Reply("One two three"))
         stops = [index for index, delta in enumerate(deltas) if isinstance(delta, StopPiece)]
         assert len(stops) == 1
         assert not any(isinstance(delta, TextPiece) for delta in deltas[stops[0] :])
 
-    def test_each_reason_to_stop_is_told(self) -> None:
+    def test_each_reason_to_stop_is_given(self) -> None:
         assert {StopReason.STOP, StopReason.MAX_TOKENS} <= set(self.reasons)
         for reason in self.reasons:
             assert self._completed(Reply("Well", stop=reason)).stop is reason
@@ -103,46 +96,46 @@ class ProviderContract:
         assert "".join(delta.text for delta in deltas if isinstance(delta, ThinkingPiece)) == "two and two"
         assert self._completed(Reply("4", thinking="two and two")).text == "4"
 
-    def test_the_counts_of_tokens_are_told(self) -> None:
+    def test_the_counts_of_tokens_are_given(self) -> None:
         usage = Usage(input=100, output=50, cache_read=60, cache_write=20, reasoning=30)
         deltas = self._streamed(Reply("Hi", usage=usage))
         assert {"input", "output"} <= set(self.counts)
         expected = Usage(**{name: getattr(usage, name) for name in self.counts})
         assert [delta.usage for delta in deltas if isinstance(delta, UsagePiece)][-1] == expected
 
-    def test_a_failure_in_the_middle_raises_after_what_was_said(self) -> None:
-        texts: list[str] = []
+    def test_a_failure_in_the_middle_raises_after_the_text_before_it(self) -> None:
+        deltas: list[Delta] = []
 
         async def read() -> None:
             with self.serving(Reply("Half an", error=ProviderError("overloaded"))) as provider:
-                async with open_stream(provider, _greeting_request()) as deltas:
-                    async for delta in deltas:
-                        texts.extend([delta.text] if isinstance(delta, TextPiece) else [])
+                async with open_stream(provider, _GREETING) as stream:
+                    async for delta in stream:
+                        deltas.append(delta)
 
-        error = _raised_error(read())
-        assert isinstance(error, ProviderError)
-        assert "".join(texts) == "Half an"
+        with pytest.raises(ProviderError):
+            asyncio.run(read())
+        assert text_of(deltas) == "Half an"
 
     def test_a_stream_left_early_leaves_the_provider_usable(self) -> None:
         async def read() -> str:
             with self.serving(Reply("x" * 2000), Reply("second")) as provider:
-                async with open_stream(provider, _greeting_request()) as deltas:
+                async with open_stream(provider, _GREETING) as deltas:
                     await anext(deltas)
-                return (await collect_response(provider, _greeting_request())).text
+                return (await collect_response(provider, _GREETING)).text
 
         assert asyncio.run(read()) == "second"
 
     def test_replies_can_be_read_at_the_same_time(self) -> None:
         async def read() -> list[str]:
             with self.serving(*(Reply("same words") for _ in range(5))) as provider:
-                responses = await asyncio.gather(*(collect_response(provider, _greeting_request()) for _ in range(5)))
+                responses = await asyncio.gather(*(collect_response(provider, _GREETING) for _ in range(5)))
                 return [response.text for response in responses]
 
         assert asyncio.run(read()) == ["same words"] * 5
 
     def test_event_loops_one_after_the_other_are_served(self) -> None:
         with self.serving(Reply("first"), Reply("second")) as provider:
-            texts = [asyncio.run(collect_response(provider, _greeting_request())).text for _ in range(2)]
+            texts = [asyncio.run(collect_response(provider, _GREETING)).text for _ in range(2)]
         assert texts == ["first", "second"]
 
     def test_a_whole_conversation_with_tools_can_be_sent(self) -> None:
@@ -153,54 +146,37 @@ class ProviderContract:
             Message.tool([ToolResultBlock(call_id=add.id, name="add", is_error=True)]),
         )
         request = Request(messages, system="Be brief.", tools=(_ADD_TOOL,), settings=ModelSettings(max_tokens=50))
-
-        async def read() -> Response:
-            with self.serving(Reply("2")) as provider:
-                return await collect_response(provider, request)
-
-        assert asyncio.run(read()).text == "2"
+        assert self._completed(Reply("2"), request).text == "2"
 
     def test_a_setting_is_honoured_or_refused_before_anything_is_sent(self) -> None:
         with self.serving() as provider:
             capabilities = capabilities_of(provider)
         for name in ("temperature", "seed", "min_p", "top_k", "presence_penalty"):
             setting: dict[str, Any] = {name: 0}
-            request = Request((Message.user("Hello"),), settings=ModelSettings(**setting))
-
-            async def read(request: Request = request) -> Response:
-                with self.serving(Reply("fine")) as provider:
-                    return await collect_response(provider, request)
-
+            request = Request(_GREETING.messages, settings=ModelSettings(**setting))
             if capabilities is None or name in capabilities.settings:
-                assert asyncio.run(read()).text == "fine"
+                assert self._completed(Reply("fine"), request).text == "fine"
             else:
                 with pytest.raises(Unsupported) as caught:
-                    asyncio.run(read())
+                    self._completed(Reply("fine"), request)
                 assert caught.value.feature == name
 
     def _streamed(self, reply: Reply) -> list[Delta]:
         async def read() -> list[Delta]:
             with self.serving(reply) as provider:
-                async with open_stream(provider, _greeting_request()) as deltas:
+                async with open_stream(provider, _GREETING) as deltas:
                     return [delta async for delta in deltas]
 
         return asyncio.run(read())
 
-    def _completed(self, reply: Reply) -> Response:
+    def _completed(self, reply: Reply, request: Request = _GREETING) -> Response:
         async def read() -> Response:
             with self.serving(reply) as provider:
-                return await collect_response(provider, _greeting_request())
+                return await collect_response(provider, request)
 
         return asyncio.run(read())
 
 
-def _greeting_request(messages: Sequence[Message] = (Message.user("Hello"),)) -> Request:
-    return Request(tuple(messages))
-
-
-def _raised_error(work: Any) -> BaseException | None:
-    try:
-        asyncio.run(work)
-    except ProviderError as error:
-        return error
-    return None
+def text_of(deltas: Sequence[Delta]) -> str:
+    """Return the text that *deltas* stream."""
+    return "".join(delta.text for delta in deltas if isinstance(delta, TextPiece))

@@ -17,15 +17,7 @@ from typing import Any, Self
 
 from agent.context.rendering import RenderedItem, parse_items
 from agent.errors import choice
-from agent.providers.base import (
-    Delta,
-    Request,
-    StopPiece,
-    TextPiece,
-    ThinkingPiece,
-    ToolCallPiece,
-    UsagePiece,
-)
+from agent.providers.base import Delta, Request, StopPiece, TextPiece, ThinkingPiece, ToolCallPiece, UsagePiece
 from agent.results import StopReason, Usage
 from memory import ToolCallBlock
 
@@ -148,9 +140,9 @@ class ScriptedProvider:
         return self._unexpected
 
 
-def arguments_text(asked: ToolCallBlock) -> str:
+def arguments_text(block: ToolCallBlock) -> str:
     """Return a call's arguments as a model writes them."""
-    return asked.invalid if asked.invalid is not None else json.dumps(asked.arguments)
+    return block.invalid if block.invalid is not None else json.dumps(block.arguments)
 
 
 _MARK_IN_RULES = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")

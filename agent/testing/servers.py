@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 
 from agent.results import StopReason
 from agent.testing.scripted import Reply, arguments_text, text_pieces
-from memory import ToolCallBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +67,8 @@ class ScriptedServer:
         """The base address."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def encoded(self, reply: Reply) -> Iterable[bytes]:
-        """Return *reply* as this format streams it."""
+    def encoded(self, reply: Reply) -> Iterator[bytes]:
+        """Yield *reply* as this format streams it."""
         raise NotImplementedError("a format's server says how a reply looks")
 
     def listed(self, models: Sequence[str]) -> Any:
@@ -84,9 +82,7 @@ class ScriptedServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
@@ -179,10 +175,13 @@ class OpenAIServer(ScriptedServer):
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as server-sent events."""
-        yield from map(_server_sent_event, completion_chunks(reply))
+        for chunk in _completion_chunks(reply):
+            yield f"data: {json.dumps(chunk)}\n\n".encode()
+        if reply.error is None:
+            yield b"data: [DONE]\n\n"
 
 
-def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
+def _completion_chunks(reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield the chunks of a streamed completion that says *reply*."""
     yield _completion_chunk({"role": "assistant", "content": ""})
     for piece in text_pieces(reply.thinking, reply.piece):
@@ -191,12 +190,10 @@ def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
     for piece in reply.pieces:
         yield _completion_chunk({field: piece})
     for index, call in enumerate(reply.calls):
-        function = {"name": call.name, "arguments": ""}
-        yield _completion_chunk(
-            {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
-        )
-        for piece in text_pieces(arguments_text(call), 5):
-            yield _completion_chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+        start: dict[str, Any] = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+        pieces = [{"function": {"arguments": piece}} for piece in text_pieces(arguments_text(call), 5)]
+        for part in (start, *pieces):
+            yield _completion_chunk({"tool_calls": [{"index": index, **part}]})
     if reply.error is not None:
         yield {"error": {"message": str(reply.error), "type": "server_error"}}
         return
@@ -209,17 +206,11 @@ def completion_chunks(reply: Reply) -> Iterator[dict[str, Any] | str]:
         "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
     }
     yield {"object": "chat.completion.chunk", "choices": [], "usage": counts}
-    yield "[DONE]"
 
 
 def _completion_chunk(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": delta, "finish_reason": reason}
     return {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "scripted", "choices": [choice]}
-
-
-def _server_sent_event(chunk: dict[str, Any] | str) -> bytes:
-    data = chunk if isinstance(chunk, str) else json.dumps(chunk)
-    return f"data: {data}\n\n".encode()
 
 
 _ANTHROPIC_FINISH_REASONS = {
@@ -235,7 +226,7 @@ class AnthropicServer(ScriptedServer):
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as server-sent events."""
-        for event in message_events(reply):
+        for event in _message_events(reply):
             yield f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def listed(self, models: Sequence[str]) -> Any:
@@ -244,7 +235,7 @@ class AnthropicServer(ScriptedServer):
         return {"data": data, "has_more": False, "first_id": None, "last_id": None}
 
 
-def message_events(reply: Reply) -> Iterator[dict[str, Any]]:
+def _message_events(reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield the events of a streamed message that says *reply*."""
     usage = reply.usage
     read = {
@@ -253,17 +244,9 @@ def message_events(reply: Reply) -> Iterator[dict[str, Any]]:
         "cache_creation_input_tokens": usage.cache_write,
         "output_tokens": 1,
     }
-    message: dict[str, Any] = {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "scripted",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": read,
-    }
-    yield {"type": "message_start", "message": message}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": []}
+    ending = {"stop_reason": None, "stop_sequence": None}
+    yield {"type": "message_start", "message": {**message, **ending, "usage": read}}
     yield {"type": "ping"}
     for index, (start, deltas) in enumerate(_streamed_blocks(reply)):
         yield {"type": "content_block_start", "index": index, "content_block": start}
@@ -274,17 +257,15 @@ def message_events(reply: Reply) -> Iterator[dict[str, Any]]:
         yield {"type": "error", "error": {"type": "overloaded_error", "message": str(reply.error)}}
         return
     written = {"output_tokens": usage.output, "output_tokens_details": {"thinking_tokens": usage.reasoning}}
-    delta = {"stop_reason": _ANTHROPIC_FINISH_REASONS[reply.reason], "stop_sequence": None}
-    yield {"type": "message_delta", "delta": delta, "usage": written}
+    reason = _ANTHROPIC_FINISH_REASONS[reply.reason]
+    yield {"type": "message_delta", "delta": {**ending, "stop_reason": reason}, "usage": written}
     yield {"type": "message_stop"}
 
 
 def _streamed_blocks(reply: Reply) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """Yield each block as it starts, and its deltas."""
     if reply.thinking or reply.signature:
-        thoughts: list[dict[str, Any]] = [
-            {"type": "thinking_delta", "thinking": piece} for piece in text_pieces(reply.thinking, reply.piece)
-        ]
+        thoughts = [{"type": "thinking_delta", "thinking": piece} for piece in text_pieces(reply.thinking, reply.piece)]
         if reply.signature:
             thoughts.append({"type": "signature_delta", "signature": reply.signature})
         yield {"type": "thinking", "thinking": "", "signature": ""}, thoughts
@@ -307,7 +288,7 @@ class OllamaServer(ScriptedServer):
 
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as JSON lines."""
-        for line in chat_lines(reply):
+        for line in _chat_lines(reply):
             yield json.dumps(line).encode() + b"\n"
 
     def listed(self, models: Sequence[str]) -> Any:
@@ -315,14 +296,16 @@ class OllamaServer(ScriptedServer):
         return {"models": [{"name": name, "model": name, "size": 1} for name in models]}
 
 
-def chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
+def _chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
     """Yield the lines of a streamed chat that says *reply*."""
     for piece in text_pieces(reply.thinking, reply.piece):
         yield _chat_line({"content": "", "thinking": piece})
     for piece in reply.pieces:
         yield _chat_line({"content": piece})
     for call in reply.calls:
-        yield _chat_line({"content": "", "tool_calls": [_chat_tool_call(call)]})
+        arguments = call.arguments if call.invalid is None else call.invalid
+        function = {"index": 0, "name": call.name, "arguments": arguments}
+        yield _chat_line({"content": "", "tool_calls": [{"id": call.id, "function": function}]})
     if reply.error is not None:
         yield {"error": str(reply.error)}
         return
@@ -332,14 +315,5 @@ def chat_lines(reply: Reply) -> Iterator[dict[str, Any]]:
 
 
 def _chat_line(message: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "model": "scripted",
-        "created_at": "2026-01-01T00:00:00Z",
-        "message": {"role": "assistant", **message},
-        "done": False,
-    }
-
-
-def _chat_tool_call(call: ToolCallBlock) -> dict[str, Any]:
-    arguments: Any = call.arguments if call.invalid is None else call.invalid
-    return {"id": call.id, "function": {"index": 0, "name": call.name, "arguments": arguments}}
+    line = {"model": "scripted", "created_at": "2026-01-01T00:00:00Z", "done": False}
+    return {**line, "message": {"role": "assistant", **message}}

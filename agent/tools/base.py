@@ -12,16 +12,11 @@ from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from agent.approval import Approver
 from agent.errors import ArgumentError, choice
-from agent.events import Event
-from agent.hooks import HookDispatcher
+from agent.events import Event, HookDispatcher
 from agent.providers.base import ToolSpec
 from agent.trust import TrustTracker
 from agent.usage import UsageLedger
 from memory import ImageBlock, TextBlock, Trust
-
-
-def _ignore_event(event: Event) -> None:
-    """Drop an event that nobody reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +30,7 @@ class RunScope:
 
     ledger: UsageLedger = field(default_factory=UsageLedger)
     hooks: HookDispatcher = field(default_factory=HookDispatcher)
-    emit: Callable[[Event], None] = _ignore_event
+    emit: Callable[[Event], None] = lambda event: None
     approver: Approver | None = None
     streams: bool = False
     lineage: tuple[object, ...] = ()
@@ -170,12 +165,16 @@ _VALID_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class Toolset:
-    """Tools by name. A name given twice is refused; ``replacing`` puts a tool in the place of its namesake."""
+    """Tools by name. A name given twice is refused."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
         for tool in tools:
-            name = checked_tool_name(tool)
+            if not isinstance(tool, Tool):
+                raise ArgumentError("tools", tool, "tools are needed; @tool makes one of a function")
+            name = tool.spec.name
+            if not _VALID_TOOL_NAME.fullmatch(name):
+                raise ArgumentError("tool name", name, "1 to 64 letters, digits, _ or - are needed")
             if name in self._tools:
                 raise ArgumentError("tools", name, "each tool needs a name of its own")
             self._tools[name] = tool
@@ -189,22 +188,8 @@ class Toolset:
         """Return the tool called *name*."""
         return self._tools.get(name)
 
-    def replacing(self, tool: Tool) -> Toolset:
-        """Return the same tools with *tool* in the place of the one of its name, or at the end."""
-        return Toolset({**self._tools, checked_tool_name(tool): tool}.values())
-
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._tools.values())
 
     def __len__(self) -> int:
         return len(self._tools)
-
-
-def checked_tool_name(tool: object) -> str:
-    """Return the name of *tool*, if it is a tool and every provider takes the name."""
-    if not isinstance(tool, Tool):
-        raise ArgumentError("tools", tool, "tools are needed; @tool makes one of a function")
-    name = tool.spec.name
-    if not _VALID_TOOL_NAME.fullmatch(name):
-        raise ArgumentError("tool name", name, "1 to 64 letters, digits, _ or - are needed")
-    return name

@@ -6,6 +6,7 @@ Arithmetic is evaluated from a syntax tree of numbers, operators and a few funct
 from __future__ import annotations
 
 import ast
+import builtins
 import math
 import operator
 from collections.abc import Callable
@@ -36,25 +37,9 @@ _BINARY_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 _UNARY_OPERATORS: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 _CONSTANTS = {"pi": math.pi, "e": math.e}
+_FUNCTION_NAMES = "abs acos asin atan ceil cos degrees exp floor log log10 max min radians round sin sqrt tan"
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": abs,
-    "acos": math.acos,
-    "asin": math.asin,
-    "atan": math.atan,
-    "ceil": math.ceil,
-    "cos": math.cos,
-    "degrees": math.degrees,
-    "exp": math.exp,
-    "floor": math.floor,
-    "log": math.log,
-    "log10": math.log10,
-    "max": max,
-    "min": min,
-    "radians": math.radians,
-    "round": round,
-    "sin": math.sin,
-    "sqrt": math.sqrt,
-    "tan": math.tan,
+    name: getattr(math, name, None) or getattr(builtins, name) for name in _FUNCTION_NAMES.split()
 }
 
 
@@ -125,10 +110,7 @@ def _checked_number(value: Any) -> Number:
 
 def clock(now: Clock = system_clock) -> FunctionTool:
     """Return a tool that tells date and time, as *now* returns them."""
-    return FunctionTool(_current_time_function(now), name="current_time", idempotent=True)
 
-
-def _current_time_function(now: Clock) -> Callable[..., str]:
     def current_time(
         zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for UTC.")] = "",
     ) -> str:
@@ -141,4 +123,4 @@ def _current_time_function(now: Clock) -> Callable[..., str]:
                 raise ToolFailed(f"there is no time zone {zone!r}; names are such as Europe/Lisbon") from error
         return f"{time:%A}, {time.isoformat(timespec='seconds')}"
 
-    return current_time
+    return FunctionTool(current_time, idempotent=True)

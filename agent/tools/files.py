@@ -11,18 +11,20 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from agent.errors import ArgumentError, ToolFailed
+from agent.errors import ArgumentError, ToolFailed, check_count
+from agent.tools.base import AnnotationOptions
 from agent.tools.function import FunctionTool
 from memory import Trust
 
 _OPENS_RELATIVE = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
+_OPEN_FAILURES = {errno.ELOOP: "links are not followed", errno.ENOTDIR: "no such folder"}
 
 
 class SandboxedFolder:
@@ -32,24 +34,22 @@ class SandboxedFolder:
         folder = Path(path).expanduser()
         if not folder.is_dir():
             raise ArgumentError("root", path, "a folder that is there is needed")
-        if type(max_bytes) is not int or max_bytes < 1:
-            raise ArgumentError("max_bytes", max_bytes, "at least 1 is needed")
+        check_count("max_bytes", max_bytes)
         self._path = folder.resolve()
         self._max = max_bytes
 
-    def read(self, path: str) -> bytes:
-        """Return the content of the regular file *path*."""
+    def read(self, path: str, *, missing: bytes | None = None) -> bytes:
+        """Return the content of the regular file *path*; *missing* where none is there (None: that is an error)."""
         try:
-            return self._content(path)
+            with self._open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise ToolFailed(f"{path} is not a plain file")
+                with os.fdopen(os.dup(descriptor), "rb") as file:
+                    content = file.read(self._max + 1)
         except FileNotFoundError as error:
-            raise ToolFailed(f"{path}: no such file") from error
-
-    def _content(self, path: str) -> bytes:
-        with self._open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)) as (descriptor, _):
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ToolFailed(f"{path} is not a plain file")
-            with os.fdopen(os.dup(descriptor), "rb") as file:
-                content = file.read(self._max + 1)
+            if missing is None:
+                raise ToolFailed(f"{path}: no such file") from error
+            return missing
         if len(content) > self._max:
             raise ToolFailed(f"{path} is larger than {self._max:,} bytes")
         return content
@@ -58,18 +58,20 @@ class SandboxedFolder:
         """Write *content* to the file *path*, in a folder that is there, whole or not at all; *append* adds to it."""
         *folder, name = _path_parts(path)
         if append:
-            with suppress(FileNotFoundError):
-                content = self._content(path) + content
+            content = self.read(path, missing=b"") + content
         if len(content) > self._max:
             raise ToolFailed(f"{path} would be larger than {self._max:,} bytes")
         # A rename replaces whatever has the name, a link too, and follows none.
-        temporary = "/".join((*folder, f".{name}.{secrets.token_hex(4)}"))
-        with self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL) as (descriptor, parent):
+        temporary = f".{name}.{secrets.token_hex(4)}"
+        with self._open("/".join((*folder, temporary)), os.O_WRONLY | os.O_CREAT | os.O_EXCL) as (descriptor, parent):
             with os.fdopen(os.dup(descriptor), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            _replace_file(temporary.rpartition("/")[2], name, parent, self._path.joinpath(*folder))
+            if parent is None:
+                self._path.joinpath(*folder, temporary).replace(self._path.joinpath(*folder, name))
+            else:
+                os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
 
     def names(self, *, limit: int = 1000) -> list[str]:
         """Return the plain files inside, sorted, at most *limit*; links and hidden ones are passed over."""
@@ -107,17 +109,11 @@ class SandboxedFolder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise ToolFailed(f"{path} cannot be opened: {_os_error_reason(error)}") from error
+            reason = _OPEN_FAILURES.get(error.errno or 0) or error.strerror or type(error).__name__
+            raise ToolFailed(f"{path} cannot be opened: {reason}") from error
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
-
-
-def _replace_file(old: str, new: str, parent: int | None, folder: Path) -> None:
-    if parent is None:
-        (folder / old).replace(folder / new)
-    else:
-        os.rename(old, new, src_dir_fd=parent, dst_dir_fd=parent)
 
 
 def _path_parts(path: str) -> tuple[str, ...]:
@@ -131,11 +127,6 @@ def _path_parts(path: str) -> tuple[str, ...]:
     return parts
 
 
-def _os_error_reason(error: OSError) -> str:
-    names = {"ENOENT": "no such file", "ELOOP": "links are not followed", "ENOTDIR": "no such folder"}
-    return names.get(errno.errorcode.get(error.errno or 0, ""), error.strerror or type(error).__name__)
-
-
 _MAX_LINES = 400
 
 FilePath = Annotated[str, Field(min_length=1, max_length=500, description="Path inside the folder, from list_files.")]
@@ -147,28 +138,13 @@ NoteName = Annotated[
 def file_tools(root: str | Path, *, max_bytes: int = 2_000_000) -> tuple[FunctionTool, ...]:
     """Return ``list_files`` and ``read_file`` over the folder *root*. Links, hidden files and other places are not
     read, nor files above *max_bytes*."""
-    tools = _FileTools(SandboxedFolder(root, max_bytes=max_bytes))
-    functions: tuple[Callable[..., Any], ...] = (tools.list_files, tools.read_file)
-    return tuple(FunctionTool(function, idempotent=True, trust=Trust.DOCUMENT) for function in functions)
+    folder = SandboxedFolder(root, max_bytes=max_bytes)
 
-
-def note_tools(root: str | Path, *, max_bytes: int = 200_000) -> tuple[FunctionTool, ...]:
-    """Return ``list_notes``, ``read_note`` and ``write_note`` over the folder *root*, each note a Markdown file."""
-    tools = _NoteTools(SandboxedFolder(root, max_bytes=max_bytes))
-    reading: tuple[Callable[..., Any], ...] = (tools.list_notes, tools.read_note)
-    return (*(FunctionTool(function, idempotent=True) for function in reading), FunctionTool(tools.write_note))
-
-
-class _FileTools:
-    def __init__(self, root: SandboxedFolder) -> None:
-        self._root = root
-
-    def list_files(self) -> str:
+    def list_files() -> str:
         """List the files that can be read."""
-        return "\n".join(self._root.names()) or "There are no files."
+        return "\n".join(folder.names()) or "There are no files."
 
     def read_file(
-        self,
         path: FilePath,
         start: Annotated[int, Field(ge=1, description="First line to read, from 1.")] = 1,
         lines: Annotated[int, Field(ge=1, le=_MAX_LINES, description="How many lines at most.")] = _MAX_LINES,
@@ -176,7 +152,7 @@ class _FileTools:
         """Read lines of a text file."""
         if any(part.startswith(".") for part in Path(path).parts):
             raise ToolFailed(f"{path}: hidden files are not read")
-        content = self._root.read(path)
+        content = folder.read(path)
         if b"\0" in content:
             raise ToolFailed(f"{path} is no text")
         all_lines = content.decode("utf-8", "replace").splitlines()
@@ -187,26 +163,31 @@ class _FileTools:
         more = f"\n({len(all_lines)} lines in all; read on from line {end + 1})" if end < len(all_lines) else ""
         return "\n".join(shown) + more
 
+    options: AnnotationOptions = {"idempotent": True, "trust": Trust.DOCUMENT}
+    return (FunctionTool(list_files, **options), FunctionTool(read_file, **options))
 
-class _NoteTools:
-    def __init__(self, root: SandboxedFolder) -> None:
-        self._root = root
 
-    def list_notes(self) -> str:
+def note_tools(root: str | Path, *, max_bytes: int = 200_000) -> tuple[FunctionTool, ...]:
+    """Return ``list_notes``, ``read_note`` and ``write_note`` over the folder *root*, each note a Markdown file."""
+    folder = SandboxedFolder(root, max_bytes=max_bytes)
+
+    def list_notes() -> str:
         """List the notes by name."""
-        names = [name.removesuffix(".md") for name in self._root.names() if name.endswith(".md") and "/" not in name]
+        names = [name.removesuffix(".md") for name in folder.names() if name.endswith(".md") and "/" not in name]
         return "\n".join(names) or "There are no notes."
 
-    def read_note(self, name: NoteName) -> str:
+    def read_note(name: NoteName) -> str:
         """Read a note whole."""
-        return self._root.read(f"{name}.md").decode("utf-8", "replace") or "(empty)"
+        return folder.read(f"{name}.md").decode("utf-8", "replace") or "(empty)"
 
     def write_note(
-        self,
         name: NoteName,
         text: Annotated[str, Field(description="What it is to say, as Markdown.")],
         append: Annotated[bool, Field(description="Add to what it says, instead of replacing it.")] = False,
     ) -> str:
         """Write a note, new or in the place of what it said."""
-        self._root.write(f"{name}.md", text.encode() + (b"\n" if append else b""), append=append)
+        folder.write(f"{name}.md", text.encode() + (b"\n" if append else b""), append=append)
         return f"Written: {name}."
+
+    reading = (FunctionTool(list_notes, idempotent=True), FunctionTool(read_note, idempotent=True))
+    return (*reading, FunctionTool(write_note))

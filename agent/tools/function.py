@@ -1,4 +1,4 @@
-r"""Function tools: ``@tool``.
+r"""Function tools, and several tools as one (``ChainedTool``).
 
     @tool
     async def weather(city: str, days: int = 1) -> str:
@@ -17,15 +17,17 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
 from typing import Any, Unpack, overload
 
 import pydantic_core
 
-from agent.errors import ArgumentError
+from agent.errors import ArgumentError, check_seconds
 from agent.providers.base import ToolSpec
-from agent.tools.base import AnnotationOptions, ToolAnnotations, ToolContext, ToolOutput
+from agent.tools.base import AnnotationOptions, Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
 from agent.tools.schema import FunctionParameters
-from memory import ImageBlock, TextBlock
+from memory import ImageBlock, TextBlock, Trust
 from memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
@@ -34,7 +36,7 @@ _EMPTY_OUTPUT = "done"
 class FunctionTool:
     """A function that a model may call; a synchronous one runs in a thread, with the caller's context variables.
 
-    *annotations* are those of ``ToolAnnotations``.
+    *annotations* are those of ``ToolAnnotations``; ``spec``, ``timeout`` and ``annotations`` are those of a ``Tool``.
     """
 
     def __init__(
@@ -48,34 +50,18 @@ class FunctionTool:
     ) -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function is needed")
-        if timeout is not None and not timeout > 0:
-            raise ArgumentError("timeout", timeout, "a number of seconds above 0 is needed, or None")
+        check_seconds("timeout", timeout)
+        functools.update_wrapper(self, function)
         self._function = function
         self._parameters = FunctionParameters(function)
-        self._timeout = timeout
-        self._annotations = ToolAnnotations(**annotations)
-        self._spec = ToolSpec(
+        self._is_async = inspect.iscoroutinefunction(function)
+        self.timeout = timeout
+        self.annotations = ToolAnnotations(**annotations)
+        self.spec = ToolSpec(
             name if name is not None else getattr(function, "__name__", type(function).__name__),
             self._parameters.description if description is None else description,
             self._parameters.schema,
         )
-        self._is_async = inspect.iscoroutinefunction(function)
-        functools.update_wrapper(self, function)
-
-    @property
-    def spec(self) -> ToolSpec:
-        """Name, description and parameters, as the model sees them."""
-        return self._spec
-
-    @property
-    def timeout(self) -> float | None:
-        """Time limit of one call in seconds."""
-        return self._timeout
-
-    @property
-    def annotations(self) -> ToolAnnotations:
-        """Annotations, beside its schema."""
-        return self._annotations
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
         """Check the arguments and call the function."""
@@ -93,7 +79,7 @@ class FunctionTool:
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<tool {self._spec.name}>"
+        return f"<tool {self.spec.name}>"
 
 
 @overload
@@ -135,3 +121,54 @@ def to_tool_output(value: Any) -> ToolOutput:
     if isinstance(value, Sequence) and value and all(isinstance(item, (TextBlock, ImageBlock)) for item in value):
         return tuple(value)
     return pydantic_core.to_json(value).decode()
+
+
+class ChainedTool:
+    """A tool that calls *tools* one after the other: the first with the arguments, each later one with the text of
+    the tool before as its only required parameter, all within *timeout* seconds. A tool that fails ends the chain. An
+    annotation of any of them (of *idempotent*: of all) holds for the chain."""
+
+    def __init__(self, *tools: Tool, name: str, description: str, timeout: float | None = None) -> None:
+        if len(tools) < 2 or not all(isinstance(tool, Tool) for tool in tools):
+            raise ArgumentError("tools", tools, "at least two tools are needed")
+        self._tools = tools
+        self._parameters = [_single_parameter(tool) for tool in tools[1:]]
+        self.spec = ToolSpec(name, description, tools[0].spec.parameters)
+        self.timeout = timeout
+        annotations = [annotations_of(tool) for tool in tools]
+        if any(later.authorise is not None for later in annotations[1:]):
+            raise ArgumentError("tools", tools, "only the first tool of a chain may have an authoriser")
+        self.annotations = ToolAnnotations(
+            # A later tool is given the word of a tool, for which it may want approval.
+            needs_approval=any(each.needs_approval for each in annotations)
+            or any(later.wants_approval(earlier.trust) for earlier, later in combinations(annotations, 2)),
+            authorise=annotations[0].authorise,
+            skip_synthesis=annotations[-1].skip_synthesis,
+            idempotent=all(each.idempotent for each in annotations),
+            approval_below=annotations[0].approval_below,
+            trust=Trust.least(each.trust for each in annotations),
+            recalls=any(each.recalls for each in annotations),
+        )
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput:
+        """Call the tools in turn, and return the output of the last one."""
+        output = await self._tools[0].call(arguments, context)
+        for earlier, tool, parameter in zip(self._tools, self._tools[1:], self._parameters, strict=False):
+            context = replace(context, trust=Trust.least((context.trust, annotations_of(earlier).trust)))
+            output = await tool.call({parameter: _output_text(output)}, context)
+        return output
+
+
+def _single_parameter(tool: Tool) -> str:
+    """Return the name of the one parameter that *tool* needs, or of its only one."""
+    schema = tool.spec.parameters
+    required: Sequence[str] = schema.get("required") or list(schema.get("properties", {}))
+    if len(required) != 1:
+        raise ArgumentError("tools", tool.spec.name, "a later tool of a chain takes one text")
+    return required[0]
+
+
+def _output_text(output: ToolOutput) -> str:
+    if isinstance(output, str):
+        return output
+    return "\n".join(block.text for block in output if isinstance(block, TextBlock))

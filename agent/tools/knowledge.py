@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -18,40 +17,30 @@ _MAX_DOCUMENTS = 200
 
 def knowledge_tools(knowledge: KnowledgeBase, *, prefix: str = "") -> tuple[FunctionTool, ...]:
     """Return ``search_documents`` and ``list_documents`` over *knowledge*; *prefix* tells several apart."""
-    tools = _KnowledgeTools(knowledge)
-    functions: dict[str, Callable[..., Any]] = {
-        "search_documents": tools.search_documents,
-        "list_documents": tools.list_documents,
-    }
-    return tuple(
-        FunctionTool(function, name=prefix + name, trust=Trust.DOCUMENT, recalls=True)
-        for name, function in functions.items()
-    )
-
-
-class _KnowledgeTools:
-    def __init__(self, knowledge: KnowledgeBase) -> None:
-        self._knowledge = knowledge
 
     async def search_documents(
-        self,
         question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
     ) -> str:
         """Search the documents; returns passages as data, each with its source, page and section."""
-        passages = await self._knowledge.retrieve(question, limit)
+        passages = await knowledge.retrieve(question, limit)
         items = [replace(item_from_passage(passage), number=number) for number, passage in enumerate(passages, start=1)]
         if not items:
             return "No document has anything about this."
         note = "none of these may be about it" if passages.abstain is not None else f"{len(items)} found"
         return render_items(items, f"Passages ({note})")
 
-    async def list_documents(self) -> str:
+    async def list_documents() -> str:
         """List the documents that can be searched."""
-        documents = await self._knowledge.documents()
+        documents = await knowledge.documents()
         lines = [
             f"{document.source} ({document.title})" if document.title else document.source
             for document in documents[:_MAX_DOCUMENTS]
         ]
         more = [f"… and {len(documents) - _MAX_DOCUMENTS} more"] if len(documents) > _MAX_DOCUMENTS else []
         return "\n".join([*lines, *more]) or "There are no documents."
+
+    return tuple(
+        FunctionTool(function, name=prefix + function.__name__, trust=Trust.DOCUMENT, recalls=True)
+        for function in (search_documents, list_documents)
+    )

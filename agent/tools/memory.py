@@ -7,10 +7,11 @@ result it changes and removes nothing without approval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -25,11 +26,11 @@ from memory.internals import Actor, Outcome
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
-ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, "correct_memory", "forget_memory")
+_CHANGING_TOOLS = ("correct_memory", "forget_memory")
+ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, *_CHANGING_TOOLS)
 ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
 _ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
 _MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
-_CHANGING_TOOLS = frozenset({"correct_memory", "forget_memory"})
 
 MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
@@ -50,38 +51,27 @@ def memory_tools(
     marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
     """
     tools = _MemoryTools(memory, namespace, users_words, sensitive)
-    functions: dict[str, Callable[..., Any]] = {
-        "search_memory": tools.search_memory,
-        "get_memory": tools.get_memory,
-        "remember": tools.remember,
-        "correct_memory": tools.correct_memory,
-        "forget_memory": tools.forget_memory,
-    }
     names = list(include)
     for name in names:
-        if name not in functions:
+        if name not in ALL_MEMORY_TOOLS:
             raise ArgumentError("include", name, f"names among {', '.join(ALL_MEMORY_TOOLS)} are needed")
-    below = (
-        Trust.USER if ask else Trust.ASSISTANT
-    )  # a model's word is never the user's, so approval is always asked for
-    # The trust of what they show is recorded item by item, so their results have no trust of their own.
+    # A model's word is never the user's, so approval below it is always asked for. The trust of what the tools show is
+    # recorded item by item, so their results have no trust of their own.
+    below = dict.fromkeys(_CHANGING_TOOLS, Trust.USER if ask else Trust.ASSISTANT)
     return tuple(
-        FunctionTool(
-            functions[name],
-            trust=Trust.USER,
-            recalls=True,
-            approval_below=below if name in _CHANGING_TOOLS else None,
-        )
+        FunctionTool(getattr(tools, name), trust=Trust.USER, recalls=True, approval_below=below.get(name))
         for name in names
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _MemoryTools:
-    def __init__(self, memory: LongTermMemory, namespace: str, users_words: bool, sensitive: bool) -> None:
-        self._memory = memory
-        self._namespace = namespace
-        self._users_words = users_words
-        self._sensitive = sensitive
+    """Functions of the tools."""
+
+    memory: LongTermMemory
+    namespace: str
+    users_words: bool
+    sensitive: bool
 
     async def search_memory(
         self,
@@ -90,8 +80,8 @@ class _MemoryTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
-        where = None if self._sensitive else NOT_SENSITIVE_FILTER
-        result = await self._memory.recall(question, limit, namespace=self._namespace, where=where)
+        where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        result = await self.memory.recall(question, limit, namespace=self.namespace, where=where)
         if not result:
             return "Nothing is remembered about this."
         note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
@@ -99,8 +89,8 @@ class _MemoryTools:
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
-        known = [memory for memory in await self._memory.get(ids, namespace=self._namespace) if memory is not None]
-        shown = {memory.id: memory for memory in known if self._sensitive or not memory.sensitive}
+        known = [memory for memory in await self.memory.get(ids, namespace=self.namespace) if memory is not None]
+        shown = {memory.id: memory for memory in known if self.sensitive or not memory.sensitive}
         missing = [id for id in ids if id not in shown]
         text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories", context)
         note = f"No memory has the id {', '.join(missing)}." if missing else ""
@@ -113,18 +103,10 @@ class _MemoryTools:
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
     ) -> str:
         """Note something in the long-term memory that will matter in later conversations."""
-        note = Memory(
-            text=text,
-            kind="note",
-            tags=tuple(tags or ()),
-            session=context.session or None,
-            trust=Trust(_actor_of_call(context)),
-            actor=_actor_of_call(context),
-        )
-        try:
-            report = await self._memory.remember(note, namespace=self._namespace)
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
+        actor, session = _actor_of_call(context), context.session or None
+        note = Memory(text, kind="note", tags=tuple(tags or ()), session=session, trust=Trust(actor), actor=actor)
+        with _failing():
+            report = await self.memory.remember(note, namespace=self.namespace)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return f"Stored as {report.id}."
@@ -137,27 +119,21 @@ class _MemoryTools:
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
         approved_by = await self._authorize([id], context)
-        try:
-            report = await self._memory.correct(
-                id, text, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
-            )
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
+        actor = _actor_of_call(context)
+        with _failing():
+            report = await self.memory.correct(id, text, namespace=self.namespace, actor=actor, approved_by=approved_by)
         return f"Corrected {report.id}."
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._authorize(ids, context)
-        forget = partial(
-            self._memory.forget, ids, namespace=self._namespace, actor=_actor_of_call(context), approved_by=approved_by
-        )
-        try:
+        actor = _actor_of_call(context)
+        forget = partial(self.memory.forget, ids, namespace=self.namespace, actor=actor, approved_by=approved_by)
+        with _failing():
             preview = await forget(dry_run=True)
             # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
             await self._changeable([*preview.derived, *preview.also], of="what would go with it")
             receipt = await forget()
-        except MemoryLayerError as error:
-            raise ToolFailed(str(error)) from error
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
     async def _authorize(self, ids: Sequence[str], context: ToolContext) -> Actor | None:
@@ -176,14 +152,23 @@ class _MemoryTools:
     async def _changeable(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
         """Return the memories, if all are known and may be changed; *of* says in an error how they are concerned."""
         memories: list[Memory] = []
-        for id, memory in zip(ids, await self._memory.get(ids, namespace=self._namespace), strict=True):
+        for id, memory in zip(ids, await self.memory.get(ids, namespace=self.namespace), strict=True):
             if memory is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
-            if not (_is_written_by_model(memory) or self._users_words):
+            if not (_is_written_by_model(memory) or self.users_words):
                 subject = f"{id}, {of}," if of else id
                 raise ToolFailed(f"{subject} is not a note of yours; only the user can change or remove it")
             memories.append(memory)
         return memories
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """Raise an error of the memory as ``ToolFailed``."""
+    try:
+        yield
+    except MemoryLayerError as error:
+        raise ToolFailed(str(error)) from error
 
 
 def _actor_of_call(context: ToolContext) -> ModelActor:

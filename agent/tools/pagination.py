@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from agent.errors import ArgumentError, ToolFailed
+from agent.errors import ToolFailed, check_count
 from agent.tools.base import ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
 from memory import TextBlock, Trust
@@ -20,10 +20,8 @@ class ResultPagination:
     within the session that they belong to; ``tools`` holds it where *kept* is above 0."""
 
     def __init__(self, limit: int = 50_000, *, kept: int = 0) -> None:
-        if type(limit) is not int or limit < 200:
-            raise ArgumentError("limit", limit, "at least 200 characters are needed")
-        if type(kept) is not int or kept < 0:
-            raise ArgumentError("kept", kept, "0 or more is needed")
+        check_count("limit", limit, 200, "at least 200 characters are needed")
+        check_count("kept", kept, 0)
         self._limit, self._most = limit, kept
         self._texts: OrderedDict[tuple[str, str], str] = OrderedDict()
         self.tools = (FunctionTool(self._read_more, name=READ_MORE_TOOL, trust=Trust.DOCUMENT),) if kept else ()

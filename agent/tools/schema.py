@@ -17,7 +17,7 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
-from agent.errors import ArgumentError, ToolFailed
+from agent.errors import ArgumentError, ToolFailed, shorten
 from agent.tools.base import ToolContext
 
 _SECTION_HEADING = re.compile(
@@ -159,7 +159,7 @@ class FunctionParameters:
             elif problem["type"] == "missing":
                 lines.append(f"{name}: is missing")
             else:
-                lines.append(f"{name}: {problem['msg']}, got {_short_repr(problem['input'])}")
+                lines.append(f"{name}: {problem['msg']}, got {shorten(repr(problem['input']), _VALUE_LENGTH)}")
         expected = json.dumps(self.schema.get("properties", {}), ensure_ascii=False)
         return "arguments refused: " + "; ".join(lines) + f". Parameters: {expected}"
 
@@ -175,8 +175,3 @@ def _parameter_field(name: str, parameter: inspect.Parameter, hint: Any, texts: 
         options["description"] = texts[name]
     field: FieldInfo = Field(default, **options)
     return field
-
-
-def _short_repr(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _VALUE_LENGTH else text[: _VALUE_LENGTH - 1] + "…"

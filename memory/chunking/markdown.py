@@ -12,9 +12,8 @@ from dataclasses import dataclass
 
 from semantic_text_splitter import MarkdownSplitter
 
-from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
-from memory.chunking.text import TextSpan, add_overlap, has_words, make_splitter
-from memory.tokens.counter import TokenCounter
+from memory.chunking.protocol import Chunk
+from memory.chunking.text import SplitterChunker, TextSpan, add_overlap, has_words
 
 MAX_TITLE_LENGTH = 200
 
@@ -39,7 +38,7 @@ def find_headings(text: str) -> list[Heading]:
     """Return the headings of *text* in order: ``#`` lines and underlined lines, outside of fenced code."""
     found: list[Heading] = []
     above: list[tuple[int, str]] = []
-    for start, end, level, title in _raw_headings(text):
+    for start, end, level, title in raw_headings(text):
         above = [(other, name) for other, name in above if other < level]
         above.append((level, _plain_title(title)))
         found.append(Heading(start, end, tuple(name for _, name in above if name)))
@@ -58,7 +57,8 @@ def heading_path(found: Sequence[Heading], text: str, start: int, end: int) -> t
     return found[index].path if index >= 0 else ()
 
 
-def _raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
+def raw_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """Yield start, end, level and title of each heading, the title with its inner marks."""
     front = _FRONT_MATTER.match(text)
     fence = ""
     paragraph: list[tuple[int, str]] = []  # the lines so far of a paragraph that an underline could turn
@@ -110,7 +110,7 @@ class _Section:
     end: int
 
 
-class MarkdownChunker:
+class MarkdownChunker(SplitterChunker):
     """Pieces of at most *size* characters, or tokens where a *counter* is given, *overlap* included.
 
     A piece lies within one section, so that its heading path holds for all of it. Headings with nothing
@@ -118,23 +118,14 @@ class MarkdownChunker:
     quotes and code stay whole where they fit. Overlap is 0 unless asked for, as for ``TextChunker``.
     """
 
-    def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
-        self._measure = ChunkSize(size, overlap, counter)
-        self._cut = make_splitter(MarkdownSplitter, self._measure)
-
-    @property
-    def fingerprint(self) -> str:
-        """The way of cutting and its settings."""
-        return f"markdown-1/{self._measure.name}"
+    _splitter = MarkdownSplitter
+    _version = "markdown-1"
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
         found = find_headings(text)
-        chunks = []
-        for section in _split_sections(text, found):
-            for start, end in self._spans(text, section):
-                chunks.append(Chunk(text[start:end], start, end, heading_path(found, text, start, end)))
-        return chunks
+        spans = [span for section in _split_sections(text, found) for span in self._spans(text, section)]
+        return [Chunk(text[start:end], start, end, heading_path(found, text, start, end)) for start, end in spans]
 
     def _spans(self, text: str, section: _Section) -> list[TextSpan]:
         start, end = section.start, section.end
@@ -159,9 +150,6 @@ class MarkdownChunker:
 
     def _capacity(self, reserved: int) -> int:
         return self._measure.size - max(reserved, self._measure.overlap)
-
-    def __repr__(self) -> str:
-        return f"MarkdownChunker({self.fingerprint!r})"
 
 
 def _split_sections(text: str, found: Sequence[Heading]) -> Iterator[_Section]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from memory.errors import ArgumentError
@@ -42,20 +40,6 @@ class Chunker(Protocol):
     def chunk(self, text: str) -> list[Chunk]:
         """Return the chunks of *text*."""
         ...
-
-
-def number_pages(chunks: Sequence[Chunk], pages: Sequence[tuple[int, int]]) -> list[Chunk]:
-    """Return *chunks* with the number of the page on which each begins; *pages* are (start, end) in order."""
-    if any(start > end for start, end in pages) or any(a[1] > b[0] for a, b in pairwise(pages)):
-        raise ArgumentError("pages", pages, "(start, end) of each page in order, not overlapping, is needed")
-    numbered: list[Chunk] = []
-    number = 0
-    for chunk in sorted(chunks, key=lambda chunk: chunk.start):
-        while number < len(pages) and pages[number][1] <= chunk.start:
-            number += 1
-        inside = number < len(pages) and pages[number][0] < chunk.end
-        numbered.append(replace(chunk, page=number + 1 if inside else None))
-    return numbered
 
 
 DEFAULT_SIZE = 1000

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
@@ -66,7 +66,7 @@ def add_overlap(text: str, spans: Sequence[TextSpan], measure: ChunkSize) -> lis
 
 
 def has_words(text: str, start: int, end: int) -> bool:
-    """Whether ``text[start:end]`` says anything: rules and bare punctuation do not."""
+    """Return whether ``text[start:end]`` says anything: rules and bare punctuation do not."""
     return _WORD_CHARACTER.search(text, start, end) is not None
 
 
@@ -121,26 +121,36 @@ def _overlap_start(text: str, earliest: int, start: int, end: int, measure: Chun
     return start
 
 
-class TextChunker:
+class SplitterChunker:
+    """Base of the chunkers that cut with a class of semantic-text-splitter."""
+
+    _splitter: ClassVar[type[MarkdownSplitter] | type[TextSplitter]]
+    _version: ClassVar[str]
+
+    def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
+        self._measure = ChunkSize(size, overlap, counter)
+        self._cut = make_splitter(self._splitter, self._measure)
+
+    @property
+    def fingerprint(self) -> str:
+        """The way of cutting and its settings."""
+        return f"{self._version}/{self._measure.name}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fingerprint!r})"
+
+
+class TextChunker(SplitterChunker):
     """Pieces of at most *size* characters, or tokens where a *counter* is given, *overlap* included.
 
     Overlap is 0 unless asked for: neighbours of a passage can be had when it is found, and a sentence kept
     twice would count twice.
     """
 
-    def __init__(self, size: int = DEFAULT_SIZE, *, overlap: int = 0, counter: TokenCounter | None = None) -> None:
-        self._measure = ChunkSize(size, overlap, counter)
-        self._cut = make_splitter(TextSplitter, self._measure)
-
-    @property
-    def fingerprint(self) -> str:
-        """The way of cutting and its settings."""
-        return f"text-1/{self._measure.name}"
+    _splitter = TextSplitter
+    _version = "text-1"
 
     def chunk(self, text: str) -> list[Chunk]:
         """As the protocol says."""
         spans = self._cut(text, 0, len(text), self._measure.size - self._measure.overlap)
         return [Chunk(text[start:end], start, end) for start, end in add_overlap(text, spans, self._measure)]
-
-    def __repr__(self) -> str:
-        return f"TextChunker({self.fingerprint!r})"

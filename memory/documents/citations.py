@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from memory.documents.document import Passage
 
@@ -106,41 +107,26 @@ def best_quote(
     fences = [match.span() for match in _FENCED.finditer(text)]
     prose = [span for span in spans if not text.startswith("#", span[0])] or spans
     found_terms = [frozenset(terms(text[start:end])) & term_weights.keys() for start, end in prose]
-    worth = [_CODE_WEIGHT if _overlaps_any(span, fences) else 1.0 for span in prose]
-    scores = [part * sum(term_weights[term] for term in found) for part, found in zip(worth, found_terms, strict=True)]
+    scores = []
+    for (start, end), found in zip(prose, found_terms, strict=True):
+        in_code = any(start < fence_end and fence_start < end for fence_start, fence_end in fences)
+        scores.append((_CODE_WEIGHT if in_code else 1.0) * sum(term_weights[term] for term in found))
     first = last = max(range(len(prose)), key=lambda index: (scores[index], -index))
     covered = set(found_terms[first])
-    while (index := _best_neighbour(prose, found_terms, term_weights, covered, first, last, limit)) is not None:
+
+    def gain(index: int) -> float:
+        """Return the weight of the terms that the span at *index* adds; 0 if it may not or need not be added."""
+        if not 0 <= index < len(prose):
+            return 0.0
+        length = prose[max(last, index)][1] - prose[min(first, index)][0]
+        added = sum(term_weights[term] for term in found_terms[index] - covered)
+        return added if length <= limit and added >= _MIN_QUOTE_GAIN * total else 0.0
+
+    while gain(index := max(last + 1, first - 1, key=gain)) > 0:
         covered |= found_terms[index]
         first, last = min(first, index), max(last, index)
     coverage = sum(term_weights[term] for term in covered) / total if total else 0.0
     return prose[first][0], prose[last][1], coverage
-
-
-def _best_neighbour(
-    spans: Sequence[tuple[int, int]],
-    found_terms: Sequence[frozenset[str]],
-    term_weights: Mapping[str, float],
-    covered: set[str],
-    first: int,
-    last: int,
-    limit: int,
-) -> int | None:
-    """Return the index of the span beside *first* to *last* that is worth adding; None for neither, ties: the later."""
-    worth = _MIN_QUOTE_GAIN * sum(term_weights.values())
-    best, chosen = 0.0, None
-    for index in (last + 1, first - 1):
-        if not 0 <= index < len(spans):
-            continue
-        length = spans[max(last, index)][1] - spans[min(first, index)][0]
-        gain = sum(term_weights[term] for term in found_terms[index] - covered)
-        if length <= limit and gain >= worth and gain > best:
-            best, chosen = gain, index
-    return chosen
-
-
-def _overlaps_any(span: tuple[int, int], spans: Sequence[tuple[int, int]]) -> bool:
-    return any(span[0] < end and start < span[1] for start, end in spans)
 
 
 def plain_terms(text: str) -> list[str]:
@@ -155,8 +141,8 @@ def _split_span(text: str, span: tuple[int, int], limit: int) -> list[tuple[int,
     while end - start > limit:
         cut = max(text.rfind(" ", start + 1, start + limit + 1), text.rfind("\n", start + 1, start + limit + 1))
         stop = cut if cut > start else start + limit
-        pieces.append((start, start + len(text[start:stop].rstrip())))
-        start = stop + len(text[stop:end]) - len(text[stop:end].lstrip())
+        pieces.append((start, _strip_span(text, start, stop)[1]))
+        start = _strip_span(text, stop, end)[0]
     if end > start:
         pieces.append((start, end))
     return pieces
@@ -187,15 +173,10 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
     that begins a list item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a
     small letter, ends nothing.
     """
-    spans: list[tuple[int, int]] = []
-    start = 0
-    for match in _SENTENCE_BREAK.finditer(text):
-        if match["stop"] and not _ends_sentence(text, match):
-            continue
-        _add_span(spans, text, start, match.end())
-        start = match.end()
-    _add_span(spans, text, start, len(text))
-    return spans
+    breaks = _SENTENCE_BREAK.finditer(text)
+    ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]
+    spans = (_strip_span(text, start, end) for start, end in pairwise((0, *ends, len(text))))
+    return [(start, end) for start, end in spans if start < end]
 
 
 def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
@@ -212,9 +193,7 @@ def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
     return not (initial or word.lower() in _ABBREVIATIONS)
 
 
-def _add_span(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
+def _strip_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span without the blanks at its ends; start and end do not ascend if nothing is left."""
     piece = text[start:end]
-    kept = piece.strip()
-    if kept:
-        first = start + len(piece) - len(piece.lstrip())
-        spans.append((first, first + len(kept)))
+    return end - len(piece.lstrip()), start + len(piece.rstrip())

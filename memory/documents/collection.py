@@ -6,7 +6,7 @@ from collections.abc import Collection as Names
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory.documents.document_ids import document_mark
+from memory.documents.document import document_mark
 from memory.documents.manifest import DocumentManifest, attach_documents
 from memory.long_term import LongTermMemory
 from memory.models import Memory

@@ -31,21 +31,12 @@ Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """File to read: *location* is its real, absolute path, *name* its path below *root* with slashes."""
+    """File to read: *location* is its real, absolute path, *source* its path below *root* with slashes."""
 
     location: Path
-    name: str
+    source: str
     root: Path
     loader: Loader
-    given: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SkippedPath:
-    """Path that is left out, with the reason."""
-
-    name: str
-    reason: str
 
 
 def check_paths(paths: Paths) -> list[Path]:
@@ -71,41 +62,44 @@ def _checked_path(value: object) -> Path:
     return path
 
 
-def discover_files(paths: Sequence[Path], loaders: LoaderRegistry) -> Iterator[DocumentFile | SkippedPath]:
+def discover_files(paths: Sequence[Path], loaders: LoaderRegistry) -> Iterator[DocumentFile | IngestLine]:
     """Yield what *paths* hold, folders sorted by name, each file once however often it is named."""
     seen: set[Path] = set()
     for path in paths:
         real = path.resolve()
-        items = _walk_folder(real, loaders) if real.is_dir() else [_given_file(path.name or real.name, real, loaders)]
+        if real.is_dir():
+            items = _walk_folder(real, loaders)
+        else:
+            items = [_classify_file(real, path.name or real.name, real.parent, loaders, given=True)]
         for item in items:
-            if isinstance(item, SkippedPath):
+            if isinstance(item, IngestLine):
                 yield item
             elif item.location not in seen:
                 seen.add(item.location)
                 yield item
 
 
-def _given_file(name: str, real: Path, loaders: LoaderRegistry) -> DocumentFile | SkippedPath:
-    return _classify_file(real, name, real.parent, loaders, given=True)
+def _skipped(name: str, reason: str) -> IngestLine:
+    return IngestLine(name, IngestAction.SKIPPED, reason)
 
 
 def _classify_file(
     real: Path, name: str, root: Path, loaders: LoaderRegistry, *, given: bool = False
-) -> DocumentFile | SkippedPath:
+) -> DocumentFile | IngestLine:
     try:
         name.encode()
     except UnicodeEncodeError:
-        return SkippedPath(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
+        return _skipped(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
     kind = _path_kind(real)
     if kind != "file":
-        return SkippedPath(name, f"{kind}, not a regular file")
+        return _skipped(name, f"{kind}, not a regular file")
     loader = loaders.choose(name, given=given)
-    return SkippedPath(name, loader) if isinstance(loader, str) else DocumentFile(real, name, root, loader, given)
+    return _skipped(name, loader) if isinstance(loader, str) else DocumentFile(real, name, root, loader)
 
 
-def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | SkippedPath]:
+def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | IngestLine]:
     """Return everything below *root*, sorted; links are classified last, when the files are known."""
-    items: list[DocumentFile | SkippedPath] = []
+    items: list[DocumentFile | IngestLine] = []
     links: list[tuple[Path, str]] = []
     folders = [root]
     while folders:
@@ -114,14 +108,15 @@ def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | Ski
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            items.append(SkippedPath(_relative_name(folder, root) + "/", f"cannot be listed ({error.strerror})"))
+            name = folder.relative_to(root).as_posix() + "/"
+            items.append(_skipped(name, f"cannot be listed ({error.strerror})"))
             continue
         for entry in entries:
             path = Path(entry.path)
-            name = _relative_name(path, root)
+            name = path.relative_to(root).as_posix()
             is_folder = entry.is_dir(follow_symlinks=False)
             if reason := _ignored_reason(entry.name, is_folder=is_folder):
-                items.append(SkippedPath(name + "/" * is_folder, reason))
+                items.append(_skipped(name + "/" * is_folder, reason))
             elif entry.is_symlink():
                 links.append((path, name))
             elif is_folder:
@@ -130,25 +125,25 @@ def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | Ski
                 items.append(_classify_file(path, name, root, loaders))
     found_files = {item.location for item in items if isinstance(item, DocumentFile)}
     for path, name in links:
-        items.extend(_classify_link(path, name, root, loaders, found_files))
-    return sorted(items, key=lambda item: item.name)
+        items.append(_classify_link(path, name, root, loaders, found_files))
+    return sorted(items, key=lambda item: item.source)
 
 
 def _classify_link(
     path: Path, name: str, root: Path, loaders: LoaderRegistry, found_files: set[Path]
-) -> list[DocumentFile | SkippedPath]:
+) -> DocumentFile | IngestLine:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):  # dangling, or a circle
-        return [SkippedPath(name, "a link that leads nowhere")]
+        return _skipped(name, "a link that leads nowhere")
     if not real.is_relative_to(root):
-        return [SkippedPath(name, "a link that leaves the folder")]
+        return _skipped(name, "a link that leaves the folder")
     if real.is_dir():
-        return [SkippedPath(name, "a link to a folder")]
+        return _skipped(name, "a link to a folder")
     if real in found_files:
-        return [SkippedPath(name, "a link to a file that is read itself")]
+        return _skipped(name, "a link to a file that is read itself")
     found_files.add(real)
-    return [_classify_file(real, name, root, loaders)]
+    return _classify_file(real, name, root, loaders)
 
 
 def _ignored_reason(name: str, *, is_folder: bool) -> str:
@@ -157,10 +152,6 @@ def _ignored_reason(name: str, *, is_folder: bool) -> str:
     if is_folder and (name in IGNORED_FOLDERS or name.endswith(".egg-info")):
         return "a folder that tools fill"
     return ""
-
-
-def _relative_name(path: Path, root: Path) -> str:
-    return path.relative_to(root).as_posix()
 
 
 def _path_kind(path: Path) -> str:
@@ -185,13 +176,13 @@ def report_unreadable(paths: Paths) -> IngestReport | None:
     """
     lines = []
     for item in discover_files(check_paths(paths), LoaderRegistry()):
-        if isinstance(item, SkippedPath):
-            lines.append(IngestLine(item.name, IngestAction.SKIPPED, item.reason))
+        if isinstance(item, IngestLine):
+            lines.append(item)
             continue
         try:
-            item.loader.load(read_file(item.location, item.name)[0], item.name)
+            item.loader.load(read_file(item.location, item.source)[0], item.source)
         except (LoadError, MissingExtra) as error:
-            lines.append(IngestLine(item.name, IngestAction.FAILED, str(error).removeprefix(f"{item.name}: ")))
+            lines.append(IngestLine(item.source, IngestAction.FAILED, str(error).removeprefix(f"{item.source}: ")))
         else:
             return None
     return IngestReport(tuple(lines))

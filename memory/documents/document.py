@@ -7,13 +7,16 @@ True
 
 from __future__ import annotations
 
-import hashlib
+import base64
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, overload
+from hashlib import blake2b
+from typing import Any, Literal
 
+from memory.documents.loaders.base import LoadedDocument
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.results import Hit, Omitted, RecallResult
@@ -22,8 +25,8 @@ PAGE_BREAKS = "page_breaks"
 """Metadata of a chunk that runs over pages: [offset in the chunk, number of the page that begins there], …"""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document(LoadedDocument):
     """Document as it was read, whole.
 
     *source* is its stable name: the path below the ingested folder with forward slashes, or a URI. *text* is
@@ -33,16 +36,9 @@ class Document:
     """
 
     source: str
-    title: str
-    text: str
     media_type: str
-    body: int = 0
-    pages: tuple[tuple[int, int], ...] = ()
     content_hash: str = ""
     modified: datetime | None = None
-    tags: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.source:
@@ -71,11 +67,38 @@ class Document:
 
 def content_hash(data: bytes, reader: str) -> str:
     """Return the name of *data* as read by *reader* (its name and version): equal means nothing to do."""
-    digest = hashlib.blake2b(digest_size=20, person=b"document")
-    digest.update(reader.encode())
-    digest.update(b"\0")
+    digest = blake2b(reader.encode() + b"\0", digest_size=20, person=b"document")
     digest.update(data)
     return digest.hexdigest()
+
+
+def chunk_ids(key: bytes, collection: str, source: str, texts: Iterable[str]) -> list[str]:
+    """Return an id for each of a document's chunks, in order; *collection* is its store namespace.
+
+    The *key* is the secret of the memory's file, so an id reveals nothing. A chunk is identified by its collection,
+    document, words and how often these occurred before, not by its position. So a chunk that moves keeps its id and its
+    vector, and one that was forgotten is recognised when its document is read again.
+    """
+    times: Counter[str] = Counter()
+    ids = []
+    for text in texts:
+        digest = _keyed_hash(key, b"chunk", (collection, source, text, str(times[text])), size=10)
+        times[text] += 1
+        ids.append("c" + base64.b32encode(digest).decode("ascii").lower())
+    return ids
+
+
+def document_mark(key: bytes, kind: str, *parts: str) -> str:
+    """Return the mark of *parts* under the key: equal for equal parts of one kind, else it says nothing."""
+    return _keyed_hash(key, kind.encode(), parts, size=20).hex()
+
+
+def _keyed_hash(key: bytes, kind: bytes, parts: Iterable[str], *, size: int) -> bytes:
+    digest = blake2b(key=key[:64], digest_size=size, person=kind[:16])
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +139,11 @@ class Passages(Sequence[Passage]):
     left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @overload
-    def __getitem__(self, index: int) -> Passage: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Passage, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> Passage | tuple[Passage, ...]:
+    def __getitem__(self, index: Any) -> Any:
         return self.passages[index]
 
     def __len__(self) -> int:
         return len(self.passages)
-
-    def __iter__(self) -> Iterator[Passage]:
-        return iter(self.passages)
 
 
 def passages_of(hits: RecallResult | Sequence[Hit]) -> tuple[Passage, ...]:

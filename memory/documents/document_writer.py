@@ -1,17 +1,138 @@
-"""Writes of ingest plans: each document is replaced whole or not at all. Runs in a worker thread."""
+"""Plans and writes of an ingest: each document is replaced whole or not at all.
+
+A chunk that is already there is left alone: if its words stay, it keeps its id, its vector, and everything that a user
+has set on it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
+from memory.chunking.protocol import Chunk
+from memory.codec import from_entry, to_entry
 from memory.documents.collection import DocumentCollection
-from memory.documents.ingest_plan import DocumentDraft, DocumentPlan, plan_document, planned_entries
+from memory.documents.discovery import DocumentFile
+from memory.documents.document import PAGE_BREAKS, Document
 from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
+from memory.models import Memory, Source, Trust
 from memory.timestamps import to_aware
-from memory.write.embedding_service import EmbeddingResult
-from vectorstore import Entry, RevisionConflict, Vector
+from memory.write.embedding_service import EmbeddedText
+from vectorstore import Entry, Metadata, RevisionConflict, Vector
+
+_TITLE_LIMIT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentDraft:
+    """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
+
+    file: DocumentFile
+    document: Document
+    record: DocumentRecord
+    memories: tuple[Memory, ...]
+    before: DocumentRecord | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPlan:
+    """The writes that a draft needs.
+
+    *new* chunks are not there yet. *rewritten* entries have another context, *patched* ones other metadata
+    only; *vectorless* ones stay as they are and wait for a vector. *gone* ids are no longer of the document.
+    *expect* holds the revision of everything that the plan was made from.
+    """
+
+    draft: DocumentDraft
+    new: tuple[Memory, ...]
+    vectorless: tuple[Entry, ...]
+    rewritten: tuple[Entry, ...]
+    patched: Mapping[str, Metadata]
+    gone: tuple[str, ...]
+    forgotten: int
+    expect: Mapping[str, int]
+
+    @property
+    def changes(self) -> bool:
+        """True if any chunk is written or removed."""
+        return bool(self.new or self.rewritten or self.patched or self.gone)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts to embed: first those of the new chunks, then those that wait for their vector."""
+        return (*(memory.text for memory in self.new), *(entry.text for entry in self.vectorless))
+
+
+def chunk_memories(
+    document: Document, chunks: Sequence[Chunk], ids: Sequence[str], *, recorded_at: datetime
+) -> tuple[Memory, ...]:
+    """Return a memory for each of *chunks*, whose offsets count from the document's body."""
+    memories = []
+    for chunk, id in zip(chunks, ids, strict=True):
+        start, end = chunk.start + document.body, chunk.end + document.body
+        source = Source(
+            document=document.source,
+            title=document.title[:_TITLE_LIMIT],
+            page=document.page_at(start),
+            heading=chunk.heading,
+            start=start,
+            end=end,
+        )
+        breaks = [[offset - start, page] for offset, page in document.page_breaks(start, end)]
+        memory = Memory(
+            text=chunk.text,
+            id=id,
+            kind="document",
+            source=source,
+            tags=document.tags,
+            trust=Trust.DOCUMENT,
+            actor="document",
+            recorded_at=recorded_at,
+            metadata={**document.metadata, **({PAGE_BREAKS: breaks} if breaks else {})},
+        )
+        memories.append(memory)
+    return tuple(memories)
+
+
+def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
+    """Return the writes that *draft* needs as things stand; forgotten chunks are brought back only *again*."""
+    entries = collection.memory.store.get([memory.id for memory in draft.memories], namespace=collection.partition)
+    existing = {entry.id: entry for entry in entries if entry is not None}
+    forgotten = () if again else collection.forgotten(draft.memories)
+    new: list[Memory] = []
+    vectorless: list[Entry] = []
+    rewritten: list[Entry] = []
+    patched: dict[str, Metadata] = {}
+    for memory in draft.memories:
+        entry = existing.get(memory.id)
+        if entry is None:
+            if memory.id not in forgotten:
+                new.append(memory)
+            continue
+        if entry.text != memory.text:
+            continue  # somebody corrected it, and the document has not changed there
+        kept_fields = replace(from_entry(entry), source=memory.source, tags=memory.tags, metadata=memory.metadata)
+        renewed = to_entry(kept_fields, vector=entry.vector, no_vector=entry.no_vector)
+        if renewed.context != entry.context:
+            rewritten.append(renewed)
+        elif dict(renewed.metadata) != dict(entry.metadata):
+            patched[entry.id] = renewed.metadata
+        if entry.vector is None and entry.no_vector is None and renewed.context == entry.context:
+            vectorless.append(entry)
+    kept = {memory.id for memory in draft.memories}
+    before = draft.before.chunks if draft.before is not None else ()
+    return DocumentPlan(
+        draft=draft,
+        new=tuple(new),
+        vectorless=tuple(vectorless),
+        rewritten=tuple(rewritten),
+        patched=patched,
+        gone=tuple(id for id in before if id not in kept),
+        forgotten=sum(memory.id in forgotten and memory.id not in existing for memory in draft.memories),
+        expect={memory.id: existing[memory.id].revision if memory.id in existing else 0 for memory in draft.memories},
+    )
 
 
 class StalePlan(Exception):
@@ -23,15 +144,7 @@ class EmbeddedPlan:
     """Plan with the vectors of its texts, in their order."""
 
     plan: DocumentPlan
-    embedded: EmbeddingResult
-
-
-def plan_draft(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:
-    """Return the writes that *draft* needs as things stand."""
-    ids = [memory.id for memory in draft.memories]
-    entries = collection.memory.store.get(ids, namespace=collection.partition)
-    existing = {entry.id: entry for entry in entries if entry is not None}
-    return plan_document(draft, existing, () if again else collection.forgotten(draft.memories))
+    embedded: Sequence[EmbeddedText]
 
 
 def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
@@ -58,9 +171,8 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
     with store.transaction():
         if collection.manifest.get(record.source) != record:
             return None
-        memory.embedding.forget(
-            [entry.text for entry in store.get(record.chunks, namespace=collection.partition) if entry]
-        )
+        entries = store.get(record.chunks, namespace=collection.partition)
+        memory.embedding.forget([entry.text for entry in entries if entry])
         erased = _erase_chunks(collection, record.chunks)
         if ban:
             memory.tombstones.add(
@@ -77,23 +189,26 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
         raise StalePlan
     new = len(plan.new)
     embedded = collection.memory.embedding.still(work.embedded)
-    vectors, reasons = embedded.vectors[:new], embedded.reasons[:new]
-    late = zip(plan.vectorless, embedded.vectors[new:], strict=True)
-    filled = {entry.id: vector for entry, vector in late if vector is not None}
-    erased = _store_chunks(collection, plan, planned_entries(plan, vectors, reasons), filled)
+    late = zip(plan.vectorless, embedded[new:], strict=True)
+    filled = {entry.id: text.vector for entry, text in late if text.vector is not None}
+    entries = [
+        to_entry(memory, vector=text.vector, no_vector=text.no_vector)
+        for memory, text in zip(plan.new, embedded[:new], strict=True)
+    ]
+    erased = _store_chunks(collection, plan, [*entries, *plan.rewritten], filled)
     collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
     manifest.put(record)
-    pending = sum(vector is None and reason is None for vector, reason in zip(vectors, reasons, strict=True))
+    pending = sum(text.vector is None and text.no_vector is None for text in embedded[:new])
     return IngestLine(
         record.source,
         _ingest_action(plan),
-        reason=(embedded.deferred or next(iter(embedded.refused.values()), "")) if pending else "",
+        reason=next((text.deferred for text in embedded if text.deferred is not None), "") if pending else "",
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(vector is not None for vector in vectors) + len(filled),
+        embedded=sum(text.vector is not None for text in embedded[:new]) + len(filled),
         pending=pending,
         forgotten=plan.forgotten,
         erased=erased,
-        notes=(*plan.draft.document.notes, *_truncation_notes(len(embedded.truncated))),
+        notes=(*plan.draft.document.notes, *_truncation_notes(sum(text.truncated is not None for text in embedded))),
     )
 
 

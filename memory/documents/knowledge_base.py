@@ -23,7 +23,7 @@ from memory.documents.collection import DocumentCollection, open_collection
 from memory.documents.discovery import Paths
 from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
-from memory.documents.ingest import Ingester
+from memory.documents.ingest import IngestRun
 from memory.documents.ingest_report import IngestReport, OnIngestProgress
 from memory.documents.loaders.base import SIZE_LIMIT, Loader
 from memory.documents.loaders.registry import LoaderRegistry
@@ -67,12 +67,9 @@ class KnowledgeBase:
         size_limit: int = SIZE_LIMIT,
     ) -> None:
         self._collection = open_collection(memory, checked_label(collection, "collection"), namespace)
-        self._ingester = Ingester(
-            self._collection,
-            chunker_for=_chunker_by_media_type(chunker),
-            loaders=LoaderRegistry(loaders or {}),
-            size_limit=size_limit,
-        )
+        self._chunker_for = _chunker_by_media_type(chunker)
+        self._loaders = LoaderRegistry(loaders or {})
+        self._size_limit = size_limit
 
     @property
     def collection(self) -> str:
@@ -86,23 +83,22 @@ class KnowledgeBase:
         again: bool = False,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
-        """Make the collection hold the present state of the files and folders *paths*; say what became of
-        each.
+        """Make the collection hold the present state of the files and folders *paths*; say what became of each.
 
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
         what has not changed anew, and brings back what was removed or forgotten. *on_progress* is called
         after each document has been written; what it raises ends the ingest there, and the next one goes on.
         """
-        return await self._ingester.ingest(paths, again=again, on_progress=on_progress)
+        run = IngestRun(self._collection, self._chunker_for, self._loaders, self._size_limit, again, on_progress)
+        return await run.run(paths)
 
     async def documents(self) -> list[DocumentInfo]:
         """Return what the collection holds, in order of source."""
-        return await asyncio.to_thread(self._documents)
+        return await asyncio.to_thread(lambda: [self._info(record) for record in self._collection.manifest.all()])
 
     async def remove(self, document: str) -> int:
-        """Erase a document, by its source; return how many chunks it had. Ingesting does not bring it back by
-        itself.
+        """Erase a document, by its source; return how many chunks it had. An ingest does not bring it back by itself.
 
         Other memories that hold its words stay; ``LongTermMemory.forget`` of its passages reaches those.
         """
@@ -147,9 +143,6 @@ class KnowledgeBase:
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""
         return await asyncio.to_thread(self._cite, question, passages)
-
-    def _documents(self) -> list[DocumentInfo]:
-        return [self._info(record) for record in self._collection.manifest.all()]
 
     def _info(self, record: DocumentRecord) -> DocumentInfo:
         entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.partition)
@@ -202,13 +195,9 @@ def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage],
         index = record.chunks.index(passage.id)
         before = _load_passages(collection, record.chunks[max(0, index - count) : index])
         after = _load_passages(collection, record.chunks[index + 1 : index + 1 + count])
-        widened.append(
-            replace(
-                passage,
-                before=_join_passages(before, until=passage.start) if before else "",
-                after=_join_passages(after, since=passage.end) if after else "",
-            )
-        )
+        reached, whole = _join_passages([*before, passage]), _join_passages([*before, passage, *after])
+        begin, end = len(reached) - len(passage.text), len(reached)
+        widened.append(replace(passage, before=whole[:begin], after=whole[end:]))
     return tuple(widened)
 
 
@@ -218,22 +207,14 @@ def _load_passages(collection: DocumentCollection, ids: Sequence[str]) -> list[P
     return [passage for passage in loaded if passage is not None]
 
 
-def _join_passages(pieces: Sequence[Passage], *, since: int | None = None, until: int | None = None) -> str:
-    """Return the text of *pieces*, in order, from *since* or up to *until*, with what overlaps only once.
+def _join_passages(pieces: Sequence[Passage]) -> str:
+    """Return the text of *pieces*, in order, with what overlaps only once.
 
     Between two chunks the document has only blanks: one is given as a space, more as an empty line.
     """
-    text = ""
-    reached = pieces[0].start if since is None else since
+    text, reached = "", pieces[0].start
     for piece in pieces:
-        text += _gap_text(reached, piece.start) + piece.text[max(0, reached - piece.start) :]
+        gap = piece.start - reached
+        text += ("\n\n" if gap > 1 else " " * gap) + piece.text[max(0, -gap) :]
         reached = max(reached, piece.end)
-    if until is None:
-        return text
-    return text[: len(text) - (reached - until)] if reached > until else text + _gap_text(reached, until)
-
-
-def _gap_text(start: int, end: int) -> str:
-    if start >= end:
-        return ""
-    return " " if end - start == 1 else "\n\n"
+    return text

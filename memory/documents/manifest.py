@@ -16,8 +16,9 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from memory.codec import from_entry
-from memory.documents.document_ids import document_mark
+from memory.documents.document import document_mark
 from memory.errors import ArgumentError
+from memory.export_import.codec import read_time
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
 from memory.tables.erasers import ErasedItems
@@ -45,6 +46,7 @@ class DocumentRecord:
 
 
 _COLUMNS: Final = "source, location, digest, recipe, chunks, modified, ingested"
+_ALL_ROWS: Final = f"SELECT collection, {_COLUMNS}, checksum FROM documents"
 
 
 class ManifestTables(TableComponent):
@@ -57,18 +59,16 @@ class ManifestTables(TableComponent):
         """Compare every record with its checksum."""
         return [
             Finding("documents", "a record is not what was written", f"{row[0]}: {row[1]}")
-            for row in connection.execute(f"SELECT collection, {_COLUMNS}, checksum FROM documents")
+            for row in connection.execute(_ALL_ROWS)
             if _checksum(row[:-1]) != row[-1]
         ]
 
     def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every record that is what was written."""
-        copied = 0
-        for row in source.execute(f"SELECT collection, {_COLUMNS}, checksum FROM documents"):
-            if _checksum(row[:-1]) == row[-1]:
-                _insert_record(target, row)
-                copied += 1
-        return copied
+        rows = [row for row in source.execute(_ALL_ROWS) if _checksum(row[:-1]) == row[-1]]
+        for row in rows:
+            _insert_record(target, row)
+        return len(rows)
 
 
 def m001_documents(connection: Connection) -> None:
@@ -102,7 +102,7 @@ class DocumentManifest:
 
     def __init__(self, database: Database, collection: str) -> None:
         self._database = database
-        self._collection = collection
+        self.collection = collection
         database.attach(ManifestTables())
 
     def get(self, source: str) -> DocumentRecord | None:
@@ -119,26 +119,17 @@ class DocumentManifest:
 
     def put(self, record: DocumentRecord) -> None:
         """Write a document's record, in the place of an earlier one of the same source."""
-        row = (
-            self._collection,
-            record.source,
-            record.location,
-            record.digest,
-            record.recipe,
-            json.dumps(record.chunks),
-            None if record.modified is None else timestamp_to_text(record.modified),
-            None if record.ingested is None else timestamp_to_text(record.ingested),
-        )
+        texts = (record.source, record.location, record.digest, record.recipe, json.dumps(record.chunks))
+        times = (None if time is None else timestamp_to_text(time) for time in (record.modified, record.ingested))
+        row = (self.collection, *texts, *times)
         with self._database.write() as connection:
-            connection.execute(
-                "DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, record.source)
-            )
+            self.remove(record.source)
             _insert_record(connection, (*row, _checksum(row)))
 
     def remove(self, source: str) -> bool:
         """Remove a document; return whether there was one."""
         with self._database.write() as connection:
-            connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self._collection, source))
+            connection.execute("DELETE FROM documents WHERE collection = ? AND source = ?", (self.collection, source))
             return bool(connection.changes())
 
     def recover(self, store: VectorStore) -> None:
@@ -151,7 +142,7 @@ class DocumentManifest:
             if self.all():
                 return
             positions: dict[str, list[tuple[int, str]]] = {}
-            for entry in store.scan(namespace=self._collection):
+            for entry in store.scan(namespace=self.collection):
                 source = from_entry(entry).source
                 if source is not None and source.document is not None:
                     positions.setdefault(source.document, []).append((source.start or 0, entry.id))
@@ -159,9 +150,9 @@ class DocumentManifest:
                 self.put(DocumentRecord(document, "", "", "", tuple(id for _, id in sorted(chunks))))
 
     def _select(self, rest: str, *bound: str) -> list[DocumentRecord]:
-        sql = f"SELECT {_COLUMNS}, checksum FROM documents WHERE collection = ? {rest}"
+        sql = f"{_ALL_ROWS} WHERE collection = ? {rest}"
         with self._database.read() as connection:
-            return [_parse_record(self._collection, row) for row in connection.execute(sql, (self._collection, *bound))]
+            return [_parse_record(row) for row in connection.execute(sql, (self.collection, *bound))]
 
 
 def collections_with_documents(database: Database) -> list[str]:
@@ -173,25 +164,16 @@ def collections_with_documents(database: Database) -> list[str]:
 
 
 def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
-    connection.execute(
-        f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        row,
-    )
+    marks = ", ".join("?" * len(row))
+    connection.execute(f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES ({marks})", row)
 
 
-def _parse_record(collection: str, row: tuple[Any, ...]) -> DocumentRecord:
-    source, location, digest, recipe, chunks, modified, ingested, checksum = row
-    if _checksum((collection, *row[:-1])) != checksum:
+def _parse_record(row: tuple[Any, ...]) -> DocumentRecord:
+    _, source, location, digest, recipe, chunks, *times, checksum = row
+    if _checksum(row[:-1]) != checksum:
         raise DamageError([Finding("documents", "a record is not what was written", source)])
-    return DocumentRecord(
-        source=source,
-        location=location,
-        digest=digest,
-        recipe=recipe,
-        chunks=tuple(json.loads(chunks)),
-        modified=None if modified is None else timestamp_from_text(modified),
-        ingested=None if ingested is None else timestamp_from_text(ingested),
-    )
+    modified, ingested = (None if time is None else timestamp_from_text(time) for time in times)
+    return DocumentRecord(source, location, digest, recipe, tuple(json.loads(chunks)), modified, ingested)
 
 
 def _checksum(row: Sequence[str | None]) -> int:
@@ -208,7 +190,7 @@ def attach_documents(memory: LongTermMemory) -> None:
     """Let *memory* forget and export the lists of its documents; again is harmless."""
     if any(eraser.name == ManifestEraser.name for eraser in memory.erasers):
         return
-    part = ManifestEraser(memory, memory.database)
+    part = ManifestEraser(memory)
     memory.erasers.append(part)
     memory.carried.append(part)
 
@@ -219,113 +201,94 @@ class ManifestEraser:
     name = "documents"
     line = "document"
 
-    def __init__(self, memory: LongTermMemory, database: Database) -> None:
+    def __init__(self, memory: LongTermMemory) -> None:
         self._memory = memory
-        self._database = database
 
     def erase(self, gone: ErasedItems) -> int:
         """Remove the records of documents that have no passage left, and keep an ingest from taking them in again."""
         removed = 0
-        for partition, manifest, record in self._records_without_chunks(gone):
+        for manifest, record in self._records(gone.namespace):
+            lost = _loses_chunks(manifest, record, gone)
+            if not (gone.everything or (lost and not self._stored(manifest, record))):
+                continue
             manifest.remove(record.source)
             if not gone.everything:
-                self._memory.tombstones.add(partition, [self._mark(partition, record)], gone.at)
+                self._memory.tombstones.add(manifest.collection, [self._mark(manifest, record)], gone.at)
             removed += 1
         return removed
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """As ``RestorableEraser.put_away``; asked before the passages go, so it is their ids that count."""
-        ids = {partition: set(ids) for partition, ids in gone.entries.items()}
         kept = [
-            {**_record_fields(record), "collection": parse_store_namespace(partition)[2]}
-            for partition, manifest in self._manifests(gone.namespace)
-            for record in manifest.all()
-            if record.chunks
-            and set(self._stored_chunks(partition, record)) <= ids.get(partition, set())
-            and set(record.chunks) & ids.get(partition, set())
+            _record_fields(manifest, record)
+            for manifest, record in self._records(gone.namespace)
+            if _loses_chunks(manifest, record, gone)
+            and self._stored(manifest, record) <= set(gone.entries[manifest.collection])
         ]
         return json.dumps(kept, ensure_ascii=False) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
         """As ``RestorableEraser.put_back``."""
         for fields in json.loads(kept):
-            partition, record = self._read(namespace, fields)
-            DocumentManifest(self._database, partition).put(record)
-            self._memory.tombstones.lift(partition, [self._mark(partition, record)])
+            manifest, record = self._read(namespace, fields)
+            manifest.put(record)
+            self._memory.tombstones.lift(manifest.collection, [self._mark(manifest, record)])
 
     def lines(self, namespace: str) -> Iterator[dict[str, Any]]:
         """As ``ExportedPart.lines``: by collection and source."""
-        for partition, manifest in self._manifests(namespace):
-            for record in manifest.all():
-                yield {"collection": parse_store_namespace(partition)[2], **_record_fields(record)}
+        for manifest, record in self._records(namespace):
+            yield _record_fields(manifest, record)
 
     def named(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, ...]:
         """As ``ExportedPart.named``: by collection and source."""
-        partition, record = self._read(namespace, fields)
-        return partition, record.source
+        manifest, record = self._read(namespace, fields)
+        return manifest.collection, record.source
 
     def take(self, namespace: str, fields: Mapping[str, Any], *, write: bool, emptied: bool) -> bool:
         """As ``ExportedPart.take``; a document that is here already stays as it is."""
-        partition, record = self._read(namespace, fields)
-        manifest = DocumentManifest(self._database, partition)
+        manifest, record = self._read(namespace, fields)
         if not emptied and (manifest.get(record.source) or manifest.at(record.location)):
             return False
-        if self._memory.tombstones.which(partition, [self._mark(partition, record)]):
+        if self._memory.tombstones.which(manifest.collection, [self._mark(manifest, record)]):
             return False
         if write:
             manifest.put(record)
         return True
 
-    def _manifests(self, namespace: str) -> Iterator[tuple[str, DocumentManifest]]:
-        for partition in collections_with_documents(self._database):
+    def _records(self, namespace: str) -> Iterator[tuple[DocumentManifest, DocumentRecord]]:
+        """Yield every record of the user's *namespace* with its manifest."""
+        for partition in collections_with_documents(self._memory.database):
             if parse_store_namespace(partition)[0] == namespace:
-                yield partition, DocumentManifest(self._database, partition)
+                manifest = DocumentManifest(self._memory.database, partition)
+                yield from ((manifest, record) for record in manifest.all())
 
-    def _records_without_chunks(self, gone: ErasedItems) -> list[tuple[str, DocumentManifest, DocumentRecord]]:
-        return [
-            (partition, manifest, record)
-            for partition, manifest in self._manifests(gone.namespace)
-            if gone.everything or partition in gone.entries
-            for record in manifest.all()
-            if gone.everything
-            or (self._loses_chunks(record, partition, gone) and not self._stored_chunks(partition, record))
-        ]
+    def _stored(self, manifest: DocumentManifest, record: DocumentRecord) -> set[str]:
+        """Return the ids of the document's chunks that are in the store."""
+        entries = self._memory.store.get(record.chunks, namespace=manifest.collection)
+        return {entry.id for entry in entries if entry is not None}
 
-    def _loses_chunks(self, record: DocumentRecord, partition: str, gone: ErasedItems) -> bool:
-        return not set(record.chunks).isdisjoint(gone.entries[partition])
+    def _mark(self, manifest: DocumentManifest, record: DocumentRecord) -> str:
+        return document_mark(self._memory.tombstones.key, "location", manifest.collection, record.location)
 
-    def _stored_chunks(self, partition: str, record: DocumentRecord) -> list[str]:
-        entries = self._memory.store.get(record.chunks, namespace=partition)
-        return [entry.id for entry in entries if entry is not None]
-
-    def _mark(self, partition: str, record: DocumentRecord) -> str:
-        return document_mark(self._memory.tombstones.key, "location", partition, record.location)
-
-    def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[str, DocumentRecord]:
+    def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[DocumentManifest, DocumentRecord]:
         check_known_fields(fields, _FIELDS)
         partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
         chunks = fields.get("chunks")
         if not isinstance(chunks, list):
             raise ArgumentError("item.chunks", chunks, "a list of ids is needed")
         values: dict[str, Any] = {key: checked_text(fields.get(key, ""), f"item.{key}") for key in _TEXT_FIELDS}
-        values |= {key: _parse_moment(fields.get(key), f"item.{key}") for key in _TIME_FIELDS}
+        times = {key: fields[key] for key in _TIME_FIELDS if fields.get(key) is not None}
+        values |= {key: read_time(time, f"item.{key}") for key, time in times.items()}
         source = checked_label(fields.get("source"), "item.source")
-        return partition, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
+        manifest = DocumentManifest(self._memory.database, partition)
+        return manifest, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
 
 
-def _record_fields(record: DocumentRecord) -> dict[str, Any]:
-    found: dict[str, Any] = {"source": record.source, **{key: getattr(record, key) for key in _TEXT_FIELDS}}
-    found["chunks"] = list(record.chunks)
+def _loses_chunks(manifest: DocumentManifest, record: DocumentRecord, gone: ErasedItems) -> bool:
+    return not set(record.chunks).isdisjoint(gone.entries.get(manifest.collection, ()))
+
+
+def _record_fields(manifest: DocumentManifest, record: DocumentRecord) -> dict[str, Any]:
+    found: dict[str, Any] = {"collection": parse_store_namespace(manifest.collection)[2], "source": record.source}
+    found |= {key: getattr(record, key) for key in _TEXT_FIELDS} | {"chunks": list(record.chunks)}
     return found | {key: time.isoformat() for key in _TIME_FIELDS if (time := getattr(record, key)) is not None}
-
-
-def _parse_moment(value: Any, argument: str) -> datetime | None:
-    if value is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(checked_text(value, argument))
-    except ValueError as error:
-        raise ArgumentError(argument, value, "a time in ISO 8601 is needed") from error
-    if moment.tzinfo is None:
-        raise ArgumentError(argument, value, "a time with its offset from UTC is needed")
-    return moment

@@ -14,16 +14,16 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import check_embedder_input, check_texts, distinct_texts
+from memory.embedders.batching import TextVector, check_embedder_input, check_texts, distinct_texts, spread_vectors
 from memory.embedders.fingerprint import PROBES, is_same_model, probe_embedder
 from memory.embedders.protocol import (
     Embedder,
@@ -54,14 +54,6 @@ CachedKind: TypeAlias = Literal["document", "query", "probe"]
 """The use of a vector; those of probes are never evicted."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CachedVector:
-    """Vector, shape (d,), float32, and the truncation of its text."""
-
-    vector: NDArray[np.float32]
-    truncation: Truncation | None = None
-
-
 @runtime_checkable
 class EmbeddingCache(Protocol):
     """Keeps vectors between calls and runs, in bounded room: what was asked for longest ago goes first.
@@ -69,11 +61,11 @@ class EmbeddingCache(Protocol):
     Any thread and process may use it. It may lose what it keeps at any time, and gives nothing that is not whole.
     """
 
-    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[CachedVector | None]:
+    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[TextVector | None]:
         """Return what is kept for each of *texts*."""
         ...
 
-    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, CachedVector]) -> None:
+    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, TextVector]) -> None:
         """Keep vectors by their texts; others make room for them."""
         ...
 
@@ -116,41 +108,29 @@ class CachedEmbedder:
 
     @property
     def remote(self) -> bool:
-        """Whether the embedder inside is somewhere else, or does not say."""
+        """True if the embedder inside is somewhere else, or does not say."""
         return is_remote(self._inner)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; what the embedder inside raises, or would have raised, is raised."""
-        check_embedder_input(texts, kind)
-        if kind not in self._kinds:
-            return await self._inner.embed(texts, kind)
-        distinct, positions = distinct_texts(texts)
-        found, refused = await self._look_up(distinct, kind, strict=True)
-        return self._spread(len(texts), positions, found, refused).vectors
+        return (await self._answer(texts, kind, strict=True)).vectors
 
     async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
         """As ``DetailedEmbedder``; truncations of kept vectors are reported, too."""
-        check_embedder_input(texts, kind)
-        if kind not in self._kinds:
-            return await embed_detailed(self._inner, texts, kind)
-        distinct, positions = distinct_texts(texts)
-        found, refused = await self._look_up(distinct, kind, strict=False)
-        return self._spread(len(texts), positions, found, refused)
+        return await self._answer(texts, kind, strict=False)
 
     async def probe(self) -> NDArray[np.float32]:
         """Return the probes of the embedder inside, asked now; what was kept of another model of its name goes."""
         probes = await probe_embedder(self._inner)
         known = await asyncio.to_thread(self._read_cache, PROBES, "probe")
-        if any(text not in known for text in PROBES):
-            await asyncio.to_thread(
-                self._write_cache, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe"
-            )
-        elif not is_same_model(np.stack([known[text].vector for text in PROBES]), probes):
+        complete = all(text in known for text in PROBES)
+        same = complete and is_same_model(np.stack([known[text].vector for text in PROBES]), probes)
+        if complete and not same:
             _log.warning("the model of %s was changed: its kept vectors are dropped", self.fingerprint)
             await asyncio.to_thread(self._cache.clear, self.fingerprint)
-            await asyncio.to_thread(
-                self._write_cache, dict(zip(PROBES, map(CachedVector, probes), strict=True)), "probe"
-            )
+        if not same:
+            kept = dict(zip(PROBES, map(TextVector, probes), strict=True))
+            await asyncio.to_thread(self._write_cache, kept, "probe")
         self._known = True
         return probes
 
@@ -158,58 +138,50 @@ class CachedEmbedder:
         """Remove what is kept for *texts*, and what the embedder inside keeps; return how many vectors. In a thread."""
         return self._cache.erase(texts) + forget_texts(self._inner, texts)
 
-    async def _look_up(
-        self, texts: Sequence[str], kind: EmbeddingKind, *, strict: bool
-    ) -> tuple[dict[str, CachedVector], dict[str, str]]:
-        """Return the vectors of *texts*, kept or made now, and why others were refused."""
-        found = await asyncio.to_thread(self._read_cache, texts, kind)
-        missing = [text for text in texts if text not in found]
-        if not missing:
-            return found, {}
-        if not self._known:
-            await self.probe()
-            found = await asyncio.to_thread(self._read_cache, texts, kind)  # nothing is left of another model
-            missing = [text for text in texts if text not in found]
-        if strict:
-            embedded = Embeddings(await self._inner.embed(missing, kind))
-        else:
-            embedded = await embed_detailed(self._inner, missing, kind)
-        new = {
-            text: CachedVector(row.copy(), embedded.truncated.get(position))
-            for position, (text, row) in enumerate(zip(missing, embedded.vectors, strict=True))
-            if row.any()
-        }
-        await asyncio.to_thread(self._write_cache, new, kind)
-        return {**found, **new}, {missing[position]: reason for position, reason in embedded.refused.items()}
+    async def _answer(self, texts: Sequence[str], kind: EmbeddingKind, *, strict: bool) -> Embeddings:
+        """Return kept vectors, and new ones for the rest; where *strict*, a refused text raises."""
+        check_embedder_input(texts, kind)
 
-    def _spread(
-        self, count: int, positions: dict[str, list[int]], found: dict[str, CachedVector], refused: dict[str, str]
-    ) -> Embeddings:
-        """Return vectors and reasons of distinct texts at the *positions* of each."""
+        async def embed(missing: Sequence[str]) -> Embeddings:
+            if strict:
+                return Embeddings(await self._inner.embed(missing, kind))
+            return await embed_detailed(self._inner, missing, kind)
+
+        if kind not in self._kinds:
+            return await embed(texts)
+        distinct, positions = distinct_texts(texts)
+        found = await asyncio.to_thread(self._read_cache, distinct, kind)
+        refused: dict[str, str] = {}
+        if len(found) < len(distinct):
+            if not self._known:
+                await self.probe()
+                found = await asyncio.to_thread(self._read_cache, distinct, kind)  # nothing is left of another model
+            missing = [text for text in distinct if text not in found]
+            embedded = await embed(missing)
+            new = {
+                text: TextVector(row.copy(), embedded.truncated.get(position))
+                for position, (text, row) in enumerate(zip(missing, embedded.vectors, strict=True))
+                if row.any()
+            }
+            await asyncio.to_thread(self._write_cache, new, kind)
+            found |= new
+            refused = {missing[position]: reason for position, reason in embedded.refused.items()}
         self._dimension = next((len(cached.vector) for cached in found.values()), self._dimension)
-        vectors = np.zeros((count, self.dimension), np.float32)
-        truncated: dict[int, Truncation] = {}
-        for text, cached in found.items():
-            vectors[positions[text]] = cached.vector
-            if cached.truncation is not None:
-                truncated.update(dict.fromkeys(positions[text], cached.truncation))
-        reasons = {position: reason for text, reason in refused.items() for position in positions[text]}
-        return Embeddings(vectors, truncated, reasons)
+        return spread_vectors(len(texts), self.dimension, positions, found, refused)
 
-    def _read_cache(self, texts: Sequence[str], kind: str) -> dict[str, CachedVector]:
+    def _read_cache(self, texts: Sequence[str], kind: CachedKind) -> dict[str, TextVector]:
         try:
-            kept = self._cache.get(self.fingerprint, cast("CachedKind", kind), texts)
+            kept = self._cache.get(self.fingerprint, kind, texts)
         except VectorStoreError as error:
             _log.warning("the cache of vectors cannot be read: %s", type(error).__name__)
             return {}
-        length = self.dimension
         whole = {text: cached for text, cached in zip(texts, kept, strict=True) if cached is not None}
-        length = length or next((len(cached.vector) for cached in whole.values()), 0)
+        length = self.dimension or next((len(cached.vector) for cached in whole.values()), 0)
         return {text: cached for text, cached in whole.items() if len(cached.vector) == length}
 
-    def _write_cache(self, kept: dict[str, CachedVector], kind: str) -> None:
+    def _write_cache(self, kept: dict[str, TextVector], kind: CachedKind) -> None:
         try:
-            self._cache.put(self.fingerprint, cast("CachedKind", kind), kept)
+            self._cache.put(self.fingerprint, kind, kept)
         except VectorStoreError as error:
             _log.warning("the cache of vectors cannot be written: %s", type(error).__name__)
 
@@ -256,33 +228,35 @@ class SqliteEmbeddingCache:
         cache._owned = database
         return cache
 
-    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[CachedVector | None]:
+    def get(self, fingerprint: str, kind: CachedKind, texts: Sequence[str]) -> list[TextVector | None]:
         """As ``EmbeddingCache.get``."""
         check_texts(texts)
-        found: list[CachedVector | None] = []
         with self._database.read() as connection:
             salt = self._read_salt(connection)
-            for text in texts:
-                key = (keyed_text_hash(salt, text), fingerprint, kind)
-                kept = None if salt is None else _decode_row(_read_row(connection, key))
-                found.append(kept)
-                if kept is not None:
-                    self._touch(key)
-        return found
+            if salt is None:
+                return [None] * len(texts)
+            return [self._get(connection, (keyed_text_hash(salt, text), fingerprint, kind)) for text in texts]
 
-    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, CachedVector]) -> None:
+    def put(self, fingerprint: str, kind: CachedKind, kept: Mapping[str, TextVector]) -> None:
         """As ``EmbeddingCache.put``."""
         check_texts(list(kept))
         if not kept:
             return
         with self._database.write() as connection:
-            salt = self._make_salt(connection)
+            salt = _read_fact(connection, "salt")
+            if salt is None:
+                salt = self._token(SALT_LENGTH)
+                facts = [("salt", salt), ("bytes", 0), ("used", 0)]
+                connection.executemany("INSERT INTO embedding_cache_facts (name, value) VALUES (?, ?)", facts)
             used = self._write_touches(connection)
             for text, cached in kept.items():
                 used += 1
                 _insert_vector(connection, (keyed_text_hash(salt, text), fingerprint, kind), cached, used)
             _write_fact(connection, "used", used)
-            _evict_oldest(connection, self._max_bytes)
+            oldest = "(SELECT rowid FROM embedding_cache WHERE kind <> 'probe' ORDER BY used, hash LIMIT 1)"
+            while _read_fact(connection, "bytes") > self._max_bytes:
+                if not _delete_vectors(connection, f"rowid = {oldest}"):
+                    break
 
     def erase(self, texts: Sequence[str]) -> int:
         """As ``EmbeddingCache.erase``; inside this thread's ``write()`` it is part of that."""
@@ -290,32 +264,29 @@ class SqliteEmbeddingCache:
         with self._database.read() as connection:
             salt = self._read_salt(connection)
             hashes = [] if salt is None else [keyed_text_hash(salt, text) for text in dict.fromkeys(texts)]
-            hashes = [digest for digest in hashes if _has_hash(connection, digest)]
+            known = "SELECT 1 FROM embedding_cache WHERE hash = ?"
+            hashes = [digest for digest in hashes if connection.execute(known, (digest,)).fetchone()]
         if not hashes:
             return 0
-        removed = 0
-        with self._database.write() as connection:
-            for digest in hashes:
-                removed += _delete_vectors(connection, "hash = ?", (digest,))
-            self._database.mark_erasure(connection)
-        if not self._database.in_write():
-            self._database.finish_erasure()
+        with self._erasing() as connection:
+            removed = sum(_delete_vectors(connection, "hash = ?", (digest,)) for digest in hashes)
         with self._lock:
             self._touched = {key: None for key in self._touched if key[0] not in hashes}
         return removed
 
     def clear(self, fingerprint: str | None = None) -> int:
         """As ``EmbeddingCache.clear``."""
+        with self._erasing() as connection:
+            return _delete_vectors(connection, "fingerprint = COALESCE(?, fingerprint)", (fingerprint,))
+
+    @contextmanager
+    def _erasing(self) -> Iterator[Connection]:
+        """Give a write after which what was deleted is gone from the bytes of the file."""
         with self._database.write() as connection:
-            removed = (
-                _delete_vectors(connection, "TRUE", ())
-                if fingerprint is None
-                else _delete_vectors(connection, "fingerprint = ?", (fingerprint,))
-            )
+            yield connection
             self._database.mark_erasure(connection)
         if not self._database.in_write():
             self._database.finish_erasure()
-        return removed
 
     def size(self) -> int:
         """Return how many bytes of vectors are kept, those of probes included."""
@@ -336,20 +307,18 @@ class SqliteEmbeddingCache:
             self._salt = salt
         return salt
 
-    def _make_salt(self, connection: Connection) -> bytes:
-        salt = _read_fact(connection, "salt")
-        if salt is None:
-            salt = self._token(SALT_LENGTH)
-            facts = [("salt", salt), ("bytes", 0), ("used", 0)]
-            connection.executemany("INSERT INTO embedding_cache_facts (name, value) VALUES (?, ?)", facts)
-        return bytes(salt)
-
-    def _touch(self, key: tuple[bytes, str, str]) -> None:
+    def _get(self, connection: Connection, key: tuple[bytes, str, str]) -> TextVector | None:
+        """Return the vector of *key*, if it is whole, and note its use."""
+        row = connection.execute(f"SELECT {_COLUMNS} FROM embedding_cache WHERE {_KEY_CONDITION}", key).fetchone()
+        if row is None or _checksum(row) != row[7] or not row[3] or len(row[3]) % 4:
+            return None
         with self._lock:
             self._touched.pop(key, None)
             self._touched[key] = None
             if len(self._touched) > _MAX_TOUCHED:
                 del self._touched[next(iter(self._touched))]
+        vector = np.frombuffer(row[3], _LITTLE_ENDIAN).astype(np.float32)
+        return TextVector(vector, None if row[4] is None or row[5] is None else Truncation(row[4], row[5]))
 
     def _write_touches(self, connection: Connection) -> int:
         """Write down the keys asked for since the last time, in that order; return the latest number of use."""
@@ -415,20 +384,7 @@ def keyed_text_hash(salt: bytes | None, text: str) -> bytes:
     return blake2b(text.encode(), digest_size=16, key=salt or b"").digest()
 
 
-def _read_row(connection: Connection, key: tuple[bytes, str, str]) -> tuple[Any, ...] | None:
-    sql = f"SELECT {_COLUMNS} FROM embedding_cache WHERE {_KEY_CONDITION}"
-    row: tuple[Any, ...] | None = connection.execute(sql, key).fetchone()
-    return row
-
-
-def _decode_row(row: tuple[Any, ...] | None) -> CachedVector | None:
-    if row is None or _checksum(row) != row[7] or not row[3] or len(row[3]) % 4:
-        return None
-    vector = np.frombuffer(row[3], _LITTLE_ENDIAN).astype(np.float32)
-    return CachedVector(vector, None if row[4] is None or row[5] is None else Truncation(row[4], row[5]))
-
-
-def _insert_vector(connection: Connection, key: tuple[bytes, str, str], cached: CachedVector, used: int) -> None:
+def _insert_vector(connection: Connection, key: tuple[bytes, str, str], cached: TextVector, used: int) -> None:
     _delete_vectors(connection, _KEY_CONDITION, key)
     cut = (None, None) if cached.truncation is None else (cached.truncation.kept, cached.truncation.of)
     row = (*key, np.ascontiguousarray(cached.vector, _LITTLE_ENDIAN).tobytes(), *cut, used)
@@ -438,32 +394,13 @@ def _insert_vector(connection: Connection, key: tuple[bytes, str, str], cached: 
     _add_to_size(connection, len(row[3]))
 
 
-def _evict_oldest(connection: Connection, limit: int) -> None:
-    oldest = (
-        "SELECT hash, fingerprint, kind, LENGTH(vector) FROM embedding_cache WHERE kind <> 'probe'"
-        " ORDER BY used, hash LIMIT 256"
-    )
-    excess = int(_read_fact(connection, "bytes") or 0) - limit
-    while excess > 0 and (rows := list(connection.execute(oldest))):
-        for *key, size in rows:
-            if excess <= 0:
-                break
-            _delete_vectors(connection, _KEY_CONDITION, key)
-            excess -= size
-
-
-def _delete_vectors(connection: Connection, where: str, values: Sequence[Any]) -> int:
-    lengths = [
-        row[0] for row in connection.execute(f"SELECT LENGTH(vector) FROM embedding_cache WHERE {where}", values)
-    ]
+def _delete_vectors(connection: Connection, where: str, values: Sequence[Any] = ()) -> int:
+    """Delete vectors and count them off the size; return how many there were."""
+    sql = f"DELETE FROM embedding_cache WHERE {where} RETURNING LENGTH(vector)"
+    lengths = [length for (length,) in connection.execute(sql, values)]
     if lengths:
-        connection.execute(f"DELETE FROM embedding_cache WHERE {where}", values)
         _add_to_size(connection, -sum(lengths))
     return len(lengths)
-
-
-def _has_hash(connection: Connection, digest: bytes) -> bool:
-    return connection.execute("SELECT 1 FROM embedding_cache WHERE hash = ?", (digest,)).fetchone() is not None
 
 
 def _add_to_size(connection: Connection, size: int) -> None:

@@ -67,7 +67,7 @@ class FallbackEmbedder:
 
     @property
     def remote(self) -> bool:
-        """Whether one of them is somewhere else, or does not say."""
+        """True if one of them is somewhere else, or does not say."""
         return any(is_remote(member) for member in self._members)
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
@@ -98,9 +98,8 @@ class FallbackEmbedder:
             except Exception as error:
                 if index == len(self._members) - 1:
                     raise
-                _log.warning(
-                    "embedder %d of %d failed (%s), asking the next", index + 1, len(self._members), _error_type(error)
-                )
+                counts = index + 1, len(self._members)
+                _log.warning("embedder %d of %d failed (%s), asking the next", *counts, type(error).__name__)
         raise AssertionError("unreachable")
 
     async def _check(self, index: int, member: Embedder) -> None:
@@ -118,7 +117,3 @@ class FallbackEmbedder:
 
     def __repr__(self) -> str:
         return f"FallbackEmbedder({self.fingerprint!r}, {len(self._members)} of them)"
-
-
-def _error_type(error: Exception) -> str:
-    return type(error).__name__

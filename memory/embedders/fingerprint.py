@@ -1,13 +1,12 @@
-"""Fingerprints of embedding models: the name of a model's space in a store, and probe texts that reveal another model.
+"""Fingerprints of embedding models: probe texts that reveal another model under the same name, and its mark.
 
-The name of a space is the embedder's fingerprint. If a model was changed under the same name and a memory was embedded
-again with it, a mark of the model's vectors follows: ``openai-compatible/some-model/full/unit#1f0c…``.
+If a model was changed under the same name and a memory was embedded again with it, a mark of the model's vectors
+follows the name of its space: ``openai-compatible/some-model/full/unit#1f0c…``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,22 +14,6 @@ from numpy.typing import NDArray
 
 from memory.embedders.normalization import normalize_rows
 from memory.embedders.protocol import Embedder
-from memory.errors import EmbedderError
-from vectorstore import Metric, Space
-
-_MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
-
-
-def embedder_space(embedder: Embedder) -> Space:
-    """Return the space of *embedder*'s vectors; it must know its dimension, which may take a first call."""
-    if embedder.dimension < 1:
-        raise EmbedderError(f"{embedder.fingerprint} does not know its dimension before its first text")
-    return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
-
-
-def is_space_of(space: Space, embedder: Embedder) -> bool:
-    """Whether *space* has the name of *embedder*'s vectors, with a mark behind it or without."""
-    return space.fingerprint == embedder.fingerprint or _MODEL_MARK.sub("", space.fingerprint) == embedder.fingerprint
 
 
 def marked_fingerprint(fingerprint: str, probes: NDArray[np.float32]) -> str:
@@ -75,5 +58,5 @@ def probe_similarity(before: NDArray[np.float32], now: NDArray[np.float32]) -> f
 
 
 def is_same_model(before: NDArray[np.float32], now: NDArray[np.float32]) -> bool:
-    """Whether two answers to ``PROBES`` are the same model's."""
+    """Return whether two answers to ``PROBES`` are the same model's."""
     return probe_similarity(before, now) >= MIN_PROBE_SIMILARITY

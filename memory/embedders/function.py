@@ -6,27 +6,16 @@ embedder = FunctionEmbedder(model.encode, fingerprint="my-model/1")
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from memory.embedders.batching import (
-    check_embedder_input,
-    check_positive_number,
-    distinct_texts,
-    gather_bounded,
-    split_batches,
-    truncate_text,
-)
+from memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
 from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.embedders.protocol import EmbeddingKind
 from memory.errors import ArgumentError
 from memory.runtime import run_in_thread
-from memory.tokens.counter import TokenCounter, checked_counter
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory.tokens.counter import TokenCounter
 
 TextFunction: TypeAlias = Callable[[Any], Any]
 """From a text to a vector, or from a list of texts to as many vectors; the answer may be awaitable."""
@@ -35,7 +24,7 @@ BATCH_TEXTS = 256
 BATCH_CHARACTERS = 200_000
 
 
-class FunctionEmbedder:
+class FunctionEmbedder(BatchingEmbedder):
     """Calls *function* with lists of texts (*takes* "texts") or with one text at a time ("text").
 
     *fingerprint* names the model and what is done with it: change it when they change. *queries* is the function for
@@ -71,54 +60,26 @@ class FunctionEmbedder:
         if takes not in ("texts", "text"):
             raise ArgumentError("takes", takes, "'texts' or 'text' is needed")
         check_positive_number("dimension", dimension, unset=True)
-        check_positive_number("batch_texts", batch_texts)
-        check_positive_number("concurrency", concurrency)
-        check_positive_number("max_tokens", max_tokens, unset=True)
         if not isinstance(remote, bool):
             raise ArgumentError("remote", remote, "True or False is needed: whether texts leave this machine")
+        super().__init__(
+            fingerprint,
+            dimension,
+            batch_texts=batch_texts,
+            concurrency=concurrency,
+            max_tokens=max_tokens,
+            counter=counter,
+        )
         self.remote = remote
         self._functions = {"document": function, "query": queries or function}
-        self._fingerprint = fingerprint
         self._single = takes == "text"
-        self._dimension = dimension or 0
-        self._batch_texts = batch_texts
-        self._concurrency = concurrency
-        self._max_tokens = max_tokens
-        self._count = (EstimatingCounter() if counter is None else checked_counter(counter)).count
 
-    @property
-    def fingerprint(self) -> str:
-        """The name that was given."""
-        return self._fingerprint
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        return split_batches(texts, 1 if self._single else self._batch_texts, BATCH_CHARACTERS)
 
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; 0 until the first answer."""
-        return self._dimension
-
-    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
-        """As the protocol says."""
-        return (await self.embed_detailed(texts, kind)).vectors
-
-    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: truncations by *max_tokens* by position; nothing is ever refused."""
-        check_embedder_input(texts, kind)
-        distinct, positions = distinct_texts(texts)
-        parts = [truncate_text(text, self._max_tokens, self._count) for text in distinct]
-        runs = [[text] for text in parts] if self._single else split_batches(parts, self._batch_texts, BATCH_CHARACTERS)
+    async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
         function = self._functions[kind]
-        answers = await gather_bounded([partial(self._call, function, run) for run in runs], self._concurrency)
-        vectors = np.zeros((len(texts), self._dimension), np.float32)
-        truncated: dict[int, Truncation] = {}
-        rows = (row for answer in answers for row in answer)
-        for text, part, row in zip(distinct, parts, rows, strict=True):
-            vectors[positions[text]] = row
-            if len(part) < len(text):
-                truncated.update(dict.fromkeys(positions[text], measure_truncation(part, text, self._count)))
-        return Embeddings(vectors, truncated)
-
-    async def _call(self, function: TextFunction, run: Sequence[str]) -> NDArray[np.float32]:
-        argument: Any = run[0] if self._single else list(run)
+        argument: Any = batch[0] if self._single else list(batch)
         if inspect.iscoroutinefunction(function):
             answer = await function(argument)
         else:
@@ -130,11 +91,8 @@ class FunctionEmbedder:
             rows = [answer] if self._single else list(answer)
         except TypeError as error:
             raise invalid_answer(who, "no list of vectors") from error
-        if len(rows) != len(run):
-            raise invalid_answer(who, f"{len(rows)} vectors for {len(run)} texts")
+        if len(rows) != len(batch):
+            raise invalid_answer(who, f"{len(rows)} vectors for {len(batch)} texts")
         found = normalize_rows(rows, expected=self._dimension, who=who)
         self._dimension = found.shape[1]
-        return found
-
-    def __repr__(self) -> str:
-        return f"FunctionEmbedder({self._fingerprint!r})"
+        return [TextVector(row) for row in found]

@@ -10,7 +10,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,36 +54,20 @@ class HashingEmbedder:
 
     def _vector(self, text: str) -> NDArray[np.float64]:
         vector = np.zeros(self._dimension)
-        for feature, (count, weight) in _features(text).items():
-            value = zlib.crc32(feature.encode())
-            sign = 1.0 if value >> 31 else -1.0
-            vector[(value & 0x7FFFFFFF) % self._dimension] += sign * weight * count**0.5
+        words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+        padded = [f"<{word}>" for word in words]
+        grams = [word[start : start + _GRAM] for word in padded for start in range(len(word) - _GRAM + 1)]
+        for mark, features, weight in (("w:", words, 1.0), ("g:", grams, _GRAM_WEIGHT)):
+            for feature, count in Counter(features).items():
+                value = zlib.crc32((mark + feature).encode())
+                sign = 1.0 if value >> 31 else -1.0
+                vector[(value & 0x7FFFFFFF) % self._dimension] += sign * weight * count**0.5
         norm = float(np.linalg.norm(vector))
-        if norm == 0:
-            # every feature met another of the opposite sign, or there was none
-            return _single_feature(text, vector)
-        return vector / norm
+        if norm:
+            return vector / norm
+        if _WORD.search(text):  # every feature met another of the opposite sign
+            vector[zlib.crc32(text.encode()) % len(vector)] = 1.0
+        return vector
 
     def __repr__(self) -> str:
         return f"HashingEmbedder(dimension={self._dimension})"
-
-
-def _features(text: str) -> dict[str, tuple[int, float]]:
-    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    counts = Counter(words)
-    grams = Counter(gram for word in words for gram in _grams(word))
-    features = {"w:" + word: (count, 1.0) for word, count in counts.items()}
-    features.update({"g:" + gram: (count, _GRAM_WEIGHT) for gram, count in grams.items()})
-    return features
-
-
-def _grams(word: str) -> Iterator[str]:
-    padded = f"<{word}>"
-    for start in range(max(len(padded) - _GRAM + 1, 1)):
-        yield padded[start : start + _GRAM]
-
-
-def _single_feature(text: str, zeros: NDArray[np.float64]) -> NDArray[np.float64]:
-    if _WORD.search(text):
-        zeros[zlib.crc32(text.encode()) % len(zeros)] = 1.0
-    return zeros

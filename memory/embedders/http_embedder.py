@@ -5,29 +5,19 @@ A subclass knows its wire format: the payload of a request, and where the vector
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.batching import (
-    check_embedder_input,
-    check_positive_number,
-    distinct_texts,
-    gather_bounded,
-    split_batches,
-    truncate_text,
-)
+from memory.embedders.batching import BatchingEmbedder, TextVector, check_positive_number, split_batches
 from memory.embedders.normalization import invalid_answer, normalize_rows
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, measure_truncation
+from memory.embedders.protocol import EmbeddingKind, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
-from memory.tokens.counter import TokenCounter, checked_counter
-from memory.tokens.estimating_counter import EstimatingCounter
+from memory.tokens.counter import TokenCounter
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
@@ -75,15 +65,7 @@ class HttpEmbedderOptions(TypedDict, total=False):
     client: HttpClient | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingAnswer:
-    """Answer of a server: a raw vector for each text, and the number of tokens that it read, where it says so."""
-
-    vectors: Sequence[Any]
-    tokens: int | None = None
-
-
-class HttpEmbedder:
+class HttpEmbedder(BatchingEmbedder):
     """Base of the embedders that ask a server; use one of them.
 
     Equal texts are sent once, blank ones not at all. A text that the server refuses is found by asking for the halves
@@ -93,7 +75,7 @@ class HttpEmbedder:
     def __init__(
         self, base_url: str, path: str, model: str, *, api: str, **options: Unpack[HttpEmbedderOptions]
     ) -> None:
-        """*api* names the wire format in the fingerprint."""
+        """*api* names the wire format in the fingerprint; the address does not enter, it does not change vectors."""
         unknown = options.keys() - HttpEmbedderOptions.__annotations__.keys()
         if unknown:
             raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {min(unknown)!r}")
@@ -101,82 +83,41 @@ class HttpEmbedder:
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
         dimensions, fingerprint, client = (options.get("dimensions"), options.get("fingerprint"), options.get("client"))
-        check_positive_number("dimensions", dimensions, unset=True)
-        prefixes = (options.get("query_prefix", ""), options.get("document_prefix", ""))
-        for name, prefix in (("query_prefix", prefixes[0]), ("document_prefix", prefixes[1])):
+        prefixes = {"query": options.get("query_prefix", ""), "document": options.get("document_prefix", "")}
+        for kind, prefix in prefixes.items():
             if not isinstance(prefix, str):
-                raise ArgumentError(name, prefix, "a text is needed; an empty one for no prefix")
+                raise ArgumentError(f"{kind}_prefix", prefix, "a text is needed; an empty one for no prefix")
         if fingerprint is not None and (not isinstance(fingerprint, str) or not fingerprint.strip()):
             raise ArgumentError("fingerprint", fingerprint, "a name for the vectors is needed, or None")
         if client is not None and not isinstance(client, HttpClient):
             raise ArgumentError("client", type(client).__name__, "a memory.http.HttpClient is needed")
         name_parts = [api, self._model_name(model), str(dimensions or "full"), "unit"]
-        if any(prefixes):
-            name_parts.append("+".join(repr(prefix) for prefix in prefixes))
+        if any(prefixes.values()):
+            name_parts.append("+".join(map(repr, prefixes.values())))
+        check_positive_number("dimensions", dimensions, unset=True)
+        super().__init__(
+            fingerprint or "/".join(name_parts),
+            dimensions,
+            batch_texts=options.get("batch_texts", BATCH_TEXTS),
+            concurrency=options.get("concurrency", CONCURRENCY),
+            max_tokens=options.get("max_tokens"),
+            counter=options.get("counter"),
+        )
         self._url = base_url.rstrip("/") + path
         self._model = model
-        self._fingerprint = fingerprint or "/".join(name_parts)
+        self._server_name = f"the server of embedding model {model}"
         self._headers = _authorization_header(options.get("api_key"))
-        self._dimensions = dimensions
-        self._prefixes: dict[str, str] = dict(zip(("query", "document"), prefixes, strict=True))
-        self._batch_texts = options.get("batch_texts", BATCH_TEXTS)
+        self._sent_dimensions = {} if dimensions is None else {"dimensions": dimensions}
+        self._prefixes = prefixes
         self._batch_tokens = options.get("batch_tokens", BATCH_TOKENS)
-        self._concurrency = options.get("concurrency", CONCURRENCY)
-        self._max_tokens = options.get("max_tokens")
-        for name, count in (("batch_texts", self._batch_texts), ("batch_tokens", self._batch_tokens)):
-            check_positive_number(name, count)
-        check_positive_number("concurrency", self._concurrency)
-        check_positive_number("max_tokens", self._max_tokens, unset=True)
-        counter = options.get("counter")
-        self._counter: TokenCounter = EstimatingCounter() if counter is None else checked_counter(counter)
+        check_positive_number("batch_tokens", self._batch_tokens)
         self._client = client if client is not None else HttpClient()
         self._owned = client is None
-        self._dimension = dimensions or 0
-
-    @property
-    def fingerprint(self) -> str:
-        """Model and settings, or the name that was given; the address does not enter, it does not change vectors."""
-        return self._fingerprint
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors; 0 until the server has answered."""
-        return self._dimension
 
     @property
     def remote(self) -> bool:
-        """Whether the server is another machine."""
+        """True if the server is another machine."""
         return not is_loopback(self._url)
-
-    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
-        """As the protocol says; a text that the server refuses raises."""
-        answer = await self.embed_detailed(texts, kind)
-        for reason in answer.refused.values():
-            raise EmbedderError(reason)
-        return answer.vectors
-
-    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-        """As ``DetailedEmbedder``: truncations and refusals by position."""
-        check_embedder_input(texts, kind)
-        distinct, positions = distinct_texts(texts)
-        prefixed = [self._prefixes[kind] + text for text in distinct]
-        sent = [truncate_text(text, self._max_tokens, self._counter.count) for text in prefixed]
-        batches = split_batches(sent, self._batch_texts, self._batch_tokens, self._counter.count)
-        answers = await gather_bounded([partial(self._embed_batch, batch) for batch in batches], self._concurrency)
-        results = [result for answer in answers for result in answer]
-        vectors = np.zeros((len(texts), self._dimension), np.float32)
-        truncated: dict[int, Truncation] = {}
-        refused: dict[int, str] = {}
-        for text, whole, part, answered in zip(distinct, prefixed, sent, results, strict=True):
-            result = self._with_truncation(answered, part, whole)
-            for position in positions[text]:
-                if result.vector is not None:
-                    vectors[position] = result.vector
-                if result.truncation is not None:
-                    truncated[position] = result.truncation
-                if result.refused is not None:
-                    refused[position] = result.refused
-        return Embeddings(vectors, truncated, refused)
 
     async def aclose(self) -> None:
         """Close the client, unless it was given."""
@@ -191,37 +132,38 @@ class HttpEmbedder:
         """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
         raise NotImplementedError
 
-    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
-        """Return the vectors in *answer* in the order of the texts; raise ``_invalid_answer`` for another shape."""
+    def _parse_answer(self, answer: Any, count: int) -> tuple[list[Any], object]:
+        """Return the vectors in *answer* in the order of the texts, and what it says of the number of tokens.
+
+        Another shape raises ``_invalid_answer``.
+        """
         raise NotImplementedError
 
     _server_cuts = False
-    """Whether the server can be told to cut a text that is too long."""
+    """True if the server can be told to cut a text that is too long."""
 
     def _invalid_answer(self, problem: str) -> EmbedderError:
         return invalid_answer(self._server_name, problem)
 
-    @property
-    def _server_name(self) -> str:
-        return f"the server of embedding model {self._model}"
+    def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
+        return split_batches(texts, self._batch_texts, self._batch_tokens, self._count)
 
-    async def _embed_batch(self, batch: Sequence[str]) -> list[_TextResult]:
-        """Return the result of each text of *batch*; raise where it is not the texts that the server refuses."""
+    async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> list[TextVector | str]:
         try:
-            return [_TextResult(vector) for vector in (await self._post_batch(batch))[0]]
+            return [TextVector(vector) for vector in (await self._post_batch(batch))[0]]
         except EmbedderError as error:
             if not _refuses_texts(error):
                 raise
             if len(batch) == 1:
                 return [await self._embed_refused(batch[0], error)]
-            (shortest,) = await self._embed_batch([min(batch, key=len)])
-            if shortest.refused is not None:  # then it is hardly about one of the texts
+            (shortest,) = await self._embed_batch([min(batch, key=len)], kind)
+            if isinstance(shortest, str):  # then it is hardly about one of the texts
                 raise
         half = len(batch) // 2
-        return [*await self._embed_batch(batch[:half]), *await self._embed_batch(batch[half:])]
+        return [*await self._embed_batch(batch[:half], kind), *await self._embed_batch(batch[half:], kind)]
 
-    async def _embed_refused(self, text: str, error: EmbedderError) -> _TextResult:
-        """Return the result of a text that was refused by itself: cut, if it is too long."""
+    async def _embed_refused(self, text: str, error: EmbedderError) -> TextVector | str:
+        """Return the vector of a text that was refused by itself, cut if it is too long; or why it is refused."""
         part, may_cut = text, self._server_cuts
         for _ in range(_MAX_HALVINGS):
             if not may_cut:
@@ -235,43 +177,23 @@ class HttpEmbedder:
                     raise
                 error, may_cut = again, False
             else:
-                return _TextResult(vectors[0], self._truncation(kept, part, text))
-        return _TextResult(refused=str(error))
+                return TextVector(vectors[0], measure_truncation(part, text, self._count, kept=kept))
+        return str(error)
 
     async def _post_batch(
         self, batch: Sequence[str], *, may_cut: bool = False
     ) -> tuple[list[NDArray[np.float32]], int | None]:
+        body = self._request_body(batch, may_cut=may_cut)
         try:
-            answer = await self._client.post_json(
-                self._url, self._request_body(batch, may_cut=may_cut), headers=self._headers
-            )
+            answer = await self._client.post_json(self._url, body, headers=self._headers)
         except HttpError as error:
             raise EmbedderError(f"embedding with {self._model} failed: {error}") from error
-        answered = self._parse_answer(answer, len(batch))
-        if len(answered.vectors) != len(batch):
-            raise self._invalid_answer(f"{len(answered.vectors)} embeddings for {len(batch)} texts")
-        rows = normalize_rows(answered.vectors, expected=self._dimension, who=self._server_name)
+        vectors, tokens = self._parse_answer(answer, len(batch))
+        if len(vectors) != len(batch):
+            raise self._invalid_answer(f"{len(vectors)} embeddings for {len(batch)} texts")
+        rows = normalize_rows(vectors, expected=self._dimension, who=self._server_name)
         self._dimension = rows.shape[1]
-        return list(rows), answered.tokens
-
-    def _with_truncation(self, result: _TextResult, sent: str, whole: str) -> _TextResult:
-        """Return *result* with what was cut of *whole* before it was sent."""
-        if result.vector is None or len(sent) == len(whole):
-            return result
-        kept = None if result.truncation is None else result.truncation.kept
-        return _TextResult(result.vector, self._truncation(kept, sent, whole))
-
-    def _truncation(self, kept: int | None, part: str, whole: str) -> Truncation:
-        return measure_truncation(part, whole, self._counter.count, kept=kept)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _TextResult:
-    """Result of one text: its vector, what was cut of it, or why it was refused."""
-
-    vector: NDArray[np.float32] | None = None
-    truncation: Truncation | None = None
-    refused: str | None = None
+        return list(rows), tokens if type(tokens) is int and tokens > 0 else None
 
 
 def _authorization_header(key: str | None) -> dict[str, str]:
@@ -281,7 +203,7 @@ def _authorization_header(key: str | None) -> dict[str, str]:
 
 
 def _refuses_texts(error: EmbedderError) -> bool:
-    """Whether the server refused what it was given, so that other texts may fare better."""
+    """Return whether the server refused what it was given, so that other texts may fare better."""
     cause = error.__cause__
     return isinstance(cause, HttpStatusError) and (cause.status in _REFUSAL_STATUSES or _is_too_long(error))
 

@@ -49,7 +49,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f
 
 
 def local_available() -> bool:
-    """Whether the extra ``local`` is installed; imports nothing of it."""
+    """Return whether the extra ``local`` is installed; imports nothing of it."""
     return _wordllama_folder() is not None and find_spec("tokenizers") is not None
 
 
@@ -68,7 +68,7 @@ class TokenVectorTable:
     def __init__(self, weights: Path, tokenizer: Path) -> None:
         self._tokenizer_path = tokenizer
         self._rows, mark = _map_tensor(weights)
-        self.mark = _digest(mark, tokenizer.read_bytes())
+        self.mark = hashlib.blake2b(mark + tokenizer.read_bytes(), digest_size=8).hexdigest()
         """Names the bytes of both files."""
         self._lock = threading.Lock()
         self._tokenizer: Tokenizer | None = None
@@ -82,7 +82,7 @@ class TokenVectorTable:
 
     @property
     def ready(self) -> bool:
-        """Whether the tokenizer is loaded, so that a short text takes well under a millisecond."""
+        """True if the tokenizer is loaded, so that a short text takes well under a millisecond."""
         return self._tokenizer is not None
 
     def means(self, texts: Sequence[str], *, often: bool = True) -> NDArray[np.float32]:
@@ -160,15 +160,10 @@ def _map_tensor(path: Path) -> tuple[NDArray[Any], bytes]:
     return rows, header + str(path.stat().st_size).encode() + samples.tobytes()
 
 
-def _digest(*parts: bytes) -> str:
-    return hashlib.blake2b(b"".join(parts), digest_size=8).hexdigest()
+class _LocalVectors:
+    """Vectors of the table, by its means."""
 
-
-class LocalWordVectors:
-    """Vector of a word: the mean of the token vectors of the word after a space, length 1.
-
-    Raises ``MissingExtra`` when the extra ``local`` is not installed.
-    """
+    _unit: str
 
     def __init__(self, *, table: TokenVectorTable | None = None) -> None:
         self._table = table if table is not None else installed_table()
@@ -176,46 +171,43 @@ class LocalWordVectors:
     @property
     def fingerprint(self) -> str:
         """The table, by its bytes, and what is done with it."""
-        return f"local/wordllama-{self._table.dimension}/{self._table.mark}/word"
+        return f"local/wordllama-{self._table.dimension}/{self._table.mark}/{self._unit}"
 
     @property
     def dimension(self) -> int:
         """Length of the vectors."""
         return self._table.dimension
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fingerprint!r})"
+
+
+class LocalWordVectors(_LocalVectors):
+    """Vector of a word: the mean of the token vectors of the word after a space, length 1.
+
+    Raises ``MissingExtra`` when the extra ``local`` is not installed.
+    """
+
+    _unit = "word"
 
     def words(self, words: Sequence[str]) -> NDArray[np.float32]:
         """As the protocol says."""
         check_texts(words, "words")
         return self._table.means(["" if is_blank(word) else " " + word for word in words], often=False)
 
-    def __repr__(self) -> str:
-        return f"LocalWordVectors({self.fingerprint!r})"
-
 
 INLINE_CHARACTERS = 2000
 """Up to here a question is embedded where it stands: a hop to a thread would take longer."""
 
 
-class LocalEmbedder:
+class LocalEmbedder(_LocalVectors):
     """Plain mean of the token vectors, length 1; a question and a document are embedded alike.
 
     Raises ``MissingExtra`` when the extra is not installed (``local_available`` tells beforehand).
     """
 
     remote = False
-
-    def __init__(self, *, table: TokenVectorTable | None = None) -> None:
-        self._table = table if table is not None else installed_table()
-
-    @property
-    def fingerprint(self) -> str:
-        """The table, by its bytes, and what is done with it."""
-        return f"local/wordllama-{self._table.dimension}/{self._table.mark}/mean"
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        return self._table.dimension
+    _unit = "mean"
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; long work goes to a thread."""
@@ -223,6 +215,3 @@ class LocalEmbedder:
         if self._table.ready and sum(map(len, texts)) <= INLINE_CHARACTERS:
             return self._table.means(texts)
         return await asyncio.to_thread(self._table.means, texts)
-
-    def __repr__(self) -> str:
-        return f"LocalEmbedder({self.fingerprint!r})"

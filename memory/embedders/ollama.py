@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
-from memory.embedders.http_embedder import EmbeddingAnswer, HttpEmbedder, HttpEmbedderOptions
+from memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
 from memory.errors import ArgumentError
 
 BASE_URL = "http://127.0.0.1:11434"
@@ -38,30 +38,21 @@ class OllamaEmbedder(HttpEmbedder):
     ) -> None:
         http_options.setdefault("concurrency", CONCURRENCY)
         super().__init__(base_url, "/api/embed", model, api="ollama", **http_options)
-        self._keep_alive = keep_alive
         if options is not None and not isinstance(options, Mapping):
             raise ArgumentError("options", options, 'a mapping such as {"num_ctx": 8192} is needed')
-        self._options = dict(options or {})
+        self._settings: dict[str, Any] = {} if keep_alive is None else {"keep_alive": keep_alive}
+        if options:
+            self._settings["options"] = dict(options)
 
     def _model_name(self, model: str) -> str:
         return model.removesuffix(":latest")  # the same model, for Ollama
 
     def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
-        payload: dict[str, Any] = {"model": self._model, "input": list(batch), "truncate": may_cut}
-        if self._dimensions is not None:
-            payload["dimensions"] = self._dimensions
-        if self._keep_alive is not None:
-            payload["keep_alive"] = self._keep_alive
-        if self._options:
-            payload["options"] = self._options
-        return payload
+        texts = {"input": list(batch), "truncate": may_cut}
+        return {"model": self._model, **texts, **self._sent_dimensions, **self._settings}
 
-    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
+    def _parse_answer(self, answer: Any, count: int) -> tuple[list[Any], object]:
         vectors = answer.get("embeddings") if isinstance(answer, dict) else None
         if not isinstance(vectors, list):
             raise self._invalid_answer("no list of embeddings")
-        tokens = answer.get("prompt_eval_count")
-        return EmbeddingAnswer(vectors, tokens if type(tokens) is int and tokens > 0 else None)
-
-    def __repr__(self) -> str:
-        return f"OllamaEmbedder({self.fingerprint!r})"
+        return vectors, answer.get("prompt_eval_count")

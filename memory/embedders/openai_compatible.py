@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from memory.embedders.http_embedder import EmbeddingAnswer, HttpEmbedder, HttpEmbedderOptions
+from memory.embedders.http_embedder import HttpEmbedder, HttpEmbedderOptions
 
 
 class OpenAICompatibleEmbedder(HttpEmbedder):
@@ -21,12 +21,9 @@ class OpenAICompatibleEmbedder(HttpEmbedder):
         super().__init__(base_url, "/embeddings", model, api="openai-compatible", **options)
 
     def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
-        payload: dict[str, Any] = {"model": self._model, "input": list(batch)}
-        if self._dimensions is not None:
-            payload["dimensions"] = self._dimensions
-        return payload
+        return {"model": self._model, "input": list(batch), **self._sent_dimensions}
 
-    def _parse_answer(self, answer: Any, count: int) -> EmbeddingAnswer:
+    def _parse_answer(self, answer: Any, count: int) -> tuple[list[Any], object]:
         items = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
             raise self._invalid_answer("no list of embeddings")
@@ -39,7 +36,4 @@ class OpenAICompatibleEmbedder(HttpEmbedder):
         usage = answer.get("usage")
         tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
         vectors = [by_index[index].get("embedding") for index in range(count)]
-        return EmbeddingAnswer(vectors, tokens if type(tokens) is int and tokens > 0 else None)
-
-    def __repr__(self) -> str:
-        return f"OpenAICompatibleEmbedder({self.fingerprint!r})"
+        return vectors, tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,7 +11,8 @@ from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.errors import ArgumentError
+from memory.errors import ArgumentError, EmbedderError
+from vectorstore import Metric, Space
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 
@@ -65,9 +67,6 @@ class WordVectors(Protocol):
         ...
 
 
-_NONE_REFUSED: Mapping[int, str] = MappingProxyType({})
-
-
 @dataclass(frozen=True, slots=True)
 class Truncation:
     """Truncation of a text whose vector is of its beginning: *kept* of *of* tokens, as the embedder counts them."""
@@ -94,7 +93,7 @@ class Embeddings:
 
     vectors: NDArray[np.float32]
     truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
-    refused: Mapping[int, str] = field(default_factory=lambda: _NONE_REFUSED)
+    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @runtime_checkable
@@ -125,3 +124,21 @@ class ForgettingEmbedder(Protocol):
 def forget_texts(embedder: Embedder | None, texts: Sequence[str]) -> int:
     """Remove what *embedder* keeps of *texts*; most keep nothing."""
     return embedder.forget(texts) if isinstance(embedder, ForgettingEmbedder) else 0
+
+
+_MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
+
+
+def embedder_space(embedder: Embedder) -> Space:
+    """Return the space of *embedder*'s vectors, named by its fingerprint.
+
+    It must know its dimension, which may take a first call.
+    """
+    if embedder.dimension < 1:
+        raise EmbedderError(f"{embedder.fingerprint} does not know its dimension before its first text")
+    return Space(embedder.fingerprint, embedder.dimension, Metric.COSINE)
+
+
+def is_space_of(space: Space, embedder: Embedder) -> bool:
+    """Return whether *space* has the name of *embedder*'s vectors, with the mark of a changed model or without."""
+    return space.fingerprint == embedder.fingerprint or _MODEL_MARK.sub("", space.fingerprint) == embedder.fingerprint

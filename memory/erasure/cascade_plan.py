@@ -21,7 +21,7 @@ from memory.models import Memory
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.tables.operation_log import OperationLog
 from memory.write.crash_recovery import message_calls
-from memory.write.turn_writer import memory_from_message, quoted_ids
+from memory.write.memory_writer import memory_from_message, quoted_ids
 from vectorstore import Entry
 
 MERGE_KIND: Final = "merge"

@@ -14,7 +14,7 @@ from memory.partitions import prefix_of
 from memory.retrieval.index.index_cache import IndexCache
 from memory.tables.erasers import ErasedItems
 from memory.write.embedding_service import EmbeddingService
-from memory.write.turn_writer import memory_from_message
+from memory.write.memory_writer import memory_from_message
 
 
 @dataclass(eq=False)

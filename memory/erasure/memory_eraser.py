@@ -36,7 +36,7 @@ from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones, history_partition, message_hashes
 from memory.timestamps import Clock
 from memory.write.access_control import Caller
-from memory.write.turn_writer import message_trust
+from memory.write.memory_writer import message_trust
 from vectorstore import Entry, VectorStoreError
 
 _DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)

@@ -17,8 +17,7 @@ from itertools import islice
 import numpy as np
 
 from memory.codec import DECLARED_FIELDS, from_entry
-from memory.embedders.fingerprint import embedder_space
-from memory.embedders.protocol import Embedder
+from memory.embedders.protocol import Embedder, embedder_space
 from memory.errors import ArgumentError
 from memory.evaluation.bootstrap import ConfidenceInterval, bootstrap
 from memory.evaluation.questions import QUESTION_KINDS, EvaluationQuestion, make_questions

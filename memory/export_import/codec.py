@@ -342,7 +342,8 @@ def _read_number(value: Any, argument: str) -> int:
     return cast("int", value)
 
 
-def _read_time(value: Any, argument: str) -> datetime:
+def read_time(value: Any, argument: str) -> datetime:
+    """Return the aware time that *value* is in ISO 8601, or raise ``ArgumentError`` for *argument*."""
     text = checked_text(value, argument)
     try:
         moment = datetime.fromisoformat(text)
@@ -395,7 +396,7 @@ def _read_change(value: Any, argument: str) -> MemoryChange:
 
 
 _MEMORY_READERS: Final[dict[str, _Reader]] = {
-    **dict.fromkeys(_TIME_FIELDS, _optional(_read_time)),
+    **dict.fromkeys(_TIME_FIELDS, _optional(read_time)),
     "tags": _read_list,
     "derived_from": _read_list,
     "source": _read_source,
@@ -405,7 +406,7 @@ _MESSAGE_READERS: Final[dict[str, _Reader]] = {
     "sequence": _read_number,
     "memory": lambda value, argument: value if value in (None, "") else checked_label(value, argument),
     "message": _read_message,
-    "at": _read_time,
+    "at": read_time,
 }
 _SESSION_READERS: Final[dict[str, _Reader]] = {"session": _MESSAGE_READERS["session"], "next": _read_number}
 _OPERATION_READERS: Final[dict[str, _Reader]] = {
@@ -415,7 +416,7 @@ _OPERATION_READERS: Final[dict[str, _Reader]] = {
     "undone_by": _optional(checked_label),
     "id": checked_label,
     "actor": checked_actor,
-    "at": _read_time,
+    "at": read_time,
 }
 _CHANGE_READERS: Final[dict[str, _Reader]] = {
     "old": checked_json_object,
@@ -427,5 +428,5 @@ _CHANGE_READERS: Final[dict[str, _Reader]] = {
 _TOMBSTONE_READERS: Final[dict[str, _Reader]] = {
     "collection": _optional(checked_label),
     "id": checked_label,
-    "at": _read_time,
+    "at": read_time,
 }

@@ -18,7 +18,7 @@ from memory.export_import.reader import ExportLine
 from memory.export_import.report import ExportItem
 from memory.tables.erasers import ExportedPart
 from memory.tables.tombstones import history_partition, message_hashes
-from memory.write.policies import RedactionPolicy
+from memory.write.policies.base import RedactionPolicy
 from memory.write.policy_runner import redacted_message
 
 

@@ -17,7 +17,7 @@ from memory.tables.embedder_probes import ProbeVectors
 from memory.tables.operation_log import IMPORT_KIND, OperationLog
 from memory.tables.tombstones import Tombstones
 from memory.write.access_control import Caller
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from vectorstore import Entry
 
 OnImportProgress: TypeAlias = Callable[[int, int], object] | None

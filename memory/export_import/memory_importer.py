@@ -17,6 +17,7 @@ from memory.results import Outcome, Report
 from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from memory.timestamps import Clock
 from memory.write.draft import Draft
+from memory.write.embedding_service import EmbeddedText
 from memory.write.provenance import counts_since, replacement_change, retired_entry
 from vectorstore import Entry
 
@@ -68,7 +69,7 @@ class ImportDraft:
             id=self.memory.id,
             outcome=decided.outcome,
             reason=decided.reason,
-            pending=draft.settled is None and draft.vector is None and draft.no_vector is None,
+            pending=draft.settled is None and draft.embedded.vector is None and draft.embedded.no_vector is None,
             of=draft.of,
             spans=draft.spans,
             made=facts,
@@ -111,14 +112,14 @@ class MemoryImporter:
                 draft = replace(draft, reasons=(f"trust lowered to {job.ceiling}", *draft.reasons))
         if not job.is_trusted:
             memory = replace(memory, operation=None if job.dry_run else job.operation)
-        vector, no_vector = draft.vector, None
-        if vector is not None and draft.space != job.entries.follow_space():
+        vector, no_vector = draft.embedded.vector, None
+        if vector is not None and draft.embedded.space != job.entries.follow_space():
             vector = None  # it was made to compare the draft, in a space that is not used any more
         if memory.text == original.text:
             if job.vectors and line.fields.get("vector") is not None:
                 vector = vector_from_item(line.fields, job.checked.manifest.space)
             no_vector = line.fields.get("no_vector") if vector is None else None
-        return ImportDraft(line.fields, replace(draft, memory=memory, vector=vector, no_vector=no_vector))
+        return ImportDraft(line.fields, replace(draft, memory=memory, embedded=EmbeddedText(vector, no_vector)))
 
     def _write_present(self, job: ImportJob, partition: str, drafts: Sequence[ImportDraft]) -> set[str]:
         """Write new memories and corrections of existing ones; return the ids of the new ones."""
@@ -219,7 +220,7 @@ class MemoryImporter:
             job.entries.store.upsert([to_entry(memory)], namespace=partition, expect={id: 0})
         job.added.add(id)
         job.changes.append(MemoryChange(id))
-        return replace(fact, memory=memory, deferred=_PENDING_REASON).report()
+        return replace(fact, memory=memory, embedded=EmbeddedText(deferred=_PENDING_REASON)).report()
 
     def _write_versions(self, job: ImportJob, drafts: Sequence[ImportDraft], new: set[str]) -> None:
         """Write the versions of *new* memories, and those whose memory is neither in the file nor known here."""

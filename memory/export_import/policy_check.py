@@ -21,7 +21,7 @@ from memory.models import Memory
 from memory.results import Outcome
 from memory.timestamps import Clock
 from memory.write.draft import Draft, drafts_to_store
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
+from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import VectorStore, open_store
@@ -111,9 +111,13 @@ class ImportPolicyCheck:
         if job.dry_run or job.replaces:
             await asyncio.to_thread(self._add_unwritten, kept, lookup.ready)
             return judged
-        return [_with_vector(draft, lookup.ready) if draft.text not in file_vectors else draft for draft in judged]
+        compared = {text: embedded for text, embedded in lookup.ready.items() if text not in file_vectors}
+        return [
+            replace(draft, embedded=compared[draft.text]) if draft.settled is None and draft.text in compared else draft
+            for draft in judged
+        ]
 
-    def _add_unwritten(self, memories: Sequence[Memory], results: Mapping[str, EmbeddingResult]) -> None:
+    def _add_unwritten(self, memories: Sequence[Memory], results: Mapping[str, EmbeddedText]) -> None:
         """Let the following batches see *memories*, which are not in the store while they are judged."""
         job = self.job
         if self._unwritten is None:
@@ -122,21 +126,18 @@ class ImportPolicyCheck:
         space = self._unwritten.space
         entries = []
         for memory in memories:
-            result = results.get(entry_text(memory))
-            fits = result is not None and space is not None and result.space == space
-            entries.append(to_entry(memory, vector=result.vectors[0] if result is not None and fits else None))
+            embedded = results.get(entry_text(memory), NOT_YET_EMBEDDED)
+            entries.append(to_entry(memory, vector=embedded.vector if embedded.space == space else None))
         self._unwritten.upsert(entries, namespace=job.partition(None))
 
-    def _file_vectors(self, batch: Sequence[ExportLine]) -> dict[str, EmbeddingResult]:
+    def _file_vectors(self, batch: Sequence[ExportLine]) -> dict[str, EmbeddedText]:
         """Return the vectors that the file brings, by the texts they were made from."""
         space = self.job.checked.manifest.space
         if not self.job.vectors or space is None:
             return {}
         vectors = ((memory_from_item(line.fields), vector_from_item(line.fields, space)) for line in batch)
         return {
-            entry_text(memory): EmbeddingResult((vector,), (None,), space=space)
-            for memory, vector in vectors
-            if vector is not None
+            entry_text(memory): EmbeddedText(vector, space=space) for memory, vector in vectors if vector is not None
         }
 
     def _makes_facts(self, turn: Sequence[Draft]) -> bool:
@@ -147,13 +148,7 @@ class ImportPolicyCheck:
         )
 
 
-def _with_vector(draft: Draft, results: Mapping[str, EmbeddingResult]) -> Draft:
-    """Return *draft* with the vector that was made to compare it, if any."""
-    result = results.get(draft.text) if draft.settled is None else None
-    return draft if result is None else replace(draft, vector=result.vectors[0], space=result.space)
-
-
 def _is_unchanged(draft: Draft) -> bool:
     """Return whether the policies left *draft* as it came, so that it is written as without policies."""
     as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome is Outcome.STORED
-    return as_it_came and not (draft.reasons or draft.facts or draft.vector is not None)
+    return as_it_came and not (draft.reasons or draft.facts or draft.embedded.vector is not None)

@@ -34,7 +34,7 @@ from memory.models import Memory
 from memory.partitions import DOCUMENTS, store_namespace
 from memory.tables.erasers import ExportedPart
 from memory.validation import checked_int, checked_label
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 
 MAX_LINE_BYTES: Final = 1 << 28
 """The longest line in bytes: a message may carry a document."""

@@ -39,8 +39,7 @@ from memory.history.schema import (
     history_checksum,
     summary_checksum,
 )
-from memory.message_text import message_excerpt
-from memory.messages import Message, Role
+from memory.messages import Message, Role, message_excerpt
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, Database
 

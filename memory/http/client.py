@@ -18,18 +18,21 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, TypeVar
 
 import httpx
 from httpx_sse import EventSource
 
-from memory.errors import HttpConnectError, HttpError, HttpStatusError, HttpTimeout
+from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
 from memory.http.redaction import error_message, header_secrets, redact_line, safe_url
 from memory.http.requests import checked_headers, checked_url, encode_json, is_loopback
-from memory.http.retry import ErrorResponse, HttpRetrier, is_retriable, retry_after_delay
+from memory.http.retry import is_retriable, retry_after_delay, retry_exchange
 from memory.timestamps import Clock, system_clock
 
 __all__ = ["HttpClient", "ServerEvent", "Timeouts"]
+
+T = TypeVar("T")
 
 _MEGABYTE = 1 << 20
 _EVENT_STREAM, _JSON_LINES = "text/event-stream", "application/x-ndjson"
@@ -81,8 +84,10 @@ class HttpClient:
         rng: Callable[[], float] = random.random,
         clock: Clock = system_clock,
     ) -> None:
+        if type(retries) is not int or retries < 0:
+            raise ArgumentError("retries", retries, "a whole number of at least 0 is needed")
         self._timeout = timeout
-        self._retrying = HttpRetrier(retries, sleep=sleep, rng=rng)
+        self._retry = partial(retry_exchange, retries=retries, sleep=sleep, rng=rng)
         self._headers = checked_headers(headers)
         self._transport = transport
         self._offline = offline
@@ -102,28 +107,20 @@ class HttpClient:
         """Return the JSON answer at *url*."""
         return await self._json("GET", url, None, headers)
 
-    async def stream_events(
+    def stream_events(
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[ServerEvent, None]:
         """Send *payload* as JSON and yield the events of the answer; leaving the loop frees the connection.
 
         Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
         """
-        async with aclosing(self._open_stream(url, payload, headers, _EVENT_STREAM)) as responses:
-            async for response in responses:
-                async with aclosing(_read_events(url, response, self._max_event)) as events:
-                    async for event in events:
-                        yield event
+        return self._stream(url, payload, headers, _EVENT_STREAM, _read_events)
 
-    async def stream_lines(
+    def stream_lines(
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[str, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
-        async with aclosing(self._open_stream(url, payload, headers, _JSON_LINES)) as responses:
-            async for response in responses:
-                async with aclosing(_read_lines(url, response, self._max_event)) as lines:
-                    async for line in lines:
-                        yield line
+        return self._stream(url, payload, headers, _JSON_LINES, _read_lines)
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""
@@ -143,32 +140,28 @@ class HttpClient:
     async def _json(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str] | None) -> Any:
         sent = self._prepare_headers(url, headers, accept="application/json", encoding="gzip, deflate")
 
-        async def exchanged() -> bytes | ErrorResponse:
+        async def exchange() -> bytes:
             try:
                 async with asyncio.timeout(self._timeout.total):
                     response = await self._send(method, url, content, sent)
-                    return response if isinstance(response, ErrorResponse) else await self._body(url, response)
+                    return await self._body(url, response, self._max_body)
             except TimeoutError as error:
                 raise HttpTimeout(safe_url(url), f"no whole answer within {self._timeout.total:g} s") from error
 
-        body = await self._retrying.run(exchanged)
+        body = await self._retry(exchange)
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
             raise HttpError(safe_url(url), "the answer is not JSON; is this the right address?") from error
 
-    async def _send(
-        self, method: str, url: str, content: bytes | None, headers: dict[str, str]
-    ) -> httpx.Response | ErrorResponse:
+    async def _send(self, method: str, url: str, content: bytes | None, headers: dict[str, str]) -> httpx.Response:
+        """Return the answer, its body unread; raise ``HttpStatusError`` for a status that is no success."""
         with _translate_errors(url):
             client = await self._client()
             request = client.build_request(method, url, content=content, headers=headers)
             response = await client.send(request, stream=True)
         if response.is_success:
             return response
-        return await self._read_refusal(url, response, headers)
-
-    async def _read_refusal(self, url: str, response: httpx.Response, headers: dict[str, str]) -> ErrorResponse:
         status, wait = response.status_code, retry_after_delay(response.headers, self._clock())
         try:
             body = await self._body(url, response, _MAX_ERROR_BODY)
@@ -181,12 +174,12 @@ class HttpClient:
             problem += "; redirects are not followed, use the final address"
         if wait is not None:
             problem += f"; asks to wait {wait:g} s"
-        error = HttpStatusError(safe_url(url), problem, status=status, retry_after=wait)
-        return ErrorResponse(error, is_retriable(status, response.headers))
+        refusal = HttpStatusError(safe_url(url), problem, status=status, retry_after=wait)
+        refusal.retriable = is_retriable(status, response.headers)
+        raise refusal
 
-    async def _body(self, url: str, response: httpx.Response, limit: int | None = None) -> bytes:
+    async def _body(self, url: str, response: httpx.Response, limit: int) -> bytes:
         """Read *response* whole, at most *limit* bytes after decompression, and release its connection."""
-        limit = self._max_body if limit is None else limit
         parts, size = [], 0
         try:
             with _translate_errors(url):
@@ -199,31 +192,30 @@ class HttpClient:
             await response.aclose()
         return b"".join(parts)
 
-    async def _open_stream(
-        self, url: str, payload: Any, headers: Mapping[str, str] | None, kind: str
-    ) -> AsyncGenerator[httpx.Response, None]:
-        """Yield the one answer to *payload*, checked to be of *kind*; closing frees its connection."""
-        sent = self._prepare_headers(url, headers, accept=kind, encoding="identity")
-        content = encode_json(payload)
-
-        async def opened() -> httpx.Response | ErrorResponse:
-            return await self._send("POST", url, content, sent)
-
-        response = await self._retrying.run(opened)
+    async def _stream(
+        self,
+        url: str,
+        payload: Any,
+        headers: Mapping[str, str] | None,
+        expected: str,
+        read: Callable[[str, httpx.Response, int], AsyncGenerator[T, None]],
+    ) -> AsyncGenerator[T, None]:
+        """Yield what *read* finds in the answer to *payload*, which must be of the *expected* kind."""
+        sent = self._prepare_headers(url, headers, accept=expected, encoding="identity")
+        response = await self._retry(partial(self._send, "POST", url, encode_json(payload), sent))
         try:
-            await self._check_stream(url, response, sent, kind)
-            yield response
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
+            if kind != expected:
+                message = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(sent))
+                problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[expected]}"
+                raise HttpError(safe_url(url), problem + (f": {message}" if message else ""))
+            async with aclosing(read(url, response, self._max_event)) as items:
+                async for item in items:
+                    yield item
         finally:
             await response.aclose()
-
-    async def _check_stream(self, url: str, response: httpx.Response, headers: dict[str, str], expected: str) -> None:
-        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
-        if kind != expected:
-            message = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(headers))
-            problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[expected]}"
-            raise HttpError(safe_url(url), problem + (f": {message}" if message else ""))
 
     def _prepare_headers(
         self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str

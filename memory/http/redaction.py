@@ -47,7 +47,17 @@ def error_message(body: bytes, secrets: Iterable[str] = ()) -> str:
         answer = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    return _message_of(answer, tuple(secrets))
+    if isinstance(answer, list) and answer:  # Gemini wraps its one error in a list
+        answer = answer[0]
+    error = answer.get("error", answer) if isinstance(answer, dict) else ""
+    if isinstance(error, str):
+        return redact_line(error, secrets)
+    if not isinstance(error, dict):
+        return ""
+    text = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), "")
+    kinds = [error[name] for name in ("type", "code", "status") if isinstance(error.get(name), str)]
+    kind = ", ".join(dict.fromkeys(kinds))
+    return redact_line(f"{text} ({kind})" if text and kind else text or kind, secrets)
 
 
 def redact_line(text: str, secrets: Iterable[str] = ()) -> str:
@@ -57,19 +67,3 @@ def redact_line(text: str, secrets: Iterable[str] = ()) -> str:
             text = text.replace(secret, HIDDEN_MARK)
     line = " ".join(_KEY_PATTERN.sub(HIDDEN_MARK, text).split())
     return line if len(line) <= MAX_MESSAGE_LENGTH else line[: MAX_MESSAGE_LENGTH - 1] + "…"
-
-
-def _message_of(answer: object, secrets: tuple[str, ...]) -> str:
-    if isinstance(answer, list) and answer:  # Gemini wraps its one error in a list
-        answer = answer[0]
-    if not isinstance(answer, dict):
-        return ""
-    error = answer.get("error", answer)
-    if isinstance(error, str):
-        return redact_line(error, secrets)
-    if not isinstance(error, dict):
-        return ""
-    text = next((error[name] for name in ("message", "detail") if isinstance(error.get(name), str)), "")
-    kinds = [error[name] for name in ("type", "code", "status") if isinstance(error.get(name), str)]
-    kind = ", ".join(dict.fromkeys(kinds))
-    return redact_line(f"{text} ({kind})" if text and kind else text or kind, secrets)

@@ -31,7 +31,7 @@ def checked_url(url: str, argument: str = "url") -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether *url* names this very machine by a name or address that no resolver can point elsewhere."""
+    """Return whether *url* names this very machine by a name or address that no resolver can point elsewhere."""
     host = (urlsplit(url).hostname or "").rstrip(".").lower()
     if host == "localhost":
         return True
@@ -42,7 +42,7 @@ def is_loopback(url: str) -> bool:
 
 
 def is_remote(endpoint: object) -> bool:
-    """Whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
+    """Return whether what is given to *endpoint* (an embedder, a provider, None) leaves this machine.
 
     It says so by an attribute ``remote``; one that says nothing is taken to be remote.
     """

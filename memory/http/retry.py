@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from memory.errors import ArgumentError, HttpConnectError, HttpStatusError, HttpTimeout
+from memory.errors import HttpError
 
 T = TypeVar("T")
 
@@ -26,46 +25,28 @@ JITTER = 0.25
 _RETRIABLE_STATUSES = frozenset({408, 409, 429})
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResponse:
-    """Error status as an attempt's outcome, and whether another attempt may fare better."""
-
-    error: HttpStatusError
-    retriable: bool
-
-
-class HttpRetrier:
-    """Runs an exchange until it succeeds, fails for good, or *retries* further attempts are used up."""
-
-    def __init__(self, retries: int, *, sleep: Callable[[float], Awaitable[object]], rng: Callable[[], float]) -> None:
-        if type(retries) is not int or retries < 0:
-            raise ArgumentError("retries", retries, "a whole number of at least 0 is needed")
-        self._retries = retries
-        self._sleep = sleep
-        self._rng = rng
-
-    async def run(self, once: Callable[[], Awaitable[T | ErrorResponse]]) -> T:
-        """Return what *once* gives; raise its last error."""
-        attempt = 0
-        while True:
-            named: float | None = None
-            try:
-                outcome = await once()
-            except (HttpConnectError, HttpTimeout):
-                if attempt >= self._retries:
-                    raise
-            else:
-                if not isinstance(outcome, ErrorResponse):
-                    return outcome
-                if attempt >= self._retries or not outcome.retriable:
-                    raise outcome.error
-                named = outcome.error.retry_after
-            await self._sleep(backoff_delay(attempt, named, self._rng))
-            attempt += 1
+async def retry_exchange(
+    exchange: Callable[[], Awaitable[T]],
+    retries: int,
+    *,
+    sleep: Callable[[float], Awaitable[object]],
+    rng: Callable[[], float],
+) -> T:
+    """Return what *exchange* gives after at most *retries* further attempts; raise its last error."""
+    attempt = 0
+    while True:
+        try:
+            return await exchange()
+        except HttpError as error:
+            if attempt >= retries or not error.retriable:
+                raise
+            delay = backoff_delay(attempt, error.retry_after, rng)
+        await sleep(delay)
+        attempt += 1
 
 
 def is_retriable(status: int, headers: Mapping[str, str]) -> bool:
-    """Whether an answer with *status* may be different next time; the server's own word goes first."""
+    """Return whether an answer with *status* may be different next time; the server's own word goes first."""
     word = headers.get("x-should-retry", "").strip().lower()
     if word in ("true", "false"):
         return word == "true"
@@ -74,16 +55,16 @@ def is_retriable(status: int, headers: Mapping[str, str]) -> bool:
 
 def retry_after_delay(headers: Mapping[str, str], now: datetime) -> float | None:
     """Return the seconds the server asks to wait, however many; None if none can be understood."""
-    milliseconds = _parse_seconds(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    text = headers.get("retry-after")
-    seconds = _parse_seconds(text)
-    if seconds is not None or text is None:
-        return seconds
+    for name, unit in (("retry-after-ms", 1000), ("retry-after", 1)):
+        try:
+            delay = float(headers[name]) / unit
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(delay) and delay >= 0:
+            return delay
     try:
-        moment = parsedate_to_datetime(text)
-    except ValueError:
+        moment = parsedate_to_datetime(headers["retry-after"])
+    except (KeyError, ValueError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -96,13 +77,3 @@ def backoff_delay(attempt: int, named: float | None, rng: Callable[[], float]) -
         return named
     backoff: float = min(FIRST_DELAY * 2.0 ** min(attempt, 10), MAX_DELAY)
     return backoff * (1 - JITTER * rng())
-
-
-def _parse_seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and value >= 0 else None

@@ -19,12 +19,18 @@ from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.retrieval.languages.base import Lexicon
+from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.query import Query
 from memory.retrieval.query_analysis import analyze_question, remove_names
 from memory.retrieval.scoring.conversation_scorer import score_conversation
 from memory.retrieval.scoring.document_scorer import score_documents
-from memory.retrieval.scoring.features import AnalyzedQuestion, date_fit, neighbour_window
+from memory.retrieval.scoring.features import (
+    AnalyzedQuestion,
+    NamespaceQuery,
+    TermFrequencies,
+    date_fit,
+    neighbour_window,
+)
 from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
@@ -70,20 +76,6 @@ def caller_filters(query: Query) -> list[Filter]:
 
 
 @dataclass(frozen=True, slots=True)
-class NamespaceQuery:
-    """A query as it is analyzed in one store namespace.
-
-    *vector* is that of the question there, None without one; *where* is everything that candidates must pass.
-    """
-
-    index: RetrievalIndex
-    question: AnalyzedQuestion
-    vector: Vector | None
-    validity: ValidityFilter
-    where: Filter | None
-
-
-@dataclass(frozen=True, slots=True)
 class NamespaceSearcher:
     """Finds and scores candidates in the store namespaces of which *indexes* keeps retrieval indexes.
 
@@ -113,38 +105,30 @@ class NamespaceSearcher:
             )
             vector = self._vector(query, question.text_without_names if conversation else query.search_text)
             where = combine_filters([*validity.conditions(index), *caller_filters(query)])
-            yield NamespaceQuery(index, question, vector, validity, where)
+
+            def df(terms: Sequence[str]) -> list[int]:
+                return view.df(terms, namespace=target.name)
+
+            frequencies = TermFrequencies(df, view.count(namespace=target.name))
+            yield NamespaceQuery(
+                view, target.name, target.partition, index, question, vector, validity, where, frequencies
+            )
 
     def score(self, view: View, target: SearchTarget, query: Query) -> ScoredCandidates:
         """Return the scored candidates of *target*."""
+        abstention = self.settings.abstention
         with self.analyze(view, target, query) as analyzed:
-            index, question, vector = analyzed.index, analyzed.question, analyzed.vector
+            index, where = analyzed.index, analyzed.where
             count = self.candidate_count(target)
-            rows = index.rows(
-                text_and_vector_candidates(
-                    view, target.name, text=query.search_text, vector=vector, count=count, where=analyzed.where
-                )
-            )
-            abstention = self.settings.abstention
+            named = view.matching(query.search_text, count, where=where, namespace=target.name)
+            if analyzed.vector is not None:
+                named = [*named, *view.nearest(analyzed.vector, count, where=where, namespace=target.name)]
+            rows = index.rows(list(dict.fromkeys(id for id, _ in named)))
             if target.partition == DOCUMENTS:
-                weights = self.settings.documents
-                return score_documents(
-                    view, target.name, index, rows, question, vector, weights=weights, abstention=abstention
-                )
-            rows = np.union1d(rows, date_candidates(index, question, count))
+                return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
+            rows = np.union1d(rows, date_candidates(index, analyzed.question, count))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
-            return score_conversation(
-                view,
-                target.name,
-                index,
-                rows,
-                question,
-                vector,
-                partition=target.partition,
-                validity=analyzed.validity,
-                weights=self.settings.conversation,
-                abstention=abstention,
-            )
+            return score_conversation(analyzed, rows, weights=self.settings.conversation, abstention=abstention)
 
     def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
         """Return a function that tells which ids pass the caller's filters; None without any."""
@@ -170,16 +154,6 @@ class NamespaceSearcher:
         return query.vectors.get(text, query.vectors.get(query.search_text))
 
 
-def text_and_vector_candidates(
-    view: View, namespace: str, *, text: str, vector: Vector | None, count: int, where: Filter | None
-) -> list[str]:
-    """Return the ids of the *count* best by BM25 of *text* and the *count* nearest to *vector*."""
-    ids = dict.fromkeys(id for id, _ in view.matching(text, count, where=where, namespace=namespace))
-    if vector is not None:
-        ids.update(dict.fromkeys(id for id, _ in view.nearest(vector, count, where=where, namespace=namespace)))
-    return list(ids)
-
-
 def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:
     """Return the *count* rows that best fit a date of *question*, the latest first among equals.
 
@@ -190,7 +164,7 @@ def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: in
     rows = np.flatnonzero(index.alive.rows)
     fit = date_fit(index, rows, question)
     rows, fit = rows[fit >= _MIN_DATE_FIT], fit[fit >= _MIN_DATE_FIT]
-    latest_first = np.lexsort((-index.day.rows[rows], -fit))[:count]
+    latest_first = np.lexsort((-index.columns["day"][rows], -fit))[:count]
     return np.asarray(rows[latest_first], dtype=np.int64)
 
 

@@ -66,17 +66,17 @@ def _opens_exchange(index: RetrievalIndex, row: int, run_before: list[int]) -> b
     It does if it ends with a question, continues its own run after a question, or neither answers nor is the
     assistant's.
     """
-    features = index.text_features.rows
+    features = index.columns["text_features"]
     if features[row] & int(TextFeature.ENDS_ASKING) or any(
         features[other] & int(TextFeature.ASKS) for other in run_before
     ):
         return True
-    return bool(index.links.answers.rows[row] == NO_ROW and not index.assistant.rows[row])
+    return bool(index.links.answers.rows[row] == NO_ROW and not index.columns["assistant"][row])
 
 
 def _run_length(index: RetrievalIndex, row: int, following: list[int]) -> int:
     """Return how many of *following*, the nearest first, have the speaker of *row* before another one comes."""
-    speakers = index.speaker.rows
+    speakers = index.columns["speaker"]
     return next((i for i, other in enumerate(following) if speakers[other] != speakers[row]), len(following))
 
 

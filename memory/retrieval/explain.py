@@ -7,7 +7,7 @@ ranked here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -28,14 +28,6 @@ from memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarit
 from vectorstore import VectorStore, View
 
 _PARTITION_NAMES = {CONVERSATION: "the conversation", DOCUMENTS: "the documents", ARCHIVE: "the archive"}
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelRanks:
-    """The ranks of a memory, from 1, in the text and the vector search; None where it does not occur."""
-
-    by_words: int | None = None
-    by_vector: int | None = None
 
 
 def explain_unsearched(store: VectorStore, query: Query, id: str) -> WhyNot:
@@ -70,21 +62,18 @@ def explain_invalid(memory: Memory, query: Query) -> WhyNot:
     return WhyNot(memory.id, RecallStage.VALIDITY, "it was not known, or did not hold, at the time asked for")
 
 
-def explain_unranked(memory: Memory, channels: ChannelRanks, candidates: int) -> WhyNot:
-    """Explain a memory that passes all filters and is no candidate."""
-    words = "shares no word with the question" if channels.by_words is None else f"number {channels.by_words} by words"
-    vector = "" if channels.by_vector is None else f", number {channels.by_vector} by vector"
+def explain_unranked(memory: Memory, by_words: int | None, by_vector: int | None, candidates: int) -> WhyNot:
+    """Explain a memory that passes all filters and is no candidate, by its ranks in text and vector search."""
+    words = "shares no word with the question" if by_words is None else f"number {by_words} by words"
+    vector = "" if by_vector is None else f", number {by_vector} by vector"
     reason = f"not among the best {candidates} of either search, nor beside one of them: {words}{vector}"
-    return WhyNot(memory.id, RecallStage.CANDIDATES, reason, by_words=channels.by_words, by_vector=channels.by_vector)
+    return WhyNot(memory.id, RecallStage.CANDIDATES, reason, by_words=by_words, by_vector=by_vector)
 
 
-def explain_ranked(
-    found: RecallResult, ranked: Sequence[RankedCandidate], position: int, channels: ChannelRanks, *, k: int
-) -> WhyNot:
-    """Explain the memory at *position* of *ranked*; *found* is the result that was packed from it."""
-    candidate = ranked[position]
+def explain_ranked(found: RecallResult, candidate: RankedCandidate, position: int, *, k: int) -> WhyNot:
+    """Explain the *candidate* that was ranked at *position*; *found* is the result that was packed."""
     stage, reason = RecallStage.RANK, f"ranked {position + 1}; {k} were asked for"
-    hit_number = next((number for number, hit in enumerate(found, start=1) if hit.memory.id == candidate.id), None)
+    hit_number = _hit_number(found, candidate.id)
     omission = next((omission for omission in found.left_out if omission.id == candidate.id), None)
     if hit_number is not None:
         stage, reason = RecallStage.FOUND, f"hit {hit_number} of {len(found)}"
@@ -100,14 +89,12 @@ def explain_ranked(
         score=candidate.score,
         needed=found.hits[-1].score if found.hits else None,
         parts=candidate.parts(),
-        by_words=channels.by_words,
-        by_vector=channels.by_vector,
     )
 
 
 def explain_reranked(answer: WhyNot, found: RecallResult) -> WhyNot:
     """Return *answer*, made without the reranker, corrected by the reranked result *found*."""
-    hit_number = next((number for number, hit in enumerate(found, start=1) if hit.memory.id == answer.id), None)
+    hit_number = _hit_number(found, answer.id)
     if hit_number is not None:
         reason = f"hit {hit_number} of {len(found)}, as the reranker ordered them"
         return replace(answer, stage=RecallStage.FOUND, reason=reason)
@@ -115,13 +102,6 @@ def explain_reranked(answer: WhyNot, found: RecallResult) -> WhyNot:
         reason = f"ranked {answer.rank}; the reranker put others before it"
         return replace(answer, stage=RecallStage.RANK, reason=reason)
     return answer
-
-
-def channel_ranks(
-    id: str, by_words: Sequence[tuple[str, float]], by_vector: Sequence[tuple[str, float]] | None
-) -> ChannelRanks:
-    """Return the ranks of *id* in the two rankings of (id, score)."""
-    return ChannelRanks(_rank_of(id, by_words), None if by_vector is None else _rank_of(id, by_vector))
 
 
 def find_memory(view: View, targets: Sequence[SearchTarget], id: str) -> tuple[SearchTarget, Memory] | None:
@@ -133,8 +113,13 @@ def find_memory(view: View, targets: Sequence[SearchTarget], id: str) -> tuple[S
     return None
 
 
-def _rank_of(id: str, ranking: Sequence[tuple[str, float]]) -> int | None:
+def rank_of(id: str, ranking: Sequence[tuple[str, float]]) -> int | None:
+    """Return the rank of *id*, from 1, in a *ranking* of (id, score); None where it does not occur."""
     return next((rank for rank, (other, _) in enumerate(ranking, start=1) if other == id), None)
+
+
+def _hit_number(found: RecallResult, id: str) -> int | None:
+    return next((number for number, hit in enumerate(found, start=1) if hit.memory.id == id), None)
 
 
 MatchPosition = Literal["here", "before", "after", "question"]
@@ -154,11 +139,7 @@ def add_term_matches(
         if not positions:
             continue
         with searcher.analyze(view, target, query) as analyzed:
-
-            def df(terms: Sequence[str], name: str = target.name) -> list[int]:
-                return view.df(terms, namespace=name)
-
-            words = weigh_terms(analyzed.question, analyzed.index, df, view.count(namespace=target.name))
+            words = weigh_terms(analyzed.question, analyzed.index, analyzed.frequencies)
             window = () if target.partition == DOCUMENTS else searcher.settings.conversation.word_window
             for i in positions:
                 row = analyzed.index.row(hits[i].memory.id)

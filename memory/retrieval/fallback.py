@@ -3,60 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from memory.retrieval.candidates import SearchTarget, caller_filters
+from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.confidence import conversation_bounds, topic_confidence
 from memory.retrieval.scoring.features import scale_to_maximum
-from memory.retrieval.scoring.scores import ScoredCandidates
-from memory.retrieval.scoring.settings import AbstentionBounds
-from vectorstore import Entry, Filter, Vector, VectorStore
+from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores
+from memory.retrieval.scoring.settings import RecallSettings
+from vectorstore import Entry, VectorStore
 
 FALLBACK_NOTE = "this store finds by plain text and vector search alone; one with a lifecycle ranks better"
 _COSINE_WEIGHT = 0.45
-
-
-@dataclass(frozen=True, slots=True)
-class FallbackResult:
-    """The result of a fallback search in one namespace: scored candidates, and their entries by id."""
-
-    scored: ScoredCandidates
-    entries: dict[str, Entry]
+EntriesByPlace = dict[tuple[str, str], Entry]
 
 
 def fallback_search(
     store: VectorStore,
-    namespace: str,
-    partition: str,
+    targets: Sequence[SearchTarget],
     query: Query,
-    *,
-    where: Filter | None,
-    candidates: int,
+    settings: RecallSettings,
     terms: Callable[[str], Sequence[str]],
-    abstention: AbstentionBounds,
-) -> FallbackResult:
-    """Search one namespace of *store* by words and, where the query has one, by its vector.
+) -> tuple[list[ScoredCandidates], EntriesByPlace]:
+    """Return the scored candidates of each of *targets*, and their entries by store namespace and id.
 
-    *candidates* is the limit of each search. *terms* is the split of a text into terms: a memory is about the question
-    by the share of the question's terms that it has.
+    *terms* is the split of a text into terms: a memory is about the question by the share of the question's terms that
+    it has.
     """
-    texts = store.search_text(query.search_text, candidates, where=where, namespace=namespace)
-    vector: Vector | None = query.vectors.get(query.search_text) if store.space is not None else None
-    nearest = [] if vector is None else store.search(vector, candidates, where=where, namespace=namespace)
-    entries = {match.entry.id: match.entry for match in (*texts, *nearest)}
+    entries: EntriesByPlace = {}
+
+    def scored(target: SearchTarget, wording: Query) -> ScoredCandidates:
+        return _score_target(store, target, wording, settings, terms, entries).calibrated()
+
+    sources = [
+        fuse_scores([(variant, scored(target, wording)) for variant, wording in query.wordings()]) for target in targets
+    ]
+    return sources, entries
+
+
+def _score_target(
+    store: VectorStore,
+    target: SearchTarget,
+    query: Query,
+    settings: RecallSettings,
+    terms: Callable[[str], Sequence[str]],
+    entries: EntriesByPlace,
+) -> ScoredCandidates:
+    """Search one target by words and, where the query has one, by its vector; add what is found to *entries*."""
+    where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
+    vector = query.vectors.get(query.search_text) if store.space is not None else None
+    texts = store.search_text(query.search_text, settings.candidates, where=where, namespace=target.name)
+    nearest = [] if vector is None else store.search(vector, settings.candidates, where=where, namespace=target.name)
+    entries |= {(target.name, match.entry.id): match.entry for match in (*texts, *nearest)}
     by_text = {match.entry.id: match.score for match in texts}
     by_vector = {match.entry.id: match.score for match in nearest}
-    ids = tuple(sorted(entries))
+    ids = tuple(sorted(by_text | by_vector))
     text = scale_to_maximum(np.array([by_text.get(id, 0.0) for id in ids]))
     cosine = np.array([by_vector.get(id, 0.0) for id in ids])
     parts = {"text": text, "cosine": _COSINE_WEIGHT * scale_to_maximum(cosine)}
-    question_terms = set(terms(query.search_text))
-    shares = np.array(
-        [len(question_terms.intersection(terms(entries[id].text))) / max(len(question_terms), 1) for id in ids]
-    )
+    asked = set(terms(query.search_text))
+    shared = [len(asked.intersection(terms(entries[target.name, id].text))) for id in ids]
+    shares = np.array(shared) / max(len(asked), 1)
     known_cosine = None if vector is None else np.array([by_vector.get(id, np.nan) for id in ids])
-    bounds = conversation_bounds(abstention, store.count(namespace=namespace))
+    bounds = conversation_bounds(settings.abstention, store.count(namespace=target.name))
     topic = topic_confidence(shares, shares, known_cosine, bonus=0.0, bounds=bounds)
-    return FallbackResult(ScoredCandidates(namespace, partition, ids, parts, topic), entries)
+    return ScoredCandidates(target.name, target.partition, ids, parts, topic)

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 from memory.results import Hit, RecallResult
 from memory.retrieval.hooks import RecallHooks
-from memory.retrieval.query import Query, QueryVariant
+from memory.retrieval.query import Query
+from memory.retrieval.scoring.scores import QueryVariant
 from memory.retrieval.token_budget import pack_hits
 from memory.runtime import run_in_thread
 
+T = TypeVar("T")
 _MAX_CHARACTERS = 2000
 """Characters used of a question or an answer that a hook returns."""
 _EXPANSION_WEIGHT = 0.5
@@ -33,31 +35,22 @@ class ExpandedQuestion:
 
 async def expand_question(question: str, context: Sequence[str], hooks: RecallHooks) -> ExpandedQuestion:
     """Rewrite and expand *question* with the hooks; *context* are the turns before it, oldest first."""
-    text, notes = question, []
-    if hooks.rewrite is not None:
-        try:
-            rewritten = await _call_within_timeout(hooks.rewrite, question, tuple(context), seconds=hooks.timeout)
-            text = _checked_text(rewritten)
-            notes.append(f"asked as: {text}")
-        except Exception as error:  # a stranger's code may raise anything; the question itself can still be searched
-            notes.append(_failure_note("rewrite", error, hooks))
-
-    def checked_expansion(questions: Any) -> tuple[str, ...]:
-        return _checked_questions(questions, text, hooks.most)
-
-    expansion, answer = await asyncio.gather(
-        _run_hook("expand", hooks.expand, checked_expansion, text, hooks),
-        _run_hook("imagine", hooks.imagine, lambda imagined: (_checked_text(imagined),), text, hooks),
+    rewritten, notes = await _run_hook("rewrite", hooks, _checked_text, question, tuple(context))
+    text = question
+    if rewritten is not None:
+        text, notes = rewritten, [f"asked as: {rewritten}"]
+    (expansion, expand_notes), (answer, imagine_notes) = await asyncio.gather(
+        _run_hook("expand", hooks, partial(_checked_questions, original=text, limit=hooks.most), text),
+        _run_hook("imagine", hooks, _checked_text, text),
     )
-    if expansion.texts:
-        notes.append(f"asked too: {' / '.join(expansion.texts)}")
-    if answer.texts:
+    if expansion:
+        notes.append(f"asked too: {' / '.join(expansion)}")
+    if answer is not None:
         notes.append("searched with an imagined answer too")
-    variants = (
-        *(QueryVariant(variant, _EXPANSION_WEIGHT) for variant in expansion.texts),
-        *(QueryVariant(variant, _HYDE_WEIGHT, hypothetical=True) for variant in answer.texts),
-    )
-    return ExpandedQuestion(text, variants, (*notes, *expansion.notes, *answer.notes))
+    variants = [QueryVariant(variant, _EXPANSION_WEIGHT) for variant in expansion or ()]
+    if answer is not None:
+        variants.append(QueryVariant(answer, _HYDE_WEIGHT, hypothetical=True))
+    return ExpandedQuestion(text, tuple(variants), (*notes, *expand_notes, *imagine_notes))
 
 
 def query_for_reranking(query: Query, hooks: RecallHooks) -> Query:
@@ -73,50 +66,39 @@ async def rerank_hits(query: Query, found: RecallResult, hooks: RecallHooks) -> 
     hits, notes = found.hits, found.notes
     if hooks.rerank is not None and len(hits) > 1:
         reranked = hits[: hooks.depth]
-        try:
-            scores = await _call_within_timeout(
-                hooks.rerank, query.text, tuple(hit.memory.text for hit in reranked), seconds=hooks.timeout
-            )
-            hits = (
-                *_blend_scores(reranked, _checked_scores(scores, len(reranked)), hooks.share),
-                *_scale_rest(hits[hooks.depth :], hooks),
-            )
-        except Exception as error:  # as above; the ranking without a reranker stays
-            notes = (*notes, _failure_note("rerank", error, hooks))
+        texts = tuple(hit.memory.text for hit in reranked)
+        scores, failure = await _run_hook(
+            "rerank", hooks, partial(_checked_scores, count=len(texts)), query.text, texts
+        )
+        notes = (*notes, *failure)
+        if scores is not None:
+            hits = (*_blend_scores(reranked, scores, hooks.share), *_scale_rest(hits[hooks.depth :], hooks))
     packed, omitted = pack_hits(hits, k=query.k, token_budget=query.token_budget, counter=query.counter)
     ids = {hit.memory.id for hit in packed}
     folded = (omission for omission in found.left_out if omission.into in ids)
     return replace(found, hits=packed, left_out=(*folded, *omitted), notes=notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _HookResult:
-    texts: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 async def _run_hook(
-    name: str,
-    hook: Callable[[str], Any] | None,
-    check: Callable[[Any], tuple[str, ...]],
-    question: str,
-    hooks: RecallHooks,
-) -> _HookResult:
+    name: str, hooks: RecallHooks, check: Callable[[Any], T], *arguments: Any
+) -> tuple[T | None, list[str]]:
+    """Return what the hook *name* gives, checked, and a note if it failed; None without a hook or after a failure.
+
+    A call that takes longer than allowed fails.
+    """
+    hook = getattr(hooks, name)
     if hook is None:
-        return _HookResult()
+        return None, []
     try:
-        return _HookResult(check(await _call_within_timeout(hook, question, seconds=hooks.timeout)))
-    except Exception as error:  # as above
-        return _HookResult(notes=(_failure_note(name, error, hooks),))
-
-
-async def _call_within_timeout(hook: Callable[..., Any], *arguments: Any, seconds: float) -> Any:
-    """Return the result of *hook*, or raise ``TimeoutError`` after so many *seconds*."""
-    async with asyncio.timeout(seconds):
-        if iscoroutinefunction(hook):
-            return await hook(*arguments)
-        result = await run_in_thread(partial(hook, *arguments), name="tellback-recall-hook")
-        return await result if isawaitable(result) else result
+        async with asyncio.timeout(hooks.timeout):
+            if iscoroutinefunction(hook):
+                return check(await hook(*arguments)), []
+            result = await run_in_thread(partial(hook, *arguments), name="tellback-recall-hook")
+            return check(await result if isawaitable(result) else result), []
+    except TimeoutError:
+        return None, [f"{name} left out: it took longer than {hooks.timeout:g} s"]
+    except Exception as error:  # a stranger's code may raise anything; the recall goes on without it
+        return None, [f"{name} left out: {type(error).__name__}: {error}"]
 
 
 def _blend_scores(hits: Sequence[Hit], scores: Sequence[float], share: float) -> list[Hit]:
@@ -161,9 +143,3 @@ def _checked_questions(questions: Any, original: str, limit: int) -> tuple[str, 
         raise ValueError("several texts are needed, one came")
     distinct = dict.fromkeys(_checked_text(question) for question in list(questions)[:limit])
     return tuple(question for question in distinct if question != original)
-
-
-def _failure_note(name: str, error: Exception, hooks: RecallHooks) -> str:
-    if isinstance(error, TimeoutError):
-        return f"{name} left out: it took longer than {hooks.timeout:g} s"
-    return f"{name} left out: {type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ from memory.errors import ArgumentError
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
 from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.validity import ValidityFilter
+from memory.retrieval.scoring.scores import QueryVariant
 from memory.scopes import Scopes, scope_filter
 from memory.timestamps import to_aware
 from memory.validation import checked_int, checked_labels
@@ -62,18 +63,6 @@ class RecallOptions(TypedDict, total=False):
     hooks: RecallHooks | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVariant:
-    """Another wording of a question, and its weight in the fusion, where the question itself has 1.
-
-    A *hypothetical* answer (HyDE) takes part in the ranking, but is no evidence that a memory is about the question.
-    """
-
-    text: str
-    weight: float = 1.0
-    hypothetical: bool = False
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """A question and everything that bounds its answers.
@@ -105,7 +94,8 @@ class Query:
     neighbours: NeighbourExpansion = 0
 
     def __post_init__(self) -> None:
-        check_question(self.text)
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise ArgumentError("question", self.text, "a text that is not empty is needed")
         checked_int(self.k, "k")
         if not self.namespaces:
             raise ArgumentError("namespace", self.namespaces, "at least one is needed")
@@ -141,7 +131,6 @@ class Query:
         """
         for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
             raise TypeError(f"{unknown!r} is no option of recall, which are {', '.join(RecallOptions.__annotations__)}")
-        check_question(question)
         namespace, collections = options.get("namespace", ""), options.get("collections")
         as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
         return cls(
@@ -172,12 +161,7 @@ class Query:
         """Which memories are valid and known at the times of the query."""
         return ValidityFilter(self.now, self.as_of, self.known_at)
 
-    def of_variant(self, variant: QueryVariant) -> Query:
-        """Return the same query for the text of *variant*, which needs no context."""
-        return replace(self, text=variant.text, context=(), variants=())
-
-
-def check_question(text: object) -> None:
-    """Raise ``ArgumentError`` unless *text* is a text that is not blank."""
-    if not isinstance(text, str) or not text.strip():
-        raise ArgumentError("question", text, "a text that is not empty is needed")
+    def wordings(self) -> list[tuple[QueryVariant, Query]]:
+        """Return the question itself and its variants, which need no context, each with its query."""
+        variants = [(variant, replace(self, text=variant.text, context=(), variants=())) for variant in self.variants]
+        return [(QueryVariant(self.text), self), *variants]

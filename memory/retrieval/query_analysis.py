@@ -13,8 +13,8 @@ from datetime import date
 
 from memory.retrieval.index.record import ROLES
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.languages.base import Lexicon
 from memory.retrieval.languages.dates import find_dates
+from memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
 from memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -22,7 +22,6 @@ _IDEOGRAPH = "[\u3400-\u4dbf\u4e00-\u9fff]"
 _WORD_START = rf"(?:(?<!\w)|(?={_IDEOGRAPH}))"
 _WORD_END = rf"(?:(?!\w)|(?<={_IDEOGRAPH}))"
 """Chinese is written without spaces: a name stands inside a run."""
-_POSSESSIVE = r"(?:['\u2019]s?)?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def detect_mentions(
     aliases: Mapping[str, int],
     *,
     is_ordinary: Callable[[str], bool],
-    possessive: str = _POSSESSIVE,
+    possessive: str = NEUTRAL.possessive,
 ) -> NameMentions:
     """Find participants in *text* by (number, name) and by their *aliases*.
 

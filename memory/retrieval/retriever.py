@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
-from typing import Unpack
+from functools import partial
+from typing import TypeVar, Unpack
 
 import numpy as np
 
@@ -23,13 +24,13 @@ from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
     add_term_matches,
-    channel_ranks,
     explain_invalid,
     explain_ranked,
     explain_reranked,
     explain_unranked,
     explain_unsearched,
     find_memory,
+    rank_of,
 )
 from memory.retrieval.fallback import FALLBACK_NOTE, fallback_search
 from memory.retrieval.hook_runner import ExpandedQuestion, expand_question, query_for_reranking, rerank_hits
@@ -38,17 +39,11 @@ from memory.retrieval.index.index_cache import IndexCache
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
 from memory.retrieval.index.validity import combine_filters
-from memory.retrieval.languages import lexicon_for
-from memory.retrieval.query import Query, QueryVariant, RecallOptions
+from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context
 from memory.retrieval.scoring.confidence import assess_confidence
-from memory.retrieval.scoring.scores import (
-    RankedCandidate,
-    ScoredCandidates,
-    ScoredVariant,
-    fuse_scores,
-    merge_ranked,
-)
+from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.retrieval.token_budget import pack_candidates
 from memory.timestamps import Clock, system_clock, to_aware
@@ -57,6 +52,7 @@ from memory.validation import checked_labels, checked_text_list
 from memory.write.embedding_service import EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
 
+T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
 
 
@@ -115,11 +111,7 @@ class Retriever:
         (id,) = checked_labels([id], "id")
         hooks = self._hooks_for(options)
         query, _ = await self._prepare(question, k, options, hooks)
-        try:
-            answer = await asyncio.to_thread(self.diagnose, query, id)
-        except SpaceChanged:
-            query, _ = await self._embed_again(query)
-            answer = await asyncio.to_thread(self.diagnose, query, id)
+        answer, query, _ = await self._in_current_space(partial(self.diagnose, id=id), query)
         if hooks is None or hooks.rerank is None or answer.rank is None:
             return answer
         found, _, _ = await self._find(query, hooks)
@@ -131,12 +123,18 @@ class Retriever:
         Filters come first: namespace, validity (enabled, valid, known, not expired), and the caller's own.
         """
         targets = search_targets(self._store, query)
-        if self._searcher is None:
-            return self._search_fallback(query, targets)
         names = [target.name for target in targets]
+        if self._searcher is None:
+            sources, entries = fallback_search(self._store, targets, query, self._settings, self._terms)
+            found = self._pack(
+                sources, query, lambda page: [entries[place.source.namespace, place.id] for place in page]
+            )
+            searched = sum(self._store.count(namespace=name) for name in names)
+            return replace(found, notes=(FALLBACK_NOTE,), searched=searched)
         with self._searcher.indexes.store.view(names) as view:
-            sources = self._score_targets(self._searcher, view, targets, query)
-            found = self._pack_from_view(view, sources, merge_ranked(sources, _ranking_depth(query)), query)
+            found = self._pack(
+                _score_targets(self._searcher, view, targets, query), query, partial(_fetch_entries, view)
+            )
             found = replace(found, searched=sum(view.count(namespace=name) for name in names))
             if query.explain:
                 found = add_term_matches(self._searcher, view, targets, query, found)
@@ -203,23 +201,24 @@ class Retriever:
     async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, list[str]]:
         """Return the reranked result of *query*, the query with the vectors that were used, and notes."""
         if hooks is None or hooks.rerank is None or not query.k:
-            return await self._search_current_space(query)
-        found, deep, notes = await self._search_current_space(query_for_reranking(query, hooks))
-        return await rerank_hits(query, found, hooks), replace(query, vectors=deep.vectors), notes
+            return await self._in_current_space(self.search, query)
+        deep_query = query_for_reranking(query, hooks)
+        found, deep_query, notes = await self._in_current_space(self.search, deep_query)
+        return await rerank_hits(query, found, hooks), replace(query, vectors=deep_query.vectors), notes
 
-    async def _search_current_space(self, query: Query) -> tuple[RecallResult, Query, list[str]]:
-        """Search; if the store was switched to another vector space meanwhile, once more with vectors of that one."""
+    async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, list[str]]:
+        """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
+
+        If the store was switched to another vector space meanwhile, the work is done once more with vectors of that
+        one, and a note says if there are none.
+        """
         try:
-            return await asyncio.to_thread(self.search, query), query, []
+            return await asyncio.to_thread(work, query), query, []
         except SpaceChanged:
-            query, notes = await self._embed_again(query)
-            return await asyncio.to_thread(self.search, query), query, notes
-
-    async def _embed_again(self, query: Query) -> tuple[Query, list[str]]:
-        """Return *query* with vectors of the space that the store has now, and a note if there are none."""
-        await asyncio.to_thread(self._embedding.follow)
-        vectors, problem = await self._embedding.queries([*query.vectors])
-        return replace(query, vectors=vectors), [] if problem is None else [problem]
+            await asyncio.to_thread(self._embedding.follow)
+            vectors, problem = await self._embedding.queries([*query.vectors])
+            query = replace(query, vectors=vectors)
+            return await asyncio.to_thread(work, query), query, [] if problem is None else [problem]
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
         hooks = _checked_hooks(options.get("hooks"))
@@ -242,81 +241,32 @@ class Retriever:
             if not view.passing([memory.id], where=combine_filters(caller_filters(query)), namespace=target.name)[0]:
                 return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
             count = view.count(namespace=target.name)
-            by_words = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
-            by_vector = None
+            named = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
+            by_words, by_vector = rank_of(memory.id, named), None
             if analyzed.vector is not None:
-                by_vector = view.nearest(analyzed.vector, count, where=analyzed.where, namespace=target.name)
-            channels = channel_ranks(memory.id, by_words, by_vector)
-        sources = self._score_targets(searcher, view, targets, query)
+                near = view.nearest(analyzed.vector, count, where=analyzed.where, namespace=target.name)
+                by_vector = rank_of(memory.id, near)
+        sources = _score_targets(searcher, view, targets, query)
         ranked = merge_ranked(sources, sum(len(source.ids) for source in sources))
         key = memory.id, target.name
         positions = (i for i, candidate in enumerate(ranked) if (candidate.id, candidate.source.namespace) == key)
         position = next(positions, None)
         if position is None:
-            return explain_unranked(memory, channels, searcher.candidate_count(target))
-        found = self._pack_from_view(view, sources, ranked[: _ranking_depth(query)], query)
-        return explain_ranked(found, ranked, position, channels, k=query.k)
-
-    def _score_targets(
-        self, searcher: NamespaceSearcher, view: View, targets: Sequence[SearchTarget], query: Query
-    ) -> list[ScoredCandidates]:
-        """Return the calibrated candidates of each target; those of several variants fused."""
-        return [
-            fuse_scores(
-                [
-                    ScoredVariant(
-                        searcher.score(view, target, variant_query).calibrated(), variant.weight, variant.hypothetical
-                    )
-                    for variant, variant_query in _variant_queries(query)
-                ]
-            )
-            for target in targets
-        ]
-
-    def _search_fallback(self, query: Query, targets: Sequence[SearchTarget]) -> RecallResult:
-        """Search a store without a lifecycle, by text and vector alone."""
-        where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
-        entries: dict[tuple[str, str], Entry] = {}
-        sources = []
-        for target in targets:
-            variants = []
-            for variant, variant_query in _variant_queries(query):
-                result = fallback_search(
-                    self._store,
-                    target.name,
-                    target.partition,
-                    variant_query,
-                    where=where,
-                    candidates=self._settings.candidates,
-                    terms=self._terms,
-                    abstention=self._settings.abstention,
-                )
-                entries.update(((target.name, id), entry) for id, entry in result.entries.items())
-                variants.append(ScoredVariant(result.scored.calibrated(), variant.weight, variant.hypothetical))
-            sources.append(fuse_scores(variants))
-
-        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
-            return [entries[candidate.source.namespace, candidate.id] for candidate in page]
-
-        found = self._pack(sources, merge_ranked(sources, _ranking_depth(query)), query, fetch)
-        searched = sum(self._store.count(namespace=target.name) for target in targets)
-        return replace(found, notes=(FALLBACK_NOTE,), searched=searched)
-
-    def _pack_from_view(
-        self, view: View, sources: Sequence[ScoredCandidates], ranked: Sequence[RankedCandidate], query: Query
-    ) -> RecallResult:
-        def fetch(page: Sequence[RankedCandidate]) -> list[Entry | None]:
-            return _fetch_entries(view, page)
-
-        return self._pack(sources, ranked, query, fetch)
+            return explain_unranked(memory, by_words, by_vector, searcher.candidate_count(target))
+        found = self._pack(sources, query, partial(_fetch_entries, view))
+        answer = explain_ranked(found, ranked[position], position, k=query.k)
+        return replace(answer, by_words=by_words, by_vector=by_vector)
 
     def _pack(
         self,
         sources: Sequence[ScoredCandidates],
-        ranked: Sequence[RankedCandidate],
         query: Query,
         fetch: Callable[[Sequence[RankedCandidate]], list[Entry | None]],
     ) -> RecallResult:
+        """Return the hits of *query* among the candidates of *sources*."""
+        # More than k candidates are ranked: some may be folded, or not fit a token budget.
+        depth = query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
+        ranked = merge_ranked(sources, depth)
         hits, omitted = pack_candidates(
             ranked,
             k=query.k,
@@ -336,15 +286,16 @@ def _checked_hooks(hooks: object) -> RecallHooks | None:
     return hooks
 
 
-def _ranking_depth(query: Query) -> int:
-    """Return how many candidates are ranked for k hits: some may be folded, or not fit a token budget."""
-    return query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
-
-
-def _variant_queries(query: Query) -> list[tuple[QueryVariant, Query]]:
-    """Return the question itself and its variants, each with its query."""
-    variants = [(variant, query.of_variant(variant)) for variant in query.variants]
-    return [(QueryVariant(query.text), query), *variants]
+def _score_targets(
+    searcher: NamespaceSearcher, view: View, targets: Sequence[SearchTarget], query: Query
+) -> list[ScoredCandidates]:
+    """Return the calibrated candidates of each target; those of several variants fused."""
+    return [
+        fuse_scores(
+            [(variant, searcher.score(view, target, wording).calibrated()) for variant, wording in query.wordings()]
+        )
+        for target in targets
+    ]
 
 
 def _fetch_entries(view: View, page: Sequence[RankedCandidate]) -> list[Entry | None]:

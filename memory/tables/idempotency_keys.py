@@ -73,8 +73,11 @@ _BATCH_SIZE: Final = 500
 class IdempotencyKeys:
     """Ids that keys name, in a table of *database*; *secret* is that of the file. Each call is one transaction.
 
-    A key is kept under the id that it would have (*name*), and only where its memory has another id.
+    A key is kept under the id that it would have (*name*), and only where its memory has another id. It is also the
+    ``RestorableEraser`` of the names of memories that are forgotten.
     """
+
+    name = "keys"
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self._database = database
@@ -138,28 +141,19 @@ class IdempotencyKeys:
                 self._database.mark_erasure(connection)
         return removed
 
-
-class IdempotencyKeyEraser:
-    """``RestorableEraser`` of the names of memories that are forgotten."""
-
-    name = "keys"
-
-    def __init__(self, keys: IdempotencyKeys) -> None:
-        self._keys = keys
-
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
-        return self._keys.remove(gone.namespace, None if gone.everything else _conversation_ids(gone))
+        return self.remove(gone.namespace, None if gone.everything else _conversation_ids(gone))
 
     def put_away(self, gone: ErasedItems) -> str | None:
         """As ``RestorableEraser.put_away``."""
-        kept = self._keys.of(gone.namespace, _conversation_ids(gone))
+        kept = self.of(gone.namespace, _conversation_ids(gone))
         return json.dumps(kept) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
         """As ``RestorableEraser.put_back``."""
         for name, id in json.loads(kept):
-            self._keys.put(namespace, name, id)
+            self.put(namespace, name, id)
 
 
 def _conversation_ids(gone: ErasedItems) -> list[str]:

@@ -29,7 +29,7 @@ NO_MEMORY: Final = ""
 
 
 def change_holds(change: MemoryChange, holds: Callable[[str], bool]) -> bool:
-    """Whether *holds* is true of a value that *change* keeps of a memory."""
+    """Return whether *holds* is true of a value that *change* keeps of a memory."""
     return bool(change.id) and any(holds(text) for fields in (change.old, change.new) for text in texts_in_json(fields))
 
 
@@ -188,16 +188,14 @@ class OperationLogTables(TableComponent):
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Find changes of no operation, and fields that are not JSON."""
-        findings = [
-            Finding(self.name, "a change belongs to no operation", memory)
-            for (memory,) in connection.execute(
-                "SELECT memory FROM operation_changes WHERE number NOT IN (SELECT number FROM operations)"
-            )
-        ]
-        unread = "SELECT memory FROM operation_changes WHERE fields IS NOT NULL AND NOT json_valid(fields)"
-        return findings + [
-            Finding(self.name, "the fields of a change cannot be read", memory)
-            for (memory,) in connection.execute(unread)
+        problems = {
+            "a change belongs to no operation": "number NOT IN (SELECT number FROM operations)",
+            "the fields of a change cannot be read": "fields IS NOT NULL AND NOT json_valid(fields)",
+        }
+        return [
+            Finding(self.name, problem, memory)
+            for problem, condition in problems.items()
+            for (memory,) in connection.execute(f"SELECT memory FROM operation_changes WHERE {condition}")
         ]
 
 
@@ -261,15 +259,8 @@ def _read_changes(connection: Connection, row: Sequence[Any]) -> Iterable[Sequen
 
 def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
     _, id, kind, actor, time, zone, undoes, undone_by = row
-    return Operation(
-        id=id,
-        kind=kind,
-        actor=cast("Actor", actor),
-        at=timestamp_from_text(time, zone),
-        changes=tuple(_decode_change(change) for change in changes),
-        undoes=undoes,
-        undone_by=undone_by,
-    )
+    decoded = tuple(_decode_change(change) for change in changes)
+    return Operation(id, kind, cast("Actor", actor), timestamp_from_text(time, zone), decoded, undoes, undone_by)
 
 
 def _encode_fields(change: MemoryChange) -> str | None:

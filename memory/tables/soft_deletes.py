@@ -7,7 +7,8 @@ held_things  what was put aside, one row each: an entry, a message, texts, or wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -69,10 +70,11 @@ class SoftDeletes:
             ).fetchone()
             if row is None:
                 return None
-            items = connection.execute(
-                f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things WHERE held = ? ORDER BY key", (row[0],)
-            )
-            return _decode_soft_delete(namespace, operation, row, [_checked_item(item) for item in items])
+            sql = f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things WHERE held = ? ORDER BY key"
+            items = connection.execute(sql, (row[0],)).fetchall()
+        if damaged := _damaged_items(items):
+            raise DamageError(damaged[:1])
+        return _decode_soft_delete(namespace, operation, row, items)
 
     def due(self, moment: datetime) -> Sequence[tuple[str, str]]:
         """Return (namespace, operation) of those whose time is over at *moment*, the first due first."""
@@ -112,12 +114,7 @@ class SoftDeleteTables(TableComponent):
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare each item with its checksum."""
-        rows = connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things")
-        return [
-            Finding(self.name, "what is held is not what was put aside", row[0])
-            for row in rows
-            if _item_checksum(row[:-1]) != row[-1]
-        ]
+        return _damaged_items(connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things"))
 
 
 def m001_soft_deletes(connection: Connection) -> None:
@@ -167,20 +164,18 @@ def _item_rows(package: SoftDelete) -> Iterator[tuple[str, str, str, bytes | Non
 def _decode_soft_delete(
     namespace: str, operation: str, row: Sequence[Any], items: Sequence[tuple[Any, ...]]
 ) -> SoftDelete:
-    found: dict[str, list[tuple[str, Any, bytes | None]]] = {}
-    for kind, owner, data, vector in items:
-        found.setdefault(kind, []).append((owner, json.loads(data), vector))
+    found: defaultdict[str, list[tuple[str, Any, bytes | None]]] = defaultdict(list)
+    for kind, owner, data, vector, _ in items:
+        found[kind].append((owner, json.loads(data), vector))
     return SoftDelete(
-        operation=operation,
-        namespace=namespace,
-        due=timestamp_from_text(row[1]),
-        space=row[2],
-        entries=tuple(
-            (partition, _decode_entry(fields, vector)) for partition, fields, vector in found.get("entry", ())
-        ),
-        messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found.get("message", ())),
-        words=tuple(words for _, words, _ in found.get("words", ())),
-        parts=tuple((part, kept) for part, kept, _ in found.get("part", ())),
+        operation,
+        namespace,
+        timestamp_from_text(row[1]),
+        row[2],
+        entries=tuple((partition, _decode_entry(fields, vector)) for partition, fields, vector in found["entry"]),
+        messages=tuple(_decode_message(namespace, fields) for _, fields, _ in found["message"]),
+        words=tuple(words for _, words, _ in found["words"]),
+        parts=tuple((part, kept) for part, kept, _ in found["part"]),
     )
 
 
@@ -199,10 +194,9 @@ def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _checked_item(row: Sequence[Any]) -> tuple[Any, ...]:
-    if _item_checksum(row[:-1]) != row[-1]:
-        raise DamageError([Finding("held", "what is held is not what was put aside", row[0])])
-    return tuple(row[:-1])
+def _damaged_items(rows: Iterable[Sequence[Any]]) -> list[Finding]:
+    problem = "what is held is not what was put aside"
+    return [Finding("held", problem, row[0]) for row in rows if _item_checksum(row[:-1]) != row[-1]]
 
 
 def _item_checksum(item: Sequence[Any]) -> int:

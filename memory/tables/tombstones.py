@@ -121,14 +121,13 @@ def history_partition(namespace: str) -> str:
 
 def message_hashes(key: bytes, rows: Iterable[HistoryRow]) -> list[str]:
     """Return a keyed hash for each message: of its session, number and time."""
-    return [_message_hash(key, row) for row in rows]
-
-
-def _message_hash(key: bytes, row: HistoryRow) -> str:
-    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"message")
-    for part in (row.session, str(row.sequence), row.at.isoformat()):
-        digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
-    return digest.hexdigest()
+    hashes = []
+    for row in rows:
+        digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"message")
+        for part in (row.session, str(row.sequence), row.at.isoformat()):
+            digest.update(len(part.encode()).to_bytes(8, "little") + part.encode())
+        hashes.append(digest.hexdigest())
+    return hashes
 
 
 class TombstoneTables(TableComponent):

@@ -8,7 +8,6 @@ class TestMyRetention(RetentionContract):
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ import pytest
 from memory.history.protocol import Summary
 from memory.history.retention import LOOK_AHEAD, Retention
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock
+from memory.testing.history_contract import SyncHistory
 
 HOUR = timedelta(hours=1)
 
@@ -32,138 +32,128 @@ class SettableClock:
         return self.now
 
 
-HistoryFactory: TypeAlias = Callable[[Retention, SettableClock], Any]
+HistoryFactory: TypeAlias = Callable[..., SyncHistory]
 
 
 class RetentionContract:
     """One behaviour a test; the subclass's fixture ``make`` returns a function of a retention and a clock."""
 
-    def test_a_session_keeps_its_newest_messages(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=3, unremembered="drop"), SettableClock())
+    @pytest.fixture
+    def clock(self) -> SettableClock:
+        """The clock of the histories."""
+        return SettableClock()
+
+    @pytest.fixture
+    def open(self, make: Callable[[Retention, SettableClock], Any], clock: SettableClock) -> HistoryFactory:
+        """A function that returns a history of a retention, for tests that await nothing."""
+        return lambda **limits: SyncHistory(make(Retention(**{"unremembered": "drop", **limits}), clock))
+
+    def test_a_session_keeps_its_newest_messages(self, open: HistoryFactory) -> None:
+        history = open(messages=3)
         for text in "abcde":
-            append_user_text(history, text)
-        append_user_text(history, "x", session="other")
-        assert loaded_texts(history) == ["c", "d", "e"]
-        (info,) = [info for info in asyncio.run(history.sessions()) if info.session == "s"]
+            history.append_user(text)
+        history.append_user("x", session="other")
+        assert history.texts() == ["c", "d", "e"]
+        (info,) = [info for info in history.sessions() if info.session == "s"]
         assert (info.messages, info.begins) == (3, "c")
 
-    def test_more_than_the_maximum_at_once_keeps_the_newest_of_them(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=2, unremembered="drop"), SettableClock())
-        numbers = asyncio.run(history.append("s", [Message.user(text) for text in "abcde"]))
-        assert numbers == [1, 2, 3, 4, 5]
-        assert loaded_texts(history) == ["d", "e"]
-        assert asyncio.run(history.replace("s", [Message.user(text) for text in "fgh"])) == [6, 7, 8]
-        assert loaded_texts(history) == ["g", "h"]
+    def test_more_than_the_maximum_at_once_keeps_the_newest_of_them(self, open: HistoryFactory) -> None:
+        history = open(messages=2)
+        assert history.append_user(*"abcde") == [1, 2, 3, 4, 5]
+        assert history.texts() == ["d", "e"]
+        assert history.replace("s", [Message.user(text) for text in "fgh"]) == [6, 7, 8]
+        assert history.texts() == ["g", "h"]
 
-    def test_a_call_goes_with_its_results_or_not_at_all(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=3, unremembered="drop"), SettableClock())
-        asyncio.run(history.append("s", [Message.user("q"), *tool_call_round(2), Message.assistant("a")]))
-        assert loaded_texts(history) == ["a"]
-        asyncio.run(history.append("s", tool_call_round(5)))
-        assert [row.message.role for row in asyncio.run(history.load("s"))] == ["assistant", *["tool"] * 5]
+    def test_a_call_goes_with_its_results_or_not_at_all(self, open: HistoryFactory) -> None:
+        history = open(messages=3)
+        history.append("s", [Message.user("q"), *tool_call_round(2), Message.assistant("a")])
+        assert history.texts() == ["a"]
+        history.append("s", tool_call_round(5))
+        assert [row.message.role for row in history.load("s")] == ["assistant", *["tool"] * 5]
+        history.append("s", tool_call_round(LOOK_AHEAD + 2))
+        history.append_user("b")
+        assert history.texts() == ["b"]
 
-    def test_a_call_with_very_many_results_is_one_group_too(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=2, unremembered="drop"), SettableClock())
-        asyncio.run(history.append("s", tool_call_round(LOOK_AHEAD + 2)))
-        append_user_text(history, "a")
-        assert loaded_texts(history) == ["a"]
+    def test_system_messages_neither_count_nor_go(self, open: HistoryFactory) -> None:
+        history = open(messages=2)
+        history.append("s", [Message.system("be brief"), *(Message.user(text) for text in "abc")])
+        assert history.texts() == ["be brief", "b", "c"]
 
-    def test_system_messages_neither_count_nor_go(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=2, unremembered="drop"), SettableClock())
-        asyncio.run(history.append("s", [Message.system("be brief"), *(Message.user(text) for text in "abc")]))
-        assert loaded_texts(history) == ["be brief", "b", "c"]
-
-    def test_a_session_that_is_idle_for_too_long_is_over_at_once(self, make: HistoryFactory) -> None:
-        clock = SettableClock()
-        history = make(Retention(idle=HOUR, unremembered="drop"), clock)
-        asyncio.run(history.append("s", [Message.system("be brief"), Message.user("a")], namespace="n"))
+    def test_a_session_that_is_idle_for_too_long_is_over_at_once(
+        self, open: HistoryFactory, clock: SettableClock
+    ) -> None:
+        history = open(idle=HOUR)
+        history.append("s", [Message.system("be brief"), Message.user("a")], namespace="n")
         clock.now += HOUR - timedelta(seconds=1)
-        assert len(asyncio.run(history.load("s", namespace="n"))) == 2
+        assert len(history.load("s", namespace="n")) == 2
         clock.now += timedelta(seconds=1)
-        assert asyncio.run(history.load("s", namespace="n")) == []
-        assert asyncio.run(history.sessions(namespace="n")) == []
-        assert asyncio.run(history.namespaces()) == []
-        append_user_text(history, "b", session="other")
-        assert asyncio.run(history.append("s", [Message.user("c")], namespace="n")) == [3]
-        assert [row.sequence for row in asyncio.run(history.load("s", namespace="n"))] == [3]
+        assert history.load("s", namespace="n") == history.sessions(namespace="n") == history.namespaces() == []
+        history.append_user("b", session="other")
+        assert history.append_user("c", namespace="n") == [3]
+        assert [row.sequence for row in history.load("s", namespace="n")] == [3]
 
-    def test_adding_keeps_a_session_alive(self, make: HistoryFactory) -> None:
-        clock = SettableClock()
-        history = make(Retention(idle=HOUR, unremembered="drop"), clock)
+    def test_adding_keeps_a_session_alive_and_adding_nothing_does_not(
+        self, open: HistoryFactory, clock: SettableClock
+    ) -> None:
+        history = open(idle=HOUR)
         for text in "abc":
-            append_user_text(history, text)
             clock.now += timedelta(minutes=59)
-        assert loaded_texts(history) == ["a", "b", "c"]
+            history.append_user(text)
+        assert history.texts() == ["a", "b", "c"]
+        clock.now += timedelta(minutes=59)
+        assert history.append("s", []) == []
+        clock.now += timedelta(minutes=1)
+        assert history.texts() == []
 
-    def test_adding_nothing_keeps_no_session_alive(self, make: HistoryFactory) -> None:
-        clock = SettableClock()
-        history = make(Retention(idle=HOUR, unremembered="drop"), clock)
-        append_user_text(history, "a")
-        clock.now += HOUR - timedelta(seconds=1)
-        assert asyncio.run(history.append("s", [])) == []
-        clock.now += timedelta(seconds=1)
-        assert loaded_texts(history) == []
-
-    def test_a_session_that_was_over_begins_anew_with_numbers_of_its_own(self, make: HistoryFactory) -> None:
-        clock = SettableClock()
-        history = make(Retention(idle=HOUR, unremembered="keep"), clock)
-        asyncio.run(history.append("s", [Message.system("be brief"), Message.user("a")]))
+    def test_a_session_that_was_over_begins_anew_with_numbers_of_its_own(
+        self, open: HistoryFactory, clock: SettableClock
+    ) -> None:
+        history = open(idle=HOUR, unremembered="keep")
+        history.append("s", [Message.system("be brief"), Message.user("a")])
         clock.now += 2 * HOUR
-        assert asyncio.run(history.append("s", [Message.user("b")])) == [3]
-        assert loaded_texts(history) == ["b"]
+        assert history.append_user("b") == [3]
+        assert history.texts() == ["b"]
 
     @pytest.mark.parametrize("limit", [{"messages": 1}, {"idle": HOUR}])
     def test_what_long_term_memory_has_not_taken_waits_for_it_unseen(
-        self, make: HistoryFactory, limit: dict[str, Any]
+        self, open: HistoryFactory, clock: SettableClock, limit: dict[str, Any]
     ) -> None:
-        clock = SettableClock()
-        history = make(Retention(**limit, unremembered="keep"), clock)
-        append_user_text(history, "a")
+        history = open(**limit, unremembered="keep")
+        history.append_user("a")
         clock.now += 2 * HOUR
-        append_user_text(history, "b")
-        assert loaded_texts(history) == ["b"]
+        history.append_user("b")
+        assert history.texts() == ["b"]
         waiting = history.rows.unsettled(10)
         assert [row.message.text for row in waiting] == ["a", "b"]
         history.rows.settle(waiting[:1])
         assert [row.message.text for row in history.rows.unsettled(10)] == ["b"]
         assert history.rows.at([("s", 1)]) == []
 
-    def test_dropped_is_what_was_not_taken_where_that_is_wanted(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=1, unremembered="drop"), SettableClock())
-        append_user_text(history, "a")
-        append_user_text(history, "b")
+    def test_what_was_not_taken_is_dropped_where_that_is_wanted(self, open: HistoryFactory) -> None:
+        history = open(messages=1)
+        history.append_user("a")
+        history.append_user("b")
         assert [row.message.text for row in history.rows.unsettled(10)] == ["b"]
 
-    def test_what_leaves_stays_summed_up_but_a_session_that_is_over_does_not(self, make: HistoryFactory) -> None:
-        clock = SettableClock()
-        history = make(Retention(messages=2, idle=HOUR, unremembered="drop"), clock)
-        asyncio.run(history.append("s", [Message.user("a"), Message.user("b")]))
-        kept = history.keep_summary("s", Summary("brief", "a, b", 2, 2), before=None, made_of=[1, 2])
-        assert asyncio.run(kept)
-        append_user_text(history, "c")
-        assert loaded_texts(history) == ["b", "c"]
-        assert asyncio.run(history.summary("s", "brief")).text == "a, b"
+    def test_messages_that_leave_stay_summed_up_until_their_session_is_over(
+        self, open: HistoryFactory, clock: SettableClock
+    ) -> None:
+        history = open(messages=2, idle=HOUR)
+        history.append_user("a", "b")
+        assert history.keep_summary("s", Summary("brief", "a, b", 2, 2), before=None, made_of=[1, 2])
+        history.append_user("c")
+        assert history.texts() == ["b", "c"]
+        assert history.summary("s", "brief").text == "a, b"
         clock.now += HOUR
-        assert asyncio.run(history.summary("s", "brief")) is None
-        append_user_text(history, "d")
-        assert asyncio.run(history.summary("s", "brief")) is None
+        assert history.summary("s", "brief") is None
+        history.append_user("d")
+        assert history.summary("s", "brief") is None
 
-    def test_clearing_counts_what_was_shown_and_takes_all(self, make: HistoryFactory) -> None:
-        history = make(Retention(messages=2, unremembered="keep"), SettableClock())
-        for text in "abcd":
-            append_user_text(history, text)
-        assert asyncio.run(history.clear("s")) == 2
+    def test_clearing_counts_what_was_shown_and_takes_all(self, open: HistoryFactory) -> None:
+        history = open(messages=2, unremembered="keep")
+        history.append_user(*"abcd")
+        assert history.clear("s") == 2
         assert history.rows.unsettled(10) == []
-
-
-def append_user_text(history: Any, text: str, *, session: str = "s") -> None:
-    """Append one message of the user."""
-    asyncio.run(history.append(session, [Message.user(text)]))
-
-
-def loaded_texts(history: Any) -> list[str]:
-    """Return what a reading of the session gives."""
-    return [row.message.text for row in asyncio.run(history.load("s"))]
 
 
 def tool_call_round(results: int) -> list[Message]:

@@ -9,6 +9,7 @@ class TestMySummaries(SummaryStorageContract):
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,89 +17,83 @@ import pytest
 from memory.errors import ArgumentError
 from memory.history.protocol import Summary, SummaryStorage
 from memory.messages import Message
+from memory.testing.history_contract import SyncHistory
 
 FIRST = Summary("brief", 'They said "olé"; 記憶.', 2, 2)
 SECOND = Summary("brief", "They went on.", 4, 4)
+SIX = "123456"
 
 
 class SummaryStorageContract:
     """One behaviour a test; the subclass's fixture ``history`` gives an empty history that keeps summaries."""
 
-    def test_a_summary_comes_back_with_the_time_of_its_keeping(self, history: Any) -> None:
+    @pytest.fixture
+    def storage(self, history: Any) -> SyncHistory:
+        """The history, with six messages in a session, for tests that await nothing."""
         assert isinstance(history, SummaryStorage)
-        append_six_messages(history)
-        assert asyncio.run(history.summary("s", "brief")) is None
-        assert keep_summary(history, FIRST, made_of=[1, 2])
-        found = asyncio.run(history.summary("s", "brief"))
-        assert found is not None
+        storage = SyncHistory(history)
+        storage.append_user(*SIX)
+        return storage
+
+    def test_a_summary_comes_back_with_the_time_of_its_keeping(self, storage: SyncHistory) -> None:
+        assert storage.summary("s", "brief") is None
+        assert keep_summary(storage, FIRST)
+        found = storage.summary("s", "brief")
         assert (found.name, found.text, found.through, found.messages) == ("brief", FIRST.text, 2, 2)
         assert found.at is not None
 
-    def test_a_summary_is_continued_by_the_messages_after_it(self, history: Any) -> None:
-        append_six_messages(history)
-        keep_summary(history, FIRST, made_of=[1, 2])
-        before = asyncio.run(history.summary("s", "brief"))
-        assert keep_summary(history, SECOND, made_of=[3, 4], before=before)
-        assert asyncio.run(history.summary("s", "brief")).text == SECOND.text
-        assert len(asyncio.run(history.load("s"))) == 6
+    def test_a_summary_is_continued_by_the_messages_after_it(self, storage: SyncHistory) -> None:
+        keep_summary(storage, FIRST)
+        before = storage.summary("s", "brief")
+        assert keep_summary(storage, SECOND, made_of=[3, 4], before=before)
+        assert storage.summary("s", "brief").text == SECOND.text
+        assert storage.texts() == list(SIX)
 
-    def test_one_that_does_not_continue_what_is_there_is_not_kept(self, history: Any) -> None:
-        append_six_messages(history)
-        keep_summary(history, FIRST, made_of=[1, 2])
-        assert not keep_summary(history, SECOND, made_of=[3, 4])
-        assert not keep_summary(history, SECOND, made_of=[3, 4], before=Summary("brief", "other words", 2, 2))
-        assert asyncio.run(history.summary("s", "brief")).text == FIRST.text
+    def test_a_summary_that_does_not_continue_the_kept_one_is_not_kept(self, storage: SyncHistory) -> None:
+        keep_summary(storage, FIRST)
+        assert not keep_summary(storage, SECOND, made_of=[3, 4])
+        assert not keep_summary(storage, SECOND, made_of=[3, 4], before=Summary("brief", "other words", 2, 2))
+        assert storage.summary("s", "brief").text == FIRST.text
 
-    def test_one_of_messages_that_are_gone_is_not_kept(self, history: Any) -> None:
-        append_six_messages(history)
-        asyncio.run(history.delete("s", [1]))
-        assert not keep_summary(history, FIRST, made_of=[1, 2])
-        assert not keep_summary(history, FIRST, made_of=[1, 2], session="unknown")
-        assert asyncio.run(history.summary("s", "brief")) is None
+    def test_a_summary_of_messages_that_are_gone_is_not_kept(self, storage: SyncHistory) -> None:
+        storage.delete("s", [1])
+        assert not keep_summary(storage, FIRST)
+        assert not keep_summary(storage, FIRST, session="unknown")
+        assert storage.summary("s", "brief") is None
 
-    @pytest.mark.parametrize("way", ["delete", "replace", "clear"])
-    def test_it_goes_with_a_message_it_was_made_of(self, history: Any, way: str) -> None:
-        append_six_messages(history)
-        keep_summary(history, FIRST, made_of=[1, 2])
-        if way == "delete":
-            asyncio.run(history.delete("s", [2]))
-        elif way == "replace":
-            asyncio.run(history.replace("s", [Message.user("1"), Message.user("2")]))
-        else:
-            asyncio.run(history.clear("s"))
-        assert asyncio.run(history.summary("s", "brief")) is None
+    @pytest.mark.parametrize("method", ["delete", "replace", "clear"])
+    def test_a_summary_goes_with_a_message_it_was_made_of(self, storage: SyncHistory, method: str) -> None:
+        keep_summary(storage, FIRST)
+        anew = [Message.user("1"), Message.user("2")]
+        arguments: dict[str, list[Any]] = {"delete": [[2]], "replace": [anew], "clear": []}
+        getattr(storage, method)("s", *arguments[method])
+        assert storage.summary("s", "brief") is None
 
-    def test_it_stays_when_a_later_message_goes_or_comes(self, history: Any) -> None:
-        append_six_messages(history)
-        keep_summary(history, FIRST, made_of=[1, 2])
-        asyncio.run(history.delete("s", [3, 99]))
-        asyncio.run(history.append("s", [Message.user("7")]))
-        assert asyncio.run(history.summary("s", "brief")) is not None
+    def test_a_summary_stays_when_a_later_message_goes_or_comes(self, storage: SyncHistory) -> None:
+        keep_summary(storage, FIRST)
+        storage.delete("s", [3, 99])
+        storage.append_user("7")
+        assert storage.summary("s", "brief") is not None
 
-    def test_summaries_of_other_names_sessions_and_namespaces_are_others(self, history: Any) -> None:
-        append_six_messages(history)
-        append_six_messages(history, session="t")
-        append_six_messages(history, namespace="n")
-        keep_summary(history, FIRST, made_of=[1, 2])
-        assert asyncio.run(history.summary("s", "long")) is None
-        assert asyncio.run(history.summary("t", "brief")) is None
-        assert asyncio.run(history.summary("s", "brief", namespace="n")) is None
-        asyncio.run(history.clear("t"))
-        asyncio.run(history.clear("s", namespace="n"))
-        assert asyncio.run(history.summary("s", "brief")) is not None
+    def test_summaries_of_other_names_sessions_and_namespaces_are_others(self, storage: SyncHistory) -> None:
+        storage.append_user(*SIX, session="t")
+        storage.append_user(*SIX, namespace="n")
+        keep_summary(storage, FIRST)
+        assert storage.summary("s", "long") is storage.summary("t", "brief") is None
+        assert storage.summary("s", "brief", namespace="n") is None
+        storage.clear("t")
+        storage.clear("s", namespace="n")
+        assert storage.summary("s", "brief") is not None
 
-    def test_of_two_that_continue_the_same_one_is_kept(self, history: Any) -> None:
-        append_six_messages(history)
-
+    def test_of_several_kept_at_once_from_the_same_state_one_is_kept(self, history: Any, storage: SyncHistory) -> None:
         rivals = [Summary("brief", str(i), 2, 2) for i in range(5)]
 
-        async def all_at_once() -> int:
-            kept = await asyncio.gather(
-                *(history.keep_summary("s", summary, before=None, made_of=[1, 2]) for summary in rivals)
-            )
-            return sum(kept)
+        async def keep_at_once() -> int:
+            keeping = (history.keep_summary("s", rival, before=None, made_of=[1, 2]) for rival in rivals)
+            return sum(await asyncio.gather(*keeping))
 
-        assert asyncio.run(all_at_once()) == 1
+        assert asyncio.run(keep_at_once()) == 1
+        assert storage.summary("s", "brief").text in "01234"
 
     @pytest.mark.parametrize(
         ("summary", "made_of", "argument"),
@@ -115,21 +110,22 @@ class SummaryStorageContract:
             (Summary("brief", "x", 2, 1), [0, 2], "made_of"),
         ],
     )
-    def test_bad_summaries_are_refused(self, history: Any, summary: Any, made_of: list[int], argument: str) -> None:
-        append_six_messages(history)
+    def test_bad_summaries_are_refused(
+        self, storage: SyncHistory, summary: Any, made_of: list[int], argument: str
+    ) -> None:
         with pytest.raises(ArgumentError, match=argument):
-            keep_summary(history, summary, made_of=made_of)
-        assert asyncio.run(history.summary("s", "brief")) is None
-
-
-def append_six_messages(history: Any, *, session: str = "s", namespace: str = "") -> None:
-    """Give a session six messages."""
-    asyncio.run(history.append(session, [Message.user(str(i)) for i in range(1, 7)], namespace=namespace))
+            keep_summary(storage, summary, made_of=made_of)
+        assert storage.summary("s", "brief") is None
 
 
 def keep_summary(
-    history: Any, summary: Any, *, made_of: list[int], before: Summary | None = None, session: str = "s"
+    storage: SyncHistory,
+    summary: Any,
+    *,
+    made_of: Sequence[int] = (1, 2),
+    before: Summary | None = None,
+    session: str = "s",
 ) -> bool:
-    """Keep *summary*; say whether it was."""
-    kept: bool = asyncio.run(history.keep_summary(session, summary, before=before, made_of=made_of))
+    """Keep *summary*; return whether it was kept."""
+    kept: bool = storage.keep_summary(session, summary, before=before, made_of=made_of)
     return kept

@@ -19,6 +19,8 @@ from memory.history.sqlite import InMemoryHistory
 from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy
 from memory.messages import Message, TextBlock, ToolCallBlock, ToolResultBlock, message_groups
 
+every_conversation = pytest.mark.parametrize("seed", range(12))
+
 
 class WindowPolicyContract:
     """One behaviour a test; the subclass's fixture ``policy`` gives a policy, however large its window."""
@@ -27,54 +29,40 @@ class WindowPolicyContract:
         window = policy.apply([])
         assert (window.messages, window.dropped, window.over_budget) == ((), 0, False)
 
-    @pytest.mark.parametrize("seed", range(12))
-    def test_system_messages_come_first_and_all_of_them(self, policy: WindowPolicy, seed: int) -> None:
+    @every_conversation
+    def test_all_system_messages_come_first_and_then_whole_groups_from_the_end_without_gaps(
+        self, policy: WindowPolicy, seed: int
+    ) -> None:
         messages = random_conversation(seed)
-        system = tuple(message for message in messages if message.role == "system")
-        assert policy.apply(messages).messages[: len(system)] == system
+        system, groups = system_and_groups(messages)
+        shown = list(policy.apply(messages).messages)
+        assert shown[: len(system)] == system
+        assert shown[len(system) :] in suffixes(groups)
+        assert shown[-len(groups[-1]) :] == list(groups[-1]), "the newest group is always shown"
 
-    @pytest.mark.parametrize("seed", range(12))
-    def test_the_others_are_whole_groups_from_the_end_without_gaps(self, policy: WindowPolicy, seed: int) -> None:
-        messages = random_conversation(seed)
-        spoken = message_groups([message for message in messages if message.role != "system"])
-        shown = [message for message in policy.apply(messages).messages if message.role != "system"]
-        suffixes = [[message for group in spoken[start:] for message in group] for start in range(len(spoken))]
-        assert shown in suffixes, seed
-
-    @pytest.mark.parametrize("seed", range(12))
-    def test_the_newest_group_is_always_shown(self, policy: WindowPolicy, seed: int) -> None:
-        messages = random_conversation(seed)
-        newest = message_groups([message for message in messages if message.role != "system"])[-1]
-        assert policy.apply(messages).messages[-len(newest) :] == newest
-
-    @pytest.mark.parametrize("seed", range(12))
-    def test_what_is_not_shown_is_counted(self, policy: WindowPolicy, seed: int) -> None:
+    @every_conversation
+    def test_messages_that_are_not_shown_are_counted(self, policy: WindowPolicy, seed: int) -> None:
         messages = random_conversation(seed)
         window = policy.apply(messages)
         assert len(window.messages) + window.dropped == len(messages)
 
-    @pytest.mark.parametrize("seed", range(12))
+    @every_conversation
     def test_a_result_is_never_shown_without_its_call(self, policy: WindowPolicy, seed: int) -> None:
         called: set[str] = set()
         for message in policy.apply(random_conversation(seed)).messages:
             called |= {call.id for call in message.tool_calls}
             assert {result.call_id for result in message.tool_results} <= called
 
-    @pytest.mark.parametrize("seed", range(12))
+    @every_conversation
     def test_the_messages_of_a_window_give_the_same_window(self, policy: WindowPolicy, seed: int) -> None:
-        window = policy.apply(random_conversation(seed))
-        second_window = policy.apply(window.messages)
-        assert (second_window.messages, second_window.dropped, second_window.over_budget) == (
-            window.messages,
-            0,
-            window.over_budget,
-        )
+        first = policy.apply(random_conversation(seed))
+        second = policy.apply(first.messages)
+        assert (second.messages, second.dropped, second.over_budget) == (first.messages, 0, first.over_budget)
 
     def test_the_messages_given_are_left_alone(self, policy: WindowPolicy) -> None:
         messages = random_conversation(1)
-        before = list(messages)
         policy.apply(messages)
-        assert messages == before
+        assert messages == random_conversation(1)
 
 
 class ConversationWindowPolicyContract:
@@ -84,27 +72,19 @@ class ConversationWindowPolicyContract:
         window = asyncio.run(policy.window(Conversation(InMemoryHistory(), "s")))
         assert (window.messages, window.dropped, window.summary) == ((), 0, None)
 
-    @pytest.mark.parametrize("seed", range(12))
-    def test_what_is_shown_are_system_messages_a_summary_and_whole_groups_from_the_end(
+    @every_conversation
+    def test_all_system_messages_come_first_then_a_summary_and_whole_groups_from_the_end(
         self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
         for messages, window in growing_conversation(policy, seed):
-            system = [message for message in messages if message.role == "system"]
-            assert list(window.messages[: len(system)]) == system, seed
-            rest = list(window.messages[len(system) :])
+            system, groups = system_and_groups(messages)
+            shown = list(window.messages)
+            assert shown[: len(system)] == system, seed
+            rest = shown[len(system) :]
             if window.summary is not None:
                 assert rest.pop(0) is window.summary, seed
-            found = message_groups([message for message in messages if message.role != "system"])
-            suffixes = [[message for group in found[start:] for message in group] for start in range(len(found))]
-            assert rest in (suffixes or [[]]), seed
-
-    @pytest.mark.parametrize("seed", range(12))
-    def test_what_is_not_shown_is_counted_however_the_conversation_grew(
-        self, policy: ConversationWindowPolicy, seed: int
-    ) -> None:
-        for messages, window in growing_conversation(policy, seed):
-            shown = len(window.messages) - (window.summary is not None)
-            assert shown + window.dropped == len(messages), seed
+            assert rest in (suffixes(groups) or [[]]), seed
+            assert len(shown) - (window.summary is not None) + window.dropped == len(messages), seed
 
     def test_the_storage_keeps_every_message(self, policy: ConversationWindowPolicy) -> None:
         history = InMemoryHistory()
@@ -112,6 +92,17 @@ class ConversationWindowPolicyContract:
         asyncio.run(history.append("s", messages))
         asyncio.run(policy.window(Conversation(history, "s")))
         assert [row.message for row in asyncio.run(history.load("s"))] == messages
+
+
+def system_and_groups(messages: list[Message]) -> tuple[list[Message], list[tuple[Message, ...]]]:
+    """Return the system messages of a conversation, and the groups of the others."""
+    system = [message for message in messages if message.role == "system"]
+    return system, message_groups([message for message in messages if message.role != "system"])
+
+
+def suffixes(groups: list[tuple[Message, ...]]) -> list[list[Message]]:
+    """Return the messages from each group on."""
+    return [[message for group in groups[start:] for message in group] for start in range(len(groups))]
 
 
 def growing_conversation(policy: ConversationWindowPolicy, seed: int) -> Iterator[tuple[list[Message], Window]]:

@@ -11,18 +11,10 @@ from __future__ import annotations
 import json
 import math
 from inspect import getattr_static
-from typing import Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, cast, runtime_checkable
 
 from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.messages import (
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
+from memory.messages import Block, DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.tokens.estimating_counter import EstimatingCounter
 from memory.tokens.tiktoken_counter import TiktokenCounter
 
@@ -34,9 +26,9 @@ _BARE_MARKERS = frozenset({0x01, *range(0xD0, 0xD8)})
 def image_size(data: bytes) -> tuple[int, int] | None:
     """Return (width, height), or None where the header is unknown, cut or says zero."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        size = _big_endian(data, 16, 4), _big_endian(data, 20, 4)
+        size = _number(data, 16, 4, "big"), _number(data, 20, 4, "big")
     elif data[:6] in (b"GIF87a", b"GIF89a"):
-        size = _little_endian(data, 6, 2), _little_endian(data, 8, 2)
+        size = _number(data, 6, 2, "little"), _number(data, 8, 2, "little")
     elif data.startswith(b"\xff\xd8"):
         size = _jpeg_size(data)
     elif data[:4] == b"RIFF" and data[8:12] == b"WEBP":
@@ -57,32 +49,28 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
         elif marker in _BARE_MARKERS:
             position += 2
         elif marker in _JPEG_FRAMES:
-            return _big_endian(data, position + 7, 2), _big_endian(data, position + 5, 2)
+            return _number(data, position + 7, 2, "big"), _number(data, position + 5, 2, "big")
         else:
-            position += 2 + max(_big_endian(data, position + 2, 2), 2)
+            position += 2 + max(_number(data, position + 2, 2, "big"), 2)
     return 0, 0
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
     kind = data[12:16]
     if kind == b"VP8X" and len(data) >= 30:
-        return _little_endian(data, 24, 3) + 1, _little_endian(data, 27, 3) + 1
+        return _number(data, 24, 3, "little") + 1, _number(data, 27, 3, "little") + 1
     if kind == b"VP8L" and data[20:21] == b"\x2f" and len(data) >= 25:
-        bits = _little_endian(data, 21, 4)
+        bits = _number(data, 21, 4, "little")
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
-        return _little_endian(data, 26, 2) & 0x3FFF, _little_endian(data, 28, 2) & 0x3FFF
+        return _number(data, 26, 2, "little") & 0x3FFF, _number(data, 28, 2, "little") & 0x3FFF
     return 0, 0
 
 
-def _big_endian(data: bytes, start: int, length: int) -> int:
+def _number(data: bytes, start: int, length: int, order: Literal["big", "little"]) -> int:
+    """Return the number of *length* bytes at *start*; 0 where the data is cut."""
     part = data[start : start + length]
-    return int.from_bytes(part, "big") if len(part) == length else 0
-
-
-def _little_endian(data: bytes, start: int, length: int) -> int:
-    part = data[start : start + length]
-    return int.from_bytes(part, "little") if len(part) == length else 0
+    return int.from_bytes(part, order) if len(part) == length else 0
 
 
 MESSAGE_OVERHEAD = 4
@@ -103,7 +91,7 @@ class TokenCounter(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the counts are those of a tokenizer."""
+        """True if the counts are those of a tokenizer."""
         ...
 
     def count(self, text: str) -> int:
@@ -135,7 +123,7 @@ class FallbackCounter:
 
     @property
     def exact(self) -> bool:
-        """Whether counts are exact; asking decides which counter is used."""
+        """True if counts are exact; asking decides which counter is used."""
         return self._choose_counter().exact
 
     def count(self, text: str) -> int:

@@ -59,37 +59,33 @@ class TiktokenCounter:
         self._limit = limit
         self._cache = cache
         self._lock = threading.Lock()
-        self._length: Callable[[str], int] | None = None
-        self._failure: str | None = None
+        self._outcome: Callable[[str], int] | str | None = None
+        """The function that counts, or the reason why there is none; None before the first count."""
 
     @property
     def name(self) -> str:
         """The encoding."""
         return self._encoding
 
-    def load(self) -> None:
-        """Load the tables now, or raise ``TokenizerUnavailable``; blocks for at most the limit."""
-        self._length_function()
+    def load(self) -> Callable[[str], int]:
+        """Return the function that counts; raise ``TokenizerUnavailable`` without tables. Blocks up to the limit."""
+        with self._lock:
+            if self._outcome is None:
+                self._outcome = self._load()
+            if isinstance(self._outcome, str):
+                raise TokenizerUnavailable(f"no token counts of {self._encoding}: {self._outcome}")
+            return self._outcome
 
     def count(self, text: str) -> int:
         """As the protocol says; the first call may take as long as the limit."""
         if not isinstance(text, str):
             raise ArgumentError("text", text, "a text is needed")
-        return self._length_function()(text)
+        return self.load()(text)
 
-    def _length_function(self) -> Callable[[str], int]:
-        with self._lock:
-            if self._length is None and self._failure is None:
-                self._load()
-            if self._length is None:
-                raise TokenizerUnavailable(f"no token counts of {self._encoding}: {self._failure}")
-            return self._length
-
-    def _load(self) -> None:
+    def _load(self) -> Callable[[str], int] | str:
         cache = self._cache if self._cache is not None else platformdirs.user_cache_path("tellback") / "tiktoken"
         if self._offline and not _is_cached(self._encoding, cache):
-            self._failure = "its tables are not in the cache, and offline they are not fetched"
-            return
+            return "its tables are not in the cache, and offline they are not fetched"
         outcome: list[Callable[[str], int] | str] = []
         with _cache_folder(cache):
             # a daemon: a fetch that never ends must not keep the process from ending
@@ -98,11 +94,7 @@ class TiktokenCounter:
             )
             thread.start()
             thread.join(self._limit)
-        loaded = outcome[0] if outcome else f"its tables did not arrive within {self._limit:g} s"
-        if isinstance(loaded, str):
-            self._failure = loaded
-        else:
-            self._length = loaded
+        return outcome[0] if outcome else f"its tables did not arrive within {self._limit:g} s"
 
 
 def _load_encoding(encoding: str, outcome: list[Callable[[str], int] | str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypedDict
 
 from memory.errors import NotTrusted
 from memory.http.requests import is_remote
@@ -23,29 +23,28 @@ from memory.validation import checked_actor
 from vectorstore import Entry
 
 
-def actor_trust(actor: Actor) -> Trust:
-    """Return how far *actor*'s word is trusted."""
-    return Trust.of(checked_actor(actor, "actor"))
-
-
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:
-    """Whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
-    actors = [checked_actor(actor, "actor")]
-    if approved_by is not None:
-        actors.append(checked_actor(approved_by, "approved_by"))
-    trust = choice(Trust, memory.trust, "memory.trust")
-    return any(Trust.of(name).rank <= trust.rank for name in actors)
+    """Return whether *actor*, or who approved what it does, is trusted at least as much as *memory*."""
+    return Caller("", actor, approved_by).may_change(memory)
+
+
+class CallerOptions(TypedDict, total=False):
+    """Options of calls that change memories: the *actor* ("user"), its *namespace* (""), and who approved it."""
+
+    namespace: str
+    actor: Actor
+    approved_by: Actor | None
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who acts in a user's *namespace*, and who approved it; checked when it is made.
+    """An actor in a user's *namespace*, and who approved what it does; checked when it is made.
 
     >>> Caller("", "tool").may_change(Memory("I like tea.", trust=Trust.USER))
     False
     """
 
-    namespace: str
+    namespace: str = ""
     actor: Actor = "user"
     approved_by: Actor | None = None
 
@@ -57,71 +56,45 @@ class Caller:
 
     @property
     def trust(self) -> Trust:
-        """How far the actor's own word is trusted."""
+        """Trust in the actor's own word."""
         return Trust.of(self.actor)
 
     def may_change(self, memory: Memory) -> bool:
-        """Whether the actor, or who approved what it does, is trusted at least as much as *memory*."""
-        return may_change(self.actor, memory, approved_by=self.approved_by)
+        """Return whether the actor, or who approved what it does, is trusted at least as much as *memory*."""
+        trust = choice(Trust, memory.trust, "memory.trust")
+        return any(deciding.rank <= trust.rank for deciding in self._deciding_trusts())
 
     def check_may_change(self, memories: Iterable[Memory], operation: str, *, what: str = "memory") -> None:
         """Raise ``NotTrusted`` for the first of *memories* on which the actor may not carry out *operation*.
 
         *operation* ("forget") and *what* they are stand in the error.
         """
-        check_may_change(self.actor, memories, operation, approved_by=self.approved_by, what=what)
+        for memory in memories:
+            if not self.may_change(memory):
+                raise NotTrusted(memory.id, operation, self.actor, memory.trust, what)
 
     def check_may_undo(self, operation: Operation) -> None:
         """Raise ``NotTrusted`` where somebody who is trusted more than the actor decided on *operation*."""
-        check_may_undo(self.actor, operation, approved_by=self.approved_by)
+        decided = Trust.of(operation.actor)
+        if not self.may_change(Memory("", trust=decided)):
+            raise NotTrusted(operation.id, "undo", self.actor, decided, "operation")
 
     def trust_after_change(self, memory: Memory) -> Trust:
         """Return how far *memory* is to be trusted once the actor has replaced its words.
 
         The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
         """
-        return trust_after_change(self.actor, memory, approved_by=self.approved_by)
+        return Trust.USER if Trust.USER in self._deciding_trusts() else Trust.least((memory.trust, self.trust))
 
-
-def check_may_change(
-    actor: Actor,
-    memories: Iterable[Memory],
-    operation: str,
-    *,
-    approved_by: Actor | None = None,
-    what: str = "memory",
-) -> None:
-    """Raise ``NotTrusted`` for the first of *memories* on which *actor* may not carry out *operation* ("forget").
-
-    *what* they are, in the error.
-    """
-    for memory in memories:
-        if not may_change(actor, memory, approved_by=approved_by):
-            raise NotTrusted(memory.id, operation, actor, memory.trust, what)
-
-
-def check_may_undo(actor: Actor, done: Operation, *, approved_by: Actor | None = None) -> None:
-    """Raise ``NotTrusted`` where *done* was decided by somebody who is trusted more than *actor*."""
-    decided = actor_trust(done.actor)
-    if not may_change(actor, Memory("", trust=decided), approved_by=approved_by):
-        raise NotTrusted(done.id, "undo", actor, decided, "operation")
-
-
-def trust_after_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> Trust:
-    """Return how far *memory* is to be trusted once *actor* has put other words in its place.
-
-    The user's words, or what the user approved, are the user's; nobody else raises what was trusted less.
-    """
-    if Trust.USER in (actor_trust(actor), None if approved_by is None else actor_trust(approved_by)):
-        return Trust.USER
-    return Trust.least((memory.trust, actor_trust(actor)))
+    def _deciding_trusts(self) -> tuple[Trust, ...]:
+        return (self.trust,) if self.approved_by is None else (self.trust, Trust.of(self.approved_by))
 
 
 SENSITIVE_REASON: Final = "sensitive: not sent to a remote embedder"
 
 
 def may_embed(memory: Memory, embedder: object) -> bool:
-    """Whether the words of *memory* may be given to *embedder*."""
+    """Return whether the words of *memory* may be given to *embedder*."""
     return not (memory.sensitive and is_remote(embedder))
 
 

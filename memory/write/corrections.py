@@ -1,58 +1,95 @@
-"""Corrections of memories: new text, an end of validity, and a merge.
+"""Corrections of memories: new text, an end of validity, a merge, and attributes that change in place.
 
 A correction moves the old version to the archive and keeps the id. An end keeps text and vector, and says from when on
 the memory does not hold. A merge makes several memories one, under the id of the first; the others go to the archive.
+
+Attributes change without a version; the log keeps old and new values, and text, vector and validity stay. What hides a
+memory (disabled, expired) hides its earlier versions too.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
 from memory.codec import from_entry, to_metadata
-from memory.entry_store import EntryStore
+from memory.entry_store import EntryStore, patched_metadata
 from memory.errors import ArgumentError, RejectedText
-from memory.models import Memory, MemoryChange, Trust
+from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.operation_log import OperationLog
 from memory.timestamps import Clock
 from memory.validation import checked_bool, checked_int, checked_label, checked_labels, checked_memory
 from memory.write.access_control import Caller
-from memory.write.draft import Draft, drafts_to_store
-from memory.write.embedding_service import EmbeddingService
+from memory.write.draft import Draft, drafts_to_store, with_operation
+from memory.write.embedding_service import EmbeddedText, EmbeddingService
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from memory.write.policies import NEAR_DUPLICATE_KEY
+from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from memory.write.policy_runner import PolicyRules
 from memory.write.provenance import EARLIEST, counts_since, recorded_since, replacement_change, retired_entry
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import Entry, Filter, RevisionConflict
+from vectorstore import Entry, Filter, Metadata, RevisionConflict
 
 _BATCH_SIZE: Final = 500
 
 
+AttributeFields: TypeAlias = Mapping[str, Any]
+ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
+"""The kinds of operations that change fields in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Sets attributes of memories in *entries* and records it in the *log*."""
+
+    entries: EntryStore
+    log: OperationLog
+
+    def set(
+        self, kind: str, ids: Sequence[str] | str, new: Callable[[Metadata], AttributeFields], caller: Caller
+    ) -> Operation | None:
+        """Give memories the fields that *new* returns for theirs (None: no value), all or none.
+
+        Return the operation of that *kind*; None if nothing differs. In a thread.
+        """
+        wanted = dict.fromkeys(checked_labels([ids] if isinstance(ids, str) else ids, "ids"))
+        with self.entries.transaction():
+            entries = [self.entries.live(id, caller.namespace) for id in wanted]
+            caller.check_may_change([from_entry(entry) for entry in entries], kind)
+            changes = [
+                change for entry in entries for change in self.patch(entry, new(entry.metadata), caller.namespace)
+            ]
+            return self.log.record(caller.namespace, kind, caller.actor, changes) if changes else None
+
+    def patch(self, entry: Entry, fields: AttributeFields, namespace: str) -> list[MemoryChange]:
+        """Patch *entry* so that it has *fields*; return what changed, nothing if it had them."""
+        fields = {name: value for name, value in fields.items() if entry.metadata.get(name) != value}
+        if not fields:
+            return []
+        self.entries.store.patch(
+            {entry.id: patched_metadata(entry.metadata, fields)},
+            namespace=store_namespace(namespace, CONVERSATION),
+            expect={entry.id: entry.revision},
+        )
+        self.entries.hide_versions(entry.id, fields, namespace)
+        before = {name: entry.metadata.get(name) for name in fields}
+        return [MemoryChange(entry.id, entry.revision, old=before, new=fields)]
+
+
+@dataclass(frozen=True, slots=True)
 class Corrections:
     """Replaces memories by what is right; *clock* gives aware times, naive ones of callers are taken in *zone*."""
 
-    def __init__(
-        self,
-        pipeline: WritePipeline,
-        entries: EntryStore,
-        log: OperationLog,
-        embedding: EmbeddingService,
-        *,
-        clock: Clock,
-        zone: tzinfo | None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._entries = entries
-        self._log = log
-        self._embedding = embedding
-        self._clock = clock
-        self._zone = zone
+    pipeline: WritePipeline
+    entries: EntryStore
+    log: OperationLog
+    embedding: EmbeddingService
+    clock: Clock
+    zone: tzinfo | None
 
     async def correct(
         self,
@@ -66,71 +103,77 @@ class Corrections:
         sensitive: bool,
     ) -> Report:
         """Put *text* in the place of the memory's; validity stays unless given."""
-        with self._embedding.in_flight.write():
-            self._entries.lifecycle("correct")
-            checked_label(id, "id")
-            checked_bool(sensitive, "sensitive")
-            if expect is not None:
-                checked_int(expect, "expect", 1)
-            for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(self._entries.live, id, caller.namespace)
-                if expect is not None and before.revision != expect:
-                    raise RevisionConflict(id, caller.namespace, expect, before.revision)
-                old = from_entry(before)
-                caller.check_may_change([old], "correct")
-                wanted = replace(
-                    old,
-                    text=text,
-                    trust=caller.trust_after_change(old),
-                    valid_from=valid_from or old.valid_from,
-                    valid_to=valid_to or old.valid_to,
-                    counts_from=None,
-                    sensitive=old.sensitive or sensitive,
-                )
-                lookup = self._pipeline.lookup(caller.namespace, hidden={id})
-                rules = replace(self._pipeline.rules, making=text != old.text)
-                draft = await self._draft(before, wanted, caller, lookup, rules, argument="correction")
-                if _comparable_fields(draft.memory) == _comparable_fields(old):
-                    if lookup is not None:
-                        await lookup.forget_unused([before.text])
-                    return Report(Outcome.DUPLICATE, id, "nothing differs", of=id)
-                new_words = draft.memory.text != old.text
-                (draft,) = await self._pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
-                try:
-                    return await asyncio.to_thread(
-                        self._replace, "correct", [before], draft, caller, retires_facts=new_words
-                    )
-                except RevisionConflict:  # corrected by someone else meanwhile: that version is to be archived, too
-                    texts = [stored.text for stored in drafts_to_store([draft])]
-                    await asyncio.to_thread(self._embedding.forget, texts)  # or it was forgotten
-                    if attempt == MAX_ATTEMPTS - 1:
-                        raise
-        raise AssertionError("unreachable")
+        self.entries.lifecycle("correct")
+        checked_label(id, "id")
+        checked_bool(sensitive, "sensitive")
+        if expect is not None:
+            checked_int(expect, "expect", 1)
+
+        def corrected(memories: Sequence[Memory]) -> Memory:
+            (old,) = memories
+            return replace(
+                old,
+                text=text,
+                trust=caller.trust_after_change(old),
+                valid_from=valid_from or old.valid_from,
+                valid_to=valid_to or old.valid_to,
+                counts_from=None,
+                sensitive=old.sensitive or sensitive,
+            )
+
+        return await self._put("correct", [id], corrected, caller, argument="correction", expect=expect)
 
     async def merge(self, ids: Sequence[str], text: str, caller: Caller, *, sensitive: bool) -> Report:
         """Put *text* in the place of the first memory's and archive the others."""
-        with self._embedding.in_flight.write():
-            self._entries.lifecycle("merge")
-            wanted = checked_labels(ids, "ids")
-            checked_bool(sensitive, "sensitive")
-            if len(wanted) < 2 or len(set(wanted)) < len(wanted):
-                raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
+        self.entries.lifecycle("merge")
+        wanted = checked_labels(ids, "ids")
+        checked_bool(sensitive, "sensitive")
+        if len(wanted) < 2 or len(set(wanted)) < len(wanted):
+            raise ArgumentError("ids", list(wanted), "two or more different memories are needed")
+
+        def merged(memories: Sequence[Memory]) -> Memory:
+            memory = merged_memory(memories, text)
+            trust = Trust.least([memory.trust, caller.trust])
+            return replace(memory, trust=trust, sensitive=memory.sensitive or sensitive)
+
+        return await self._put("merge", wanted, merged, caller, argument="merged")
+
+    async def _put(
+        self,
+        kind: Literal["correct", "merge"],
+        ids: Sequence[str],
+        replacement: Callable[[Sequence[Memory]], Memory],
+        caller: Caller,
+        *,
+        argument: str,
+        expect: int | None = None,
+    ) -> Report:
+        """Put the *replacement* of the memories *ids* in the place of the first; the others go to the archive.
+
+        What was made of memories that are merged is not wrong by that, so facts change with a correction alone.
+        """
+        with self.embedding.in_flight.write():
             for attempt in range(MAX_ATTEMPTS):
-                before = await asyncio.to_thread(self._live_entries, wanted, caller.namespace)
+                before = await asyncio.to_thread(lambda: [self.entries.live(id, caller.namespace) for id in ids])
+                if expect is not None and before[0].revision != expect:
+                    raise RevisionConflict(ids[0], caller.namespace, expect, before[0].revision)
                 memories = [from_entry(entry) for entry in before]
-                caller.check_may_change(memories, "merge")
-                merged = merged_memory(memories, text)
-                merged = replace(
-                    merged, trust=Trust.least([merged.trust, caller.trust]), sensitive=merged.sensitive or sensitive
-                )
-                lookup = self._pipeline.lookup(caller.namespace, hidden=set(wanted))
-                rules = replace(self._pipeline.rules, making=False)  # what was made of them is not wrong by it
-                draft = await self._draft(before[0], merged, caller, lookup, rules, argument="merged")
-                (draft,) = await self._pipeline.embed([draft], lookup)
+                caller.check_may_change(memories, kind)
+                old, wanted = memories[0], replacement(memories)
+                lookup = self.pipeline.lookup(caller.namespace, hidden=set(ids))
+                rules = replace(self.pipeline.rules, making=kind == "correct" and wanted.text != old.text)
+                draft = await self._draft(before[0], wanted, caller, lookup, rules, argument=argument)
+                if kind == "correct" and _comparable_fields(draft.memory) == _comparable_fields(old):
+                    if lookup is not None:
+                        await lookup.forget_unused([before[0].text])
+                    return Report(Outcome.DUPLICATE, ids[0], "nothing differs", of=ids[0])
+                new_words = kind == "correct" and draft.memory.text != old.text
+                (draft,) = await self.pipeline.embed([draft if new_words else replace(draft, facts=())], lookup)
                 try:
-                    return await asyncio.to_thread(self._replace, "merge", before, draft, caller)
-                except RevisionConflict:  # one of them was changed meanwhile, or forgotten
-                    await asyncio.to_thread(self._embedding.forget, [draft.text])
+                    return await asyncio.to_thread(self._replace, kind, before, draft, caller, retires_facts=new_words)
+                except RevisionConflict:  # changed by someone else meanwhile: that version is to be archived, too
+                    texts = [stored.text for stored in drafts_to_store([draft])]
+                    await asyncio.to_thread(self.embedding.forget, texts)  # or it was forgotten
                     if attempt == MAX_ATTEMPTS - 1:
                         raise
         raise AssertionError("unreachable")
@@ -140,25 +183,25 @@ class Corrections:
 
         The version before counts for no time at all.
         """
-        store = self._entries.lifecycle("end")
+        store = self.entries.lifecycle("end")
         checked_label(id, "id")
         with store.transaction():
-            before = self._entries.live(id, caller.namespace)
+            before = self.entries.live(id, caller.namespace)
             old = from_entry(before)
             caller.check_may_change([old], "end")
-            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self._zone, argument="ended")
+            ended = checked_memory(replace(old, valid_to=valid_to, counts_from=None), zone=self.zone, argument="ended")
             if ended.valid_to == old.valid_to:
                 return Report(Outcome.DUPLICATE, id, "nothing differs")
             memory = replace(
                 ended,
-                recorded_at=self._clock(),
+                recorded_at=self.clock(),
                 counts_from=recorded_since(old) or EARLIEST,
                 supersedes=archived_id(id, before.revision),
-                operation=self._log.new_id(),
+                operation=self.log.new_id(),
                 actor=caller.actor,
             )
-            space = self._entries.follow_space()
-            draft = replace(Draft.new(memory), vector=before.vector, no_vector=before.no_vector, space=space)
+            space = self.entries.follow_space()
+            draft = replace(Draft.new(memory), embedded=EmbeddedText(before.vector, before.no_vector, space=space))
             self._replace("end", [before], draft, caller)
         return draft.report()
 
@@ -175,22 +218,17 @@ class Corrections:
         """Check and judge what is to replace *before*; a policy that rejects it raises ``RejectedText``."""
         # near the old words it was, so that mark goes
         metadata = {name: value for name, value in wanted.metadata.items() if name != NEAR_DUPLICATE_KEY}
-        now = self._clock()
+        now = self.clock()
         wanted = replace(wanted, actor=caller.actor, metadata=metadata, id=before.id, recorded_at=now)
-        draft = Draft.new(checked_memory(wanted, zone=self._zone, argument=argument))
+        draft = Draft.new(checked_memory(wanted, zone=self.zone, argument=argument))
         draft = replace(draft, in_place=True)
-        (judged,) = await self._pipeline.run_policies([draft], caller.namespace, lookup, rules)
+        (judged,) = await self.pipeline.run_policies([draft], caller.namespace, lookup, rules)
         if judged.settled is not None:
             if lookup is not None:
                 await lookup.forget_unused([before.text])
             raise RejectedText(judged.settled.reason)
-        memory = replace(
-            judged.memory,
-            id=before.id,
-            recorded_at=now,
-            supersedes=archived_id(before.id, before.revision),
-            operation=self._log.new_id(),
-        )
+        supersedes, operation = archived_id(before.id, before.revision), self.log.new_id()
+        memory = replace(judged.memory, recorded_at=now, supersedes=supersedes, operation=operation)
         return replace(judged, memory=memory)
 
     def _replace(
@@ -201,20 +239,16 @@ class Corrections:
         With *retires_facts*, the facts of the draft replace what was derived from the first alone: that is archived,
         but for what was found again, and what is trusted more than the caller.
         """
-        store, namespace = self._entries.lifecycle(kind), caller.namespace
+        store, namespace = self.entries.lifecycle(kind), caller.namespace
         partition, archive = store_namespace(namespace, CONVERSATION), store_namespace(namespace, ARCHIVE)
         first, *others = before
-        recorded_at, begins = draft.memory.recorded_at or self._clock(), counts_since(draft.memory)
+        recorded_at, begins = draft.memory.recorded_at or self.clock(), counts_since(draft.memory)
         operation = draft.memory.operation
         with store.transaction():
             stale: list[Entry] = []
             if retires_facts:
                 stale, draft = self._retire_facts(first.id, draft, caller)
-            facts = tuple(
-                replace(fact, memory=replace(fact.memory, operation=operation)) if fact.settled is None else fact
-                for fact in draft.facts
-            )
-            (draft,) = self._pipeline.without_stale_vectors([replace(draft, facts=facts)])
+            (draft,) = self.pipeline.without_stale_vectors(with_operation([draft], operation))
             written = [stored.entry() for stored in drafts_to_store([draft])]
             change = replacement_change(first, to_metadata(draft.memory))
             changes = [
@@ -229,13 +263,13 @@ class Corrections:
             store.upsert(retired, namespace=archive)
             if others or stale:
                 store.delete([entry.id for entry in (*others, *stale)], namespace=partition)
-            self._entries.hide_versions(first.id, change.new, namespace)
-            self._log.record(namespace, kind, draft.memory.actor, changes, id=operation)
+            self.entries.hide_versions(first.id, change.new, namespace)
+            self.log.record(namespace, kind, draft.memory.actor, changes, id=operation)
         return replace(draft.report(), retired=tuple(entry.id for entry in stale))
 
     def _unchanged(self, seen: Sequence[Entry], partition: str) -> list[Entry]:
         """Return entries that were *seen* as they are now: embedded anew perhaps; another revision raises."""
-        stored = self._entries.store.get([entry.id for entry in seen], namespace=partition)
+        stored = self.entries.store.get([entry.id for entry in seen], namespace=partition)
         current = {entry.id: entry for entry in stored if entry is not None}
         for entry in seen:
             revision = current[entry.id].revision if entry.id in current else 0
@@ -270,7 +304,7 @@ class Corrections:
         while sources:
             for start in range(0, len(sources), _BATCH_SIZE):
                 where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
-                derived = self._entries.store.scan(where=where, namespace=partition)
+                derived = self.entries.store.scan(where=where, namespace=partition)
                 candidates.update({entry.id: entry for entry in derived})
             added = {
                 entry.id: entry
@@ -281,9 +315,6 @@ class Corrections:
             gone.update(added)
             sources = list(added)
         return [found[id] for id in sorted(found)]
-
-    def _live_entries(self, ids: Sequence[str], namespace: str) -> list[Entry]:
-        return [self._entries.live(id, namespace) for id in ids]
 
 
 def _statement(memory: Memory) -> tuple[object, ...]:
@@ -308,8 +339,8 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
             raise ArgumentError("ids", memory.id, "is disabled; enable it before it is merged")
         if dict(memory.scopes) != dict(first.scopes):
             raise ArgumentError("ids", memory.id, f"has other scopes than {first.id}; only equal ones are merged")
-    starts = [memory.valid_from for memory in memories]
-    ends = [memory.valid_to for memory in memories]
+    starts = [memory.valid_from for memory in memories if memory.valid_from is not None]
+    ends = [memory.valid_to for memory in memories if memory.valid_to is not None]
     parents = [archived_id(first.id, first.revision), *(memory.id for memory in others)]
     return replace(
         first,
@@ -319,8 +350,8 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
         sensitive=any(memory.sensitive for memory in memories),
         importance=max((memory.importance for memory in memories if memory.importance is not None), default=None),
         trust=Trust.least(memory.trust for memory in memories),
-        valid_from=min((start for start in starts if start is not None), default=None) if None not in starts else None,
-        valid_to=max((end for end in ends if end is not None), default=None) if None not in ends else None,
+        valid_from=min(starts) if len(starts) == len(memories) else None,
+        valid_to=max(ends) if len(ends) == len(memories) else None,
         expires_at=min((memory.expires_at for memory in memories if memory.expires_at is not None), default=None),
         counts_from=None,
         derived_from=tuple(dict.fromkeys((*first.derived_from, *parents))),

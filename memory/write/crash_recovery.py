@@ -7,11 +7,9 @@ pipeline, turn by turn, but are compared with what is stored by words alone: ope
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import tzinfo
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from memory.entry_store import EntryStore
 from memory.errors import ArgumentError
 from memory.history.protocol import HistoryRow
 from memory.history.rows import HistoryRows
@@ -19,11 +17,10 @@ from memory.messages import ToolCallBlock, calls_by_message
 from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
 from memory.runtime import run_sync
-from memory.tables.tombstones import Tombstones
 from memory.validation import checked_memory
 from memory.write.draft import Draft, drafts_by_turn
+from memory.write.memory_writer import memory_from_message
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
-from memory.write.turn_writer import memory_from_message
 from vectorstore import RevisionConflict
 
 _BATCH_SIZE: Final = 256
@@ -33,16 +30,11 @@ _MessagePlace: TypeAlias = tuple[str, str, int]
 """Namespace, session and sequence of a message."""
 
 
+@dataclass(frozen=True, slots=True)
 class CrashRecovery:
-    """Completes memory by history; naive times of other programs are taken in *zone*."""
+    """Completes memory by history; naive times of other programs are taken in the zone of the *pipeline*."""
 
-    def __init__(
-        self, pipeline: WritePipeline, entries: EntryStore, tombstones: Tombstones, *, zone: tzinfo | None
-    ) -> None:
-        self._pipeline = pipeline
-        self._entries = entries
-        self._tombstones = tombstones
-        self._zone = zone
+    pipeline: WritePipeline
 
     def recover(self) -> int:
         """Remember what history holds and memory lacks, without vectors; return how many messages became memories.
@@ -50,7 +42,7 @@ class CrashRecovery:
         What was forgotten stays so. Runs in batches, each one transaction; stopping between them loses nothing.
         """
         added = conflicts = 0
-        history = self._entries.rows
+        history = self.pipeline.entries.rows
         while rows := history.unsettled(_BATCH_SIZE):  # usually none: no write lock is taken, a file may be read-only
             rows = _without_partial_turn(rows)
             stored = self._stored_places(rows)
@@ -60,7 +52,7 @@ class CrashRecovery:
                 for draft in run_sync(self._decide(drafts, namespace))
             ]
             try:
-                with self._entries.settling() as settled:
+                with self.pipeline.entries.settling() as settled:
                     reserved, count = self._write(rows, stored, decided)
                     settled += reserved
                 added += count
@@ -73,10 +65,10 @@ class CrashRecovery:
 
     async def _decide(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts* as the policies leave them: each turn beside what is stored, where a policy looks at that."""
-        lookup = self._pipeline.lookup(namespace, embeds=False)
+        lookup = self.pipeline.lookup(namespace, embeds=False)
         if lookup is None:
-            return await self._pipeline.run_policies(drafts, namespace)
-        return await self._pipeline.decide_in_order(drafts, namespace, lookup)
+            return await self.pipeline.run_policies(drafts, namespace)
+        return await self.pipeline.decide_in_order(drafts, namespace, lookup)
 
     def _drafts(self, rows: Sequence[HistoryRow], stored: set[_MessagePlace]) -> dict[str, list[Draft]]:
         """Return drafts of messages by namespace; without what cannot be a memory, was forgotten, or is *stored*.
@@ -100,7 +92,7 @@ class CrashRecovery:
 
         Return these rows as they are to be settled, and how many became memories.
         """
-        history = self._entries.rows
+        history = self.pipeline.entries.rows
         waiting = {_row_place(row) for row in history.unsettled(_BATCH_SIZE)}
         memories = {draft.origin: draft.memory for draft in drafts if draft.settled is None}
         kept: set[int] = set()
@@ -120,16 +112,16 @@ class CrashRecovery:
                 for draft in turn
                 if draft.origin in kept
             ]
-            self._pipeline.write(remaining, rows[turn[0].origin].namespace)
+            self.pipeline.write(remaining, rows[turn[0].origin].namespace)
         return reserved, len(kept & memories.keys())
 
     def _row_memory(self, row: HistoryRow) -> Memory | None:
-        calls = message_calls(self._entries.rows, row)
+        calls = message_calls(self.pipeline.entries.rows, row)
         memory = memory_from_message(row.message, row.session, row.at, sequence=row.sequence, calls=calls)
         if isinstance(memory, str) or self._is_forgotten(row, memory.text):
             return None  # a policy may be a model, which need not see it again
         try:
-            return checked_memory(replace(memory, id=row.memory or ""), zone=self._zone)
+            return checked_memory(replace(memory, id=row.memory or ""), zone=self.pipeline.zone)
         except ArgumentError:  # another program stored what cannot be one (a name of 5,000 letters); history has it
             return None
 
@@ -138,15 +130,17 @@ class CrashRecovery:
         found: set[_MessagePlace] = set()
         for namespace in dict.fromkeys(row.namespace for row in rows):
             reserved = {row.memory for row in rows if row.namespace == namespace and row.memory}
-            entries = self._entries.store.get(sorted(reserved), namespace=_partition(namespace)) if reserved else []
+            entries = (
+                self.pipeline.entries.store.get(sorted(reserved), namespace=_partition(namespace)) if reserved else []
+            )
             stored = {entry.id for entry in entries if entry is not None}
             found.update(_row_place(row) for row in rows if row.namespace == namespace and row.memory in stored)
         return found
 
     def _is_forgotten(self, row: HistoryRow, text: str) -> bool:
-        if row.memory and self._tombstones.which(_partition(row.namespace), [row.memory]):
+        if row.memory and self.pipeline.tombstones.which(_partition(row.namespace), [row.memory]):
             return True
-        times = [self._tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
+        times = [self.pipeline.tombstones.words_at(row.namespace, words) for words in {row.message.text, text}]
         return any(time is not None and row.at <= time for time in times)
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from memory.codec import entry_text, to_entry
-from memory.embedders.protocol import Truncation
 from memory.errors import DuplicateKey
 from memory.messages import Message
 from memory.models import Memory
 from memory.results import Outcome, Report
-from vectorstore import Entry, Space, Vector
+from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
+from vectorstore import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Draft:
     message: Message | None = None
     """The message of conversation history that it is, with secrets taken out."""
     in_place: bool = False
-    """Whether it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
+    """True if it replaces a memory that was wrong, so that neither a similar memory nor facts can stand for it."""
     outcome: Outcome = Outcome.STORED
     reasons: tuple[str, ...] = ()
     spans: int = 0
@@ -46,14 +46,8 @@ class Draft:
     """Its report where it is not to be stored, or not again."""
     conflict: DuplicateKey | None = None
     """The error behind the report where its key names another text."""
-    vector: Vector | None = None
-    no_vector: str | None = None
-    """Why it never has a vector."""
-    deferred: str | None = None
-    """Why it has no vector yet."""
-    truncated: Truncation | None = None
-    space: Space | None = None
-    """The space of the vector."""
+    embedded: EmbeddedText = NOT_YET_EMBEDDED
+    """Its vector, or why it has none."""
 
     @classmethod
     def new(cls, memory: Memory, *, origin: int = 0, turn: int | None = None, message: Message | None = None) -> Draft:
@@ -67,7 +61,7 @@ class Draft:
 
     @property
     def named(self) -> bool:
-        """Whether the caller chose the id; a forgotten one is then not brought back."""
+        """True if the caller chose the id; a forgotten one is then not brought back."""
         return bool(self.given.id)
 
     @property
@@ -77,7 +71,7 @@ class Draft:
 
     @property
     def reason(self) -> str:
-        """What the policies did, in order."""
+        """Reasons of the policies, in order."""
         return "; ".join(self.reasons)
 
     def settle(self, report: Report, conflict: DuplicateKey | None = None) -> Draft:
@@ -90,20 +84,21 @@ class Draft:
 
     def entry(self) -> Entry:
         """Return the entry that is stored for it."""
-        return to_entry(self.memory, vector=self.vector, no_vector=self.no_vector)
+        return to_entry(self.memory, vector=self.embedded.vector, no_vector=self.embedded.no_vector)
 
     def report(self) -> Report:
         """Return its report, with those of its facts."""
+        cut = self.embedded.truncated
         report = self.settled or Report(
             self.outcome,
             self.memory.id,
             self.reason,
-            self.deferred,
+            self.embedded.deferred,
             self.memory.operation,
             of=self.of,
             spans=self.spans,
-            kept=None if self.truncated is None else self.truncated.kept,
-            total=None if self.truncated is None else self.truncated.of,
+            kept=None if cut is None else cut.kept,
+            total=None if cut is None else cut.of,
         )
         facts = tuple(fact.report() for fact in self.facts if fact.conflict is None)
         return replace(report, made=facts) if facts else report
@@ -111,18 +106,14 @@ class Draft:
 
 def drafts_to_store(drafts: Iterable[Draft]) -> Iterator[Draft]:
     """Yield what is to be stored, in order of writing: of each turn the items, then the facts."""
-    for _, turn in groupby(drafts, key=lambda draft: draft.turn):
-        items = list(turn)
-        yield from (item for item in items if item.settled is None)
-        yield from (fact for item in items for fact in item.facts if fact.settled is None)
+    for turn in drafts_by_turn(drafts):
+        yield from (item for item in turn if item.settled is None)
+        yield from (fact for item in turn for fact in item.facts if fact.settled is None)
 
 
 def drafts_by_turn(drafts: Iterable[Draft]) -> list[list[Draft]]:
-    """Return *drafts* in their turns, these in order of their first items."""
-    turns: dict[int, list[Draft]] = {}
-    for draft in drafts:
-        turns.setdefault(draft.turn, []).append(draft)
-    return list(turns.values())
+    """Return *drafts*, in which those of one turn stand together, in their turns."""
+    return [list(turn) for _, turn in groupby(drafts, key=lambda draft: draft.turn)]
 
 
 def change_unsettled(drafts: Iterable[Draft], change: Callable[[Draft], Draft]) -> list[Draft]:
@@ -133,6 +124,11 @@ def change_unsettled(drafts: Iterable[Draft], change: Callable[[Draft], Draft]) 
         facts = tuple(change(fact) if fact.settled is None else fact for fact in item.facts)
         changed.append(replace(item, facts=facts) if facts else item)
     return changed
+
+
+def with_operation(drafts: Iterable[Draft], operation: str | None) -> list[Draft]:
+    """Return *drafts* and their facts as written by *operation*."""
+    return change_unsettled(drafts, lambda draft: replace(draft, memory=replace(draft.memory, operation=operation)))
 
 
 def with_facts(drafts: Sequence[Draft], facts: Iterable[Draft]) -> list[Draft]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -15,8 +15,8 @@ from memory.entry_store import EntryStore
 from memory.partitions import parse_store_namespace
 from memory.results import Outcome, Report
 from memory.runtime import run_in_thread
-from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
+from memory.write.access_control import may_embed_entry
+from memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
 from vectorstore import Entry, RevisionConflict
 
 BACKFILL_BATCH = 256
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackfillReport:
-    """What became of what was pending: *embedded* entries got their vector, *without* never get one.
+    """Result of embedding what was pending: *embedded* entries got their vector, *without* never get one.
 
     *lines* are of those of which there is more to say: of a text too long for the embedder only the beginning is in
     the vector (*kept* of *total* tokens); one that it refused or failed at is pending still (*deferred* says why).
@@ -56,16 +56,16 @@ class _EmbedderStopped(Exception):
     """It is the embedder that does not work."""
 
 
+@dataclass(frozen=True, slots=True)
 class EmbeddingBackfill:
     """Embeds entries that wait for their vector, in every partition."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService) -> None:
-        self._entries = entries
-        self._embedding = embedding
+    entries: EntryStore
+    embedding: EmbeddingService
 
     def count_pending(self, namespace: str | None) -> int:
         """Return how many entries of a namespace (None: of all) have no vector and no reason for none. In a thread."""
-        scan = self._entries.store.scan
+        scan = self.entries.store.scan
         return sum(1 for name in self._partitions(namespace) for _ in scan(namespace=name, embedded=False))
 
     async def embed_pending(
@@ -75,7 +75,7 @@ class EmbeddingBackfill:
 
         It stops when the embedder fails; a text that it cannot embed, and what was corrected meanwhile, is passed over.
         """
-        run = _BackfillRun(self._entries, self._embedding, patient=patient)
+        run = _BackfillRun(self.entries, self.embedding, patient=patient)
         for partition in await asyncio.to_thread(self._partitions, namespace):
             after: str | None = None
             while limit is None or run.embedded < limit:
@@ -104,10 +104,10 @@ class EmbeddingBackfill:
         flushing = None
         if wait > 0:
             await self._wait_for_writes(wait)
-            if self._embedding.embedder is not None:
+            if self.embedding.embedder is not None:
                 flushing = asyncio.ensure_future(self.embed_pending_quietly(None))
                 await asyncio.wait({flushing}, timeout=max(end - time.monotonic(), 0))
-        self._embedding.in_flight.hurry()
+        self.embedding.in_flight.hurry()
         if flushing is not None:
             await asyncio.gather(flushing, return_exceptions=True)  # what is not embedded stays pending
         await self._wait_for_writes(_STORE_PATIENCE)
@@ -117,38 +117,74 @@ class EmbeddingBackfill:
 
         Those of the event loop may all be needed for that, and cancelled it would keep the loop from ending.
         """
-        await run_in_thread(partial(self._embedding.in_flight.wait, seconds), name="tellback-closing")
+        await run_in_thread(partial(self.embedding.in_flight.wait, seconds), name="tellback-closing")
 
     def _partitions(self, namespace: str | None) -> list[str]:
-        names = self._entries.store.namespaces()
+        names = self.entries.store.namespaces()
         return names if namespace is None else [name for name in names if parse_store_namespace(name)[0] == namespace]
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
-        return list(islice(self._entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
+        return list(islice(self.entries.store.scan(namespace=partition, after=after, embedded=False), BACKFILL_BATCH))
 
 
+async def embed_entries(
+    batch: Sequence[Entry], embedder: object, embed: Callable[[Sequence[Entry]], Awaitable[Sequence[EmbeddedText]]]
+) -> list[EmbeddedText]:
+    """Return the answer of *embed* for each entry of *batch*; what *embedder* may not see gets no vector.
+
+    Entries of one text are given to *embed* once.
+    """
+    allowed = [entry for entry in batch if may_embed_entry(entry, embedder)]
+    sent: dict[str, Entry] = {}
+    for entry in allowed:
+        sent.setdefault(entry.text, entry)
+    answers = dict(zip(sent, await embed([*sent.values()]) if sent else (), strict=True))
+    by_id = {entry.id: answers[entry.text] for entry in allowed}
+    return [by_id.get(entry.id, NOT_SENT) for entry in batch]
+
+
+def store_each(
+    batch: Sequence[Entry],
+    embedded: Sequence[EmbeddedText],
+    store: Callable[[Sequence[Entry], Sequence[EmbeddedText]], None],
+    forget: Callable[[list[str]], None],
+) -> None:
+    """Let *store* keep what is *embedded* of *batch*, or of each entry by itself where one was changed meanwhile.
+
+    That one was corrected, and is pending again, or forgotten: caches are to *forget* its text.
+    """
+    try:
+        store(batch, embedded)
+    except RevisionConflict:
+        if len(batch) == 1:
+            forget([batch[0].text])
+            return
+        for entry, text in zip(batch, embedded, strict=True):
+            store_each([entry], [text], store, forget)
+
+
+@dataclass(slots=True)
 class _BackfillRun:
-    """One call's work: fills batches, and finds the text that is to blame where one of them fails as a whole."""
+    """Work of one call: fills batches, and finds the text that is to blame where one of them fails as a whole."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService, *, patient: bool) -> None:
-        self.embedded = 0
-        self._without = 0
-        self._lines: list[Report] = []
-        self._entries = entries
-        self._embedding = embedding
-        self._patient = patient
-        self._blamed = 0
+    entries: EntryStore
+    embedding: EmbeddingService
+    patient: bool
+    embedded: int = 0
+    without: int = 0
+    lines: list[Report] = field(default_factory=list)
+    blamed: int = 0
 
     def report(self) -> BackfillReport:
         """Return what was done."""
-        return BackfillReport(self.embedded, self._without, tuple(self._lines))
+        return BackfillReport(self.embedded, self.without, tuple(self.lines))
 
     async def fill(self, partition: str, batch: Sequence[Entry]) -> None:
         """Give *batch* its vectors; raise where nothing can be embedded."""
         if await self._filled(partition, batch):
             return
         shortest = min(batch, key=lambda entry: len(entry.text))
-        if len(batch) == 1 or self._embedding.resting or not await self._filled(partition, [shortest]):
+        if len(batch) == 1 or self.embedding.resting or not await self._filled(partition, [shortest]):
             raise _EmbedderStopped
         await self._fill_halves(partition, [entry for entry in batch if entry is not shortest])
 
@@ -160,55 +196,41 @@ class _BackfillRun:
             if len(part) > 1:
                 await self._fill_halves(partition, part)
                 continue
-            self._lines.append(Report(Outcome.STORED, part[0].id, deferred=self._embedding.problem))
-            self._blamed += 1
-            if self._blamed >= _MAX_FAILED_TEXTS:
+            self.lines.append(Report(Outcome.STORED, part[0].id, deferred=self.embedding.problem))
+            self.blamed += 1
+            if self.blamed >= _MAX_FAILED_TEXTS:
                 raise _EmbedderStopped
 
     async def _filled(self, partition: str, batch: Sequence[Entry]) -> bool:
         """Embed and store *batch*; return whether the embedder answered."""
-        with self._embedding.in_flight.write():
-            embedder = self._embedding.embedder
-            places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, embedder)]
-            result = await self._embedding.vectors([batch[place].text for place in places], patient=self._patient)
-            result = result.among(len(batch), places, SENSITIVE_REASON)
-            if result.deferred is None:
-                await asyncio.to_thread(self._store, partition, batch, result)
-        return result.deferred is None
+        with self.embedding.in_flight.write():
+            embedded = await embed_entries(batch, self.embedding.embedder, self._vectors)
+            answered = all(text.space is not None or text.deferred is None for text in embedded)
+            if answered:
+                store = partial(self._store, partition)
+                await asyncio.to_thread(store_each, batch, embedded, store, self.embedding.forget)
+        return answered
 
-    def _store(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
-        try:
-            stored = self._store_vectors(partition, batch, result)
-        except RevisionConflict:  # one was corrected or forgotten meanwhile; the others are still to be filled
-            if len(batch) == 1:
-                self._embedding.forget([batch[0].text])
-                return
-            for place, entry in enumerate(batch):
-                self._store(partition, [entry], result.part([place]))
-            return
-        self.embedded += sum(vector is not None for vector in stored.vectors)
-        self._without += sum(reason is not None for reason in stored.reasons)
-        for place, entry in enumerate(batch):
-            cut, refused = stored.truncated.get(place), stored.refused.get(place)
-            if refused is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, deferred=refused))
-            elif cut is not None:
-                self._lines.append(Report(Outcome.STORED, entry.id, kept=cut.kept, total=cut.of))
+    async def _vectors(self, batch: Sequence[Entry]) -> Sequence[EmbeddedText]:
+        return await self.embedding.vectors([entry.text for entry in batch], patient=self.patient)
 
-    def _store_vectors(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> EmbeddingResult:
-        """Store what *result* has for *batch*; return what of it was stored, which is nothing after a switch."""
-        store = self._entries.store
-        with self._entries.transaction():
-            result = self._embedding.still(result)
-            vectors, without = {}, []
-            for place, entry in enumerate(batch):
-                if (vector := result.vectors[place]) is not None:
-                    vectors[entry.id] = vector
-                if (reason := result.reasons[place]) is not None:
-                    without.append(replace(entry, no_vector=reason))
-            expect = {entry.id: entry.revision for entry in batch}
+    def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
+        """Store what is *embedded* of *batch*; nothing after a switch."""
+        store, expect = self.entries.store, {entry.id: entry.revision for entry in batch}
+        with self.entries.transaction():
+            embedded = self.embedding.still(embedded)
+            pairs = list(zip(batch, embedded, strict=True))
+            vectors = {entry.id: text.vector for entry, text in pairs if text.vector is not None}
+            without = [replace(entry, no_vector=text.no_vector) for entry, text in pairs if text.no_vector is not None]
             if vectors:
                 store.put_vectors(vectors, namespace=partition, expect={id: expect[id] for id in vectors})
             if without:
                 store.upsert(without, namespace=partition, expect={entry.id: expect[entry.id] for entry in without})
-        return result
+        self.embedded += len(vectors)
+        self.without += len(without)
+        for entry, text in pairs:
+            if text.refused is not None:
+                self.lines.append(Report(Outcome.STORED, entry.id, deferred=text.refused))
+            elif text.truncated is not None:
+                kept, total = text.truncated.kept, text.truncated.of
+                self.lines.append(Report(Outcome.STORED, entry.id, kept=kept, total=total))

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
+import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fingerprint import is_same_model, is_space_of, probe_embedder, probe_similarity
+from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -28,12 +27,14 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
+    is_space_of,
 )
 from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
 from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
-from memory.write.in_flight import WritesInFlight
+from memory.validation import checked_seconds
+from memory.write.access_control import SENSITIVE_REASON
 from vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
 
 
@@ -58,9 +59,7 @@ class EmbeddingSettings:
 
     def __post_init__(self) -> None:
         for name in ("write_patience", "per_text", "question_patience", "rest"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-                raise ArgumentError(name, value, "a number of seconds, at least 0, is needed")
+            checked_seconds(getattr(self, name), name)
         if type(self.cache_bytes) is not int or self.cache_bytes < 0:
             raise ArgumentError("cache_bytes", self.cache_bytes, "a number of bytes, at least 0, is needed")
         if self.mismatch not in ("raise", "words"):
@@ -82,102 +81,122 @@ SPACE_SWITCHED = "the memory was switched to another embedder meanwhile"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingResult:
-    """A vector for each text or None; *reasons* say why one never has one, *deferred* why all must wait.
+class EmbeddedText:
+    """The *vector* of a text, or why it has none: never (*no_vector*), or not yet (*deferred*).
 
-    By place: *refused* says which texts the embedder refused and why (they wait, by themselves), *truncated* which it
-    cut. *space* is that of the vectors.
+    *truncated*: the vector is of its beginning alone. *space* is that of the embedder's vectors, None where it did not
+    answer.
     """
 
-    vectors: tuple[Vector | None, ...]
-    reasons: tuple[str | None, ...]
+    vector: Vector | None = None
+    no_vector: str | None = None
     deferred: str | None = None
-    refused: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
-    truncated: Mapping[int, Truncation] = field(default_factory=lambda: MappingProxyType({}))
+    truncated: Truncation | None = None
     space: Space | None = None
 
-    @classmethod
-    def later(cls, count: int, why: str) -> EmbeddingResult:
-        """Return *count* texts whose vectors are still to come."""
-        return cls((None,) * count, (None,) * count, why)
-
-    def waits(self, place: int) -> str | None:
-        """Return why the text at *place* has no vector yet; None when it has one or never will."""
-        return self.refused.get(place) or self.deferred
-
-    def among(self, count: int, places: Sequence[int], reason: str) -> EmbeddingResult:
-        """Return the same as part of *count* texts: these are at *places*, the others get no vector for *reason*."""
-        vectors: list[Vector | None] = [None] * count
-        reasons: list[str | None] = [reason] * count
-        for new, vector, why in zip(places, self.vectors, self.reasons, strict=True):
-            vectors[new], reasons[new] = vector, why
-        return replace(
-            self,
-            vectors=tuple(vectors),
-            reasons=tuple(reasons),
-            refused={places[old]: why for old, why in self.refused.items()},
-            truncated={places[old]: cut for old, cut in self.truncated.items()},
-        )
-
-    def by_text(self, texts: Sequence[str]) -> dict[str, EmbeddingResult]:
-        """Return the results of different *texts*, in whose order these are, by text."""
-        return {text: self.part([place]) for place, text in enumerate(texts)}
-
-    def part(self, places: Sequence[int]) -> EmbeddingResult:
-        """Return the same of some of the texts, in the order of *places*."""
-        return replace(
-            self,
-            vectors=tuple(self.vectors[place] for place in places),
-            reasons=tuple(self.reasons[place] for place in places),
-            refused={new: self.refused[old] for new, old in enumerate(places) if old in self.refused},
-            truncated={new: self.truncated[old] for new, old in enumerate(places) if old in self.truncated},
-        )
+    @property
+    def refused(self) -> str | None:
+        """Why an embedder that answered has no vector for this text; it waits, by itself."""
+        return None if self.space is None else self.deferred
 
 
-def embedding_result(made: Embeddings, space: Space) -> EmbeddingResult:
+NOT_YET_EMBEDDED = EmbeddedText()
+NOT_SENT = EmbeddedText(no_vector=SENSITIVE_REASON)
+
+
+def embedded_texts(answer: Embeddings, space: Space) -> list[EmbeddedText]:
     """Return an embedder's answer as it is stored."""
-    filled = [bool(row.any()) for row in made.vectors]
-    never = [None if some or place in made.refused else NOTHING_TO_EMBED for place, some in enumerate(filled)]
-    vectors = tuple(row.copy() if some else None for row, some in zip(made.vectors, filled, strict=True))
-    refused = {place: f"{EMBEDDER_REFUSED}: {redact_line(why)}" for place, why in made.refused.items()}
-    return EmbeddingResult(vectors, tuple(never), None, refused, dict(made.truncated), space)
+    embedded = []
+    for place, row in enumerate(answer.vectors):
+        why, filled = answer.refused.get(place), bool(row.any())
+        embedded.append(
+            EmbeddedText(
+                row.copy() if filled else None,
+                NOTHING_TO_EMBED if not filled and why is None else None,
+                None if why is None else f"{EMBEDDER_REFUSED}: {redact_line(why)}",
+                answer.truncated.get(place),
+                space,
+            )
+        )
+    return embedded
 
 
-async def embed_distinct(embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
-    """Return *embedder*'s checked answer; a text that stands there twice is given to it once."""
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    made = checked_embeddings(await embed_detailed(embedder, list(places), kind), list(places))
-    if len(places) == len(texts):
-        return made
-    at = [places[text] for text in texts]
-    return Embeddings(
-        made.vectors[at],
-        {place: made.truncated[one] for place, one in enumerate(at) if one in made.truncated},
-        {place: made.refused[one] for place, one in enumerate(at) if one in made.refused},
-    )
-
-
-def checked_embeddings(made: Embeddings, texts: Sequence[str]) -> Embeddings:
-    """Return *made* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
+def checked_embeddings(answer: Embeddings, texts: Sequence[str]) -> Embeddings:
+    """Return *answer* if it is a finite vector for each text; zeros for a text with letters or digits are a refusal."""
     try:
-        rows = np.asarray(made.vectors, dtype=np.float32)
+        rows = np.asarray(answer.vectors, dtype=np.float32)
     except (TypeError, ValueError) as error:
-        raise EmbedderError(
-            f"{len(texts)} texts gave {type(made.vectors).__name__}, not an array of numbers"
-        ) from error
+        kind = type(answer.vectors).__name__
+        raise EmbedderError(f"{len(texts)} texts gave {kind}, not an array of numbers") from error
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise EmbedderError(f"{len(texts)} texts gave vectors of shape {rows.shape}, or some not finite")
-    empty = {
-        place: ZERO_VECTOR
-        for place in np.flatnonzero(~rows.any(axis=1)).tolist()
-        if any(map(str.isalnum, texts[place]))
-    }
-    return Embeddings(rows, made.truncated, {**empty, **made.refused})
+    zeros = np.flatnonzero(~rows.any(axis=1)).tolist()
+    empty = {place: ZERO_VECTOR for place in zeros if any(map(str.isalnum, texts[place]))}
+    return Embeddings(rows, answer.truncated, {**empty, **answer.refused})
 
 
 _WORDS_ONLY_NOTE = "searched by words alone"
 
 _log = logging.getLogger(__name__)
+
+
+class WritesInFlight:
+    """Counts writes, so that closing can wait for them, and knows the embeddings that they wait for.
+
+    Any thread and event loop may call.
+    """
+
+    def __init__(self) -> None:
+        self.closing = False
+        """True when embeddings are no longer waited for."""
+        self._changed = threading.Condition()
+        self._writes = 0
+        self._waits: dict[asyncio.Timeout, asyncio.AbstractEventLoop] = {}
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """A block that stores something; ``wait`` waits for its end."""
+        with self._changed:
+            self._writes += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._writes -= 1
+                self._changed.notify_all()
+
+    @asynccontextmanager
+    async def embedding(self, patience: float | None) -> AsyncIterator[asyncio.Timeout]:
+        """A block that waits for an embedder, *patience* seconds at the most, and not once ``hurry`` was called."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(patience) as limit:
+            with self._changed:
+                self._waits[limit] = loop
+                if self.closing:
+                    limit.reschedule(loop.time())
+            try:
+                yield limit
+            finally:
+                with self._changed:
+                    del self._waits[limit]
+
+    def wait(self, seconds: float) -> bool:
+        """Block until no write is under way, at most *seconds*; return whether it is so. In a thread."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._writes, seconds)
+
+    def hurry(self) -> None:
+        """End the waiting for embedders, now and from now on: what is being written is stored without vectors."""
+        with self._changed:
+            self.closing = True
+            for limit, loop in self._waits.items():
+                with suppress(RuntimeError):  # a loop that was closed with the work in it
+                    loop.call_soon_threadsafe(_expire_now, limit, loop)
+
+
+def _expire_now(limit: asyncio.Timeout, loop: asyncio.AbstractEventLoop) -> None:
+    with suppress(RuntimeError):  # it has ended meanwhile
+        limit.reschedule(loop.time())
 
 
 class EmbeddingService:
@@ -219,23 +238,23 @@ class EmbeddingService:
 
     @property
     def resting(self) -> bool:
-        """Whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
+        """Return whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.in_flight.closing
 
-    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> EmbeddingResult:
+    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[EmbeddedText]:
         """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
         if not texts:
-            return EmbeddingResult((), ())
+            return []
         if self.embedder is None:
-            return EmbeddingResult.later(len(texts), NO_EMBEDDER)
+            return [EmbeddedText(deferred=NO_EMBEDDER)] * len(texts)
         patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
         try:
-            made, space = await self._asked(self.embedder, texts, "document", patience)
+            answer, space = await self._asked(self.embedder, texts, "document", patience)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
             if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
                 _log.warning("embedding failed: %s", type(error).__name__)
-            return EmbeddingResult.later(len(texts), self._failed(error))
-        return embedding_result(made, space)
+            return [EmbeddedText(deferred=self._failed(error))] * len(texts)
+        return embedded_texts(answer, space)
 
     async def queries(self, texts: Sequence[str]) -> tuple[dict[str, Vector], str | None]:
         """Return the vectors of a question's wordings, and a note where words alone must do."""
@@ -244,11 +263,11 @@ class EmbeddingService:
         if not texts or self._store.space is None:
             return {}, None if not texts else f"{_WORDS_ONLY_NOTE}: nothing has a vector yet"
         try:
-            made, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
+            answer, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
         except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
             return {}, f"{_WORDS_ONLY_NOTE}: {self._failed(error)}"
-        found = {text: row for text, row in zip(texts, made.vectors, strict=True) if row.any()}
-        refused = next(iter(made.refused.values()), None)
+        found = {text: row for text, row in zip(texts, answer.vectors, strict=True) if row.any()}
+        refused = next(iter(answer.refused.values()), None)
         return found, f"{_WORDS_ONLY_NOTE}: the embedder refused: {refused}" if refused and not found else None
 
     async def mismatch(self) -> str | None:
@@ -272,11 +291,12 @@ class EmbeddingService:
         """Return the space of the store's vectors now, whoever switched it; the store then takes those. In a thread."""
         return follow_recorded_space(self._store, self._lasting)
 
-    def still(self, made: EmbeddingResult) -> EmbeddingResult:
-        """Return *made* if its vectors may be stored, else as still to come; in the transaction that stores them."""
-        if made.space is None or self.follow() == made.space:
-            return made
-        return EmbeddingResult.later(len(made.vectors), SPACE_SWITCHED)
+    def still(self, embedded: Sequence[EmbeddedText]) -> Sequence[EmbeddedText]:
+        """Return one answer if its vectors may be stored, else as still to come; in the transaction that stores it."""
+        space = next((text.space for text in embedded if text.space is not None), None)
+        if space is None or self.follow() == space:
+            return embedded
+        return [EmbeddedText(deferred=SPACE_SWITCHED)] * len(embedded)
 
     def use(self, embedder: Embedder, space: Space) -> None:
         """Go on with *embedder*, whose vectors the store has now."""
@@ -321,7 +341,7 @@ class EmbeddingService:
             raise EmbedderError(f"it did not answer in time, and is left alone for {self.settings.rest:g} s")
         try:
             async with self.in_flight.embedding(patience) as limit:
-                made, space = await self._embed(embedder, texts, kind)
+                answer, space = await self._embed(embedder, texts, kind)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -335,22 +355,26 @@ class EmbeddingService:
             self._rests_until = self._clock() + self.settings.rest
             raise EmbedderError(f"no answer within {patience:g} s") from error
         self.problem = None
-        return made, space
+        return answer, space
 
     async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
         space = self._store.space
         if space is not None and not is_space_of(space, embedder):  # it may have been switched to this one elsewhere
             space = await asyncio.to_thread(self.follow)
             _check_fingerprint(space, embedder)
-        async with _running_beside(
-            probe_embedder(embedder) if self._trusted is None or self._trusted != space else None
-        ) as probing:
-            made = await embed_distinct(embedder, texts, kind)
+        trusted = self._trusted is not None and self._trusted == space
+        probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
+        try:
+            answer = checked_embeddings(await embed_detailed(embedder, texts, kind), texts)
             seen = None if probing is None else await probing
+        finally:
+            if probing is not None:  # it does not outlive this, and fails unseen where embedding does
+                probing.cancel()
+                await asyncio.gather(probing, return_exceptions=True)
         if seen is not None or space is None:
-            return made, await asyncio.to_thread(self._settle, embedder, made.vectors.shape[1], seen)
-        _check_dimension(space, embedder, made.vectors.shape[1])
-        return made, space
+            return answer, await asyncio.to_thread(self._settle, embedder, answer.vectors.shape[1], seen)
+        _check_dimension(space, embedder, answer.vectors.shape[1])
+        return answer, space
 
     def _settle(self, embedder: Embedder, dimension: int, seen: ProbeVectors | None) -> Space:
         """Hold what the embedder gave against what the memory was filled with; the first to come is recorded."""
@@ -382,17 +406,3 @@ def _check_dimension(space: Space, embedder: Embedder, dimension: int) -> None:
 def _check_probes(embedder: Embedder, known: ProbeVectors, seen: ProbeVectors) -> None:
     if not is_same_model(known, seen):
         raise EmbedderChanged(embedder.fingerprint, probe_similarity(known, seen))
-
-
-@asynccontextmanager
-async def _running_beside(work: Any) -> AsyncIterator[asyncio.Task[ProbeVectors] | None]:
-    """Run *work* beside the block; it does not outlive it, and its failure is the block's to see."""
-    if work is None:
-        yield None
-        return
-    task: asyncio.Task[ProbeVectors] = asyncio.ensure_future(work)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -1,6 +1,8 @@
-"""Memory writer: items of callers, one at a time or in batches, through the write pipeline.
+"""Memory writer: items of callers, one at a time or in batches, and turns of conversations, through the write pipeline.
 
-One at a time or in batches, the result is the same.
+One at a time or in batches, the result is the same. Where history and store share a file, the messages of a turn and
+their memories are written together. Elsewhere history comes first, with the ids of the memories to be written; what is
+missing after a crash is completed on opening (``crash_recovery``).
 """
 
 from __future__ import annotations
@@ -8,33 +10,111 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final
 
 from memory.errors import ArgumentError
-from memory.models import Memory
-from memory.results import Report
-from memory.tables.idempotency_keys import IdempotencyKeys
-from memory.write.draft import Draft
-from memory.write.in_flight import WritesInFlight
+from memory.history.codec import checked_session, messages_to_json
+from memory.history.protocol import HistoryRow
+from memory.messages import (
+    QUOTES,
+    TRUST,
+    USED,
+    Message,
+    ToolCallBlock,
+    calls_by_message,
+    image_captions,
+    media_text,
+    tool_call_text,
+    tool_results_text,
+)
+from memory.models import Actor, Memory, Source, Trust
+from memory.results import Outcome, Report
+from memory.validation import checked_labels, checked_memory
+from memory.write.draft import Draft, change_unsettled
 from memory.write.pipeline import WritePipeline
+from memory.write.policy_runner import redacted_message, redaction_policies
 from memory.write.provenance import referenced_ids
 
 WRITE_BATCH: Final = 256
+_NO_TEXT_REASONS: Final = {
+    "user": "no text; kept in history only",
+    "assistant": "no text of its own; kept in history only",
+    "tool": "it shows what is remembered already; kept in history only",
+}
 
 
+def memory_from_message(
+    message: Message,
+    session: str,
+    at: datetime,
+    used: Sequence[str] = (),
+    sequence: int | None = None,
+    calls: Sequence[ToolCallBlock] = (),
+) -> Memory | str:
+    """Return what is to be remembered of *message*, or the reason why nothing is; *calls* are those it tells of."""
+    if message.role == "system":
+        return "system messages are kept in history only"
+    actor: Actor = message.role
+    text = _message_text(message, calls)
+    if not text:
+        return _NO_TEXT_REASONS[message.role]
+    if actor == "assistant" and quoted_ids(message):
+        return "it quotes what is remembered already; kept in history only"
+    metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    trust = message_trust(message)
+    return Memory(
+        text=text,
+        caption=image_captions(message) if message.text.strip() else "",
+        kind="turn",
+        role=message.role,
+        speaker=message.name,
+        session=session,
+        sequence=sequence,
+        source=Source(session=session, sequence=sequence),
+        trust=trust,
+        actor=actor if trust == actor else trust.value,
+        occurred_at=message.at or at,
+        metadata=metadata,
+    )
+
+
+def _message_text(message: Message, calls: Sequence[ToolCallBlock]) -> str:
+    """Return what *message* says, what stands for its images, or what it asked tools or was answered by them."""
+    if message.role == "tool":
+        return tool_results_text(message, calls).strip()
+    if message.text.strip():
+        return message.text
+    return media_text(message) or "\n".join(map(tool_call_text, calls)).strip()
+
+
+def message_trust(message: Message) -> Trust:
+    """Return how far *message* is trusted: as its role, or less where its metadata says so."""
+    own, lowered = Trust.of(message.role), message.metadata.get(TRUST)
+    return Trust.least((own, Trust(lowered))) if lowered in tuple(Trust) else own
+
+
+def quoted_ids(message: Message) -> tuple[str, ...]:
+    """Return the ids of the memories that *message* quotes: texts, or objects with an "id"."""
+    quotes = message.metadata.get(QUOTES, ())
+    if not isinstance(quotes, (list, tuple)):
+        return ()
+    ids = [quote.get("id") if isinstance(quote, dict) else quote for quote in quotes]
+    return tuple(dict.fromkeys(id for id in ids if isinstance(id, str) and id))
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryWriter:
-    """Writes new memories; *in_flight* learns of every write, so that closing waits for it."""
+    """Writes new memories of items and of turns; closing waits for every write."""
 
-    def __init__(self, pipeline: WritePipeline, keys: IdempotencyKeys, in_flight: WritesInFlight) -> None:
-        self._pipeline = pipeline
-        self._keys = keys
-        self._in_flight = in_flight
+    pipeline: WritePipeline
 
     async def remember(self, item: object, namespace: str) -> Report:
         """Keep one item; a key that names another text raises ``DuplicateKey``."""
-        with self._in_flight.write():
-            drafts = self._pipeline.validate({"item": item})
+        with self.pipeline.in_flight.write():
+            drafts = self.pipeline.validate({"item": item})
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
             raise stored.conflict
@@ -57,14 +137,14 @@ class MemoryWriter:
             if on_progress is not None:
                 on_progress(len(reports))
 
-        reads_ahead = isinstance(items, Sequence) and not self._pipeline.rules.policies
+        reads_ahead = isinstance(items, Sequence) and not self.pipeline.rules.policies
         stream, count, background = iter(items), 0, _BackgroundCommit(add_reports)
         try:
             while batch := list(islice(stream, WRITE_BATCH)):
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
-                    writing.enter_context(self._in_flight.write())
-                    drafts = self._pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
+                    writing.enter_context(self.pipeline.in_flight.write())
+                    drafts = self.pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
                     if any(referenced_ids(draft.memory) for draft in drafts):
                         await background.finish()
                     drafts = await self._prepare(drafts, namespace)
@@ -80,9 +160,24 @@ class MemoryWriter:
             background.abandon()
         return reports
 
+    async def remember_turn(
+        self, session: str, messages: Sequence[Message], namespace: str, used: Sequence[str]
+    ) -> list[Report]:
+        """Append *messages* to *session* and remember what was said; return a report for each message."""
+        with self.pipeline.in_flight.write():
+            checked_session(session)
+            messages_to_json(messages)
+            drafts = self._turn_drafts(session, messages, checked_labels(used, "used"))
+            lookup = self.pipeline.lookup(namespace)
+            drafts = await self.pipeline.authorize(drafts, namespace)
+            drafts = await self.pipeline.run_policies(drafts, namespace, lookup)
+            drafts = await self.pipeline.embed(drafts, lookup)
+            stored = await asyncio.to_thread(self._commit_turn, session, drafts, namespace)
+        return [draft.report() for draft in stored]
+
     async def _prepare(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Authorize, judge and embed *drafts*; nothing is written yet."""
-        pipeline, lookup = self._pipeline, self._pipeline.lookup(namespace)
+        pipeline, lookup = self.pipeline, self.pipeline.lookup(namespace)
         if lookup is not None or await self._are_linked(drafts, namespace):
             decided = await pipeline.decide_in_order(drafts, namespace, lookup)
         else:
@@ -93,18 +188,52 @@ class MemoryWriter:
         return await pipeline.embed(decided, lookup)
 
     async def _commit(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
-        return await asyncio.to_thread(self._pipeline.commit, drafts, namespace)
+        return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)
 
     async def _are_linked(self, drafts: Sequence[Draft], namespace: str) -> bool:
-        """Whether one of *drafts* was made from, or supersedes, another of them."""
+        """Return whether one of *drafts* was made from, or supersedes, another of them."""
         referenced = {id for draft in drafts for id in referenced_ids(draft.memory)}
         if not referenced:
             return False
         named = {draft.memory.id for draft in drafts if draft.named}
         keys = [draft.memory.key for draft in drafts if draft.memory.key is not None]
         if keys:  # which ids they have is looked up
-            named |= await asyncio.to_thread(lambda: {self._keys.id_of_key(namespace, key) for key in keys})
+            named |= await asyncio.to_thread(lambda: {self.pipeline.keys.id_of_key(namespace, key) for key in keys})
         return not referenced.isdisjoint(named)
+
+    def _turn_drafts(self, session: str, messages: Sequence[Message], used: Sequence[str]) -> list[Draft]:
+        """Return a draft of each message, redacted; one of which nothing is to be remembered is settled."""
+        now, redactions = self.pipeline.clock(), redaction_policies(self.pipeline.rules.policies)
+        calls = calls_by_message(messages)
+        drafts = []
+        for place, message in enumerate(messages):
+            memory = memory_from_message(message, session, now, used, calls=calls[place])
+            redacted, spans = redacted_message(message, redactions)
+            draft = Draft.new(Memory(""), origin=place, turn=0, message=redacted)
+            if isinstance(memory, str):
+                drafts.append(draft.settle(Report(Outcome.REJECTED, "", memory, spans=spans)))
+            else:
+                memory = checked_memory(memory, zone=self.pipeline.zone, argument="messages")
+                drafts.append(replace(draft, memory=memory, given=memory))
+        return drafts
+
+    def _commit_turn(self, session: str, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Append the messages and write the memories, in one transaction where history is in the same file."""
+        with self.pipeline.entries.settling() as settled:
+            sequences = self.pipeline.entries.rows.append(
+                session,
+                [draft.message for draft in drafts if draft.message is not None],
+                namespace=namespace,
+                memories=["" if draft.settled is not None else draft.memory.id for draft in drafts],
+            )
+            placed = change_unsettled(drafts, lambda draft: _with_sequence(draft, sequences))
+            now = self.pipeline.clock()
+            settled += [
+                HistoryRow(namespace, session, sequences[place], draft.message, now, draft.memory.id)
+                for place, draft in enumerate(placed)
+                if draft.settled is None and draft.message is not None
+            ]
+            return self.pipeline.write(placed, namespace)
 
 
 class _BackgroundCommit:
@@ -129,3 +258,12 @@ class _BackgroundCommit:
         """Wait no more; what its thread has begun goes on."""
         if self._task is not None:
             self._task.cancel()
+
+
+def _with_sequence(draft: Draft, sequences: Sequence[int]) -> Draft:
+    """Return *draft* with the place of its message in the session; a fact has it in its source alone."""
+    sequence, memory = sequences[draft.origin], draft.memory
+    source = None if memory.source is None else replace(memory.source, sequence=sequence)
+    if draft.message is None:
+        return replace(draft, memory=replace(memory, source=source))
+    return replace(draft, memory=replace(memory, sequence=sequence, source=source))

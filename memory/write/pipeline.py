@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
@@ -25,69 +25,55 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.validation import checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
-from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store
-from memory.write.embedding_service import SPACE_SWITCHED, EmbeddingResult, EmbeddingService
+from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
+from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService, WritesInFlight
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import RevisionConflict, VectorStore
+from vectorstore import RevisionConflict
 
 MAX_ATTEMPTS: Final = 5
 """So often a write is tried that others come between."""
 _NOTHING: Final[Mapping[str, Memory]] = MappingProxyType({})
+_NOT_SENT: Final = replace(NOT_SENT, deferred=SENSITIVE_REASON)
 
 
+@dataclass(frozen=True, slots=True)
 class WritePipeline:
     """The steps of the write path, for any namespace. Steps that read or write the store block, or run it in a thread.
 
     *clock* gives aware times; naive ones of callers are taken in *zone*.
     """
 
-    def __init__(  # one parameter for each thing that a memory is written with
-        self,
-        entries: EntryStore,
-        log: OperationLog,
-        keys: IdempotencyKeys,
-        tombstones: Tombstones,
-        embedding: EmbeddingService,
-        rules: PolicyRules,
-        *,
-        clock: Clock,
-        ids: Callable[[], str],
-        zone: tzinfo | None,
-    ) -> None:
-        self.rules = rules
-        self._entries = entries
-        self._log = log
-        self._keys = keys
-        self._tombstones = tombstones
-        self._embedding = embedding
-        self._clock = clock
-        self._ids = ids
-        self._zone = zone
+    entries: EntryStore
+    log: OperationLog
+    keys: IdempotencyKeys
+    tombstones: Tombstones
+    embedding: EmbeddingService
+    rules: PolicyRules
+    clock: Clock
+    ids: Callable[[], str]
+    zone: tzinfo | None
+
+    @property
+    def in_flight(self) -> WritesInFlight:
+        """The writes that have begun and not ended; closing waits for them."""
+        return self.embedding.in_flight
 
     def lookup(
-        self,
-        namespace: str,
-        *,
-        hidden: Container[str] = frozenset(),
-        beside: VectorStore | None = None,
-        own: bool = True,
-        embeds: bool = True,
+        self, namespace: str, *, hidden: Container[str] = frozenset(), embeds: bool = True
     ) -> SimilarMemoryLookup | None:
-        """Return what the policies see of the stored memories, for one batch; None where none of them looks.
-
-        With *own* off they see nothing of the memory's own store; the rest as ``SimilarMemoryLookup``.
-        """
+        """Return what the policies see of the stored memories, for one batch; None where none of them looks."""
         if not self.rules.looking:
             return None
-        store = self._entries.store if own else None
-        return SimilarMemoryLookup(namespace, store, self._embedding, self._clock, hidden, beside, embeds)
+        return SimilarMemoryLookup(
+            namespace, self.entries.store, self.embedding, self.clock, hidden=hidden, embeds=embeds
+        )
 
     def validate(self, items: Mapping[str, object]) -> list[Draft]:
         """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""
         return [
-            Draft.new(checked_memory(item, zone=self._zone, argument=name), origin=place)
+            Draft.new(checked_memory(item, zone=self.zone, argument=name), origin=place)
             for place, (name, item) in enumerate(items.items())
         ]
 
@@ -99,7 +85,7 @@ class WritePipeline:
         *beside* are memories that are about to be written.
         """
         named = {id for draft in drafts if draft.settled is None for id in referenced_ids(draft.memory)}
-        found = await asyncio.to_thread(self._entries.find, sorted(named), namespace) if named else {}
+        found = await asyncio.to_thread(self.entries.find, sorted(named), namespace) if named else {}
         known = {**beside, **{id: from_entry(entry) for id, (_, entry) in found.items()}}
         return [draft if draft.settled is not None else authorized_draft(draft, known) for draft in drafts]
 
@@ -130,19 +116,19 @@ class WritePipeline:
         """Authorize and judge turn after turn, each beside what is stored and what comes before it in *drafts*."""
         if lookup is not None:
             await lookup.prepare([draft.memory for draft in drafts if draft.settled is None])
-        decided: dict[int, Draft] = {}
+        decided: list[Draft] = []
         added: dict[str, Memory] = {}
         for turn in drafts_by_turn(drafts):
             authorized = await self.authorize(turn, namespace, added)
             for draft in await self.run_policies(authorized, namespace, lookup):
-                decided[draft.origin] = draft
+                decided.append(draft)
                 if draft.settled is None and await self._is_known(draft, namespace, added):
                     continue  # it will not be written, nor what was made of it
                 for stored in drafts_to_store([draft]):
                     added[stored.memory.id] = stored.memory
                     if lookup is not None:
                         lookup.add(stored.memory)
-        return [decided[draft.origin] for draft in drafts]
+        return decided
 
     async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
         """Return *drafts* with their vectors, or with the reason why there are none.
@@ -150,20 +136,18 @@ class WritePipeline:
         What is sensitive is not given to a remote embedder. What *lookup* embedded is not embedded again, and what it
         embedded and is not to be stored is taken out of the embedder's cache.
         """
-        embedder = self._embedding.embedder
+        embedder = self.embedding.embedder
         results = {} if lookup is None else dict(lookup.ready)
         waiting = list(drafts_to_store(drafts))
         texts = dict.fromkeys(draft.text for draft in waiting if may_embed(draft.memory, embedder))
         if missing := [text for text in texts if text not in results]:
-            results |= (await self._embedding.vectors(missing)).by_text(missing)
+            results |= dict(zip(missing, await self.embedding.vectors(missing), strict=True))
         if lookup is not None:
             await lookup.forget_unused(draft.text for draft in waiting)
         return change_unsettled(
             drafts,
-            lambda draft: (
-                _with_vector(draft, results[draft.text])
-                if may_embed(draft.memory, embedder)
-                else replace(draft, no_vector=SENSITIVE_REASON, deferred=SENSITIVE_REASON)
+            lambda draft: replace(
+                draft, embedded=results[draft.text] if may_embed(draft.memory, embedder) else _NOT_SENT
             ),
         )
 
@@ -173,7 +157,7 @@ class WritePipeline:
             return list(drafts)
         for attempt in range(MAX_ATTEMPTS):
             try:
-                with self._entries.transaction():
+                with self.entries.transaction():
                     unknown = self.settle_known(drafts, namespace)
                     keyed = [
                         draft.memory.id
@@ -181,7 +165,7 @@ class WritePipeline:
                         if draft.memory.key is not None and not draft.named
                     ]
                     if keyed:
-                        self._tombstones.lift(store_namespace(namespace, CONVERSATION), keyed)
+                        self.tombstones.lift(store_namespace(namespace, CONVERSATION), keyed)
                     return self.write(unknown, namespace)
             except RevisionConflict:  # without a transaction, another writer may have used the same key meanwhile
                 if attempt == MAX_ATTEMPTS - 1:
@@ -196,11 +180,9 @@ class WritePipeline:
             return fresh
         actor = least_trusted_actor(memory.actor for memory in memories)
         changes = [MemoryChange(memory.id) for memory in memories]
-        operation = self._log.record(namespace, "remember", actor, changes)
-        written = change_unsettled(
-            fresh, lambda draft: replace(draft, memory=replace(draft.memory, operation=operation.id))
-        )
-        self._entries.store.upsert(
+        operation = self.log.record(namespace, "remember", actor, changes)
+        written = with_operation(fresh, operation.id)
+        self.entries.store.upsert(
             [draft.entry() for draft in drafts_to_store(written)],
             namespace=store_namespace(namespace, CONVERSATION),
             expect={memory.id: 0 for memory in memories},
@@ -209,13 +191,13 @@ class WritePipeline:
 
     def without_stale_vectors(self, drafts: Sequence[Draft]) -> list[Draft]:
         """Return *drafts* without vectors of a space that was left meanwhile; in the transaction that stores them."""
-        space = self._entries.follow_space()
+        space = self.entries.follow_space()
         return change_unsettled(
             drafts,
             lambda draft: (
                 draft
-                if draft.vector is None or draft.space == space
-                else replace(draft, vector=None, deferred=SPACE_SWITCHED)
+                if draft.embedded.vector is None or draft.embedded.space == space
+                else replace(draft, embedded=replace(draft.embedded, vector=None, deferred=SPACE_SWITCHED))
             ),
         )
 
@@ -225,9 +207,9 @@ class WritePipeline:
         identified = [draft for draft in drafts_to_store(drafts) if _is_identified(draft)]
         if not identified:
             return list(drafts)
-        stored = self._entries.store.get([draft.memory.id for draft in identified], namespace=partition)
+        stored = self.entries.store.get([draft.memory.id for draft in identified], namespace=partition)
         known = {entry.id: from_entry(entry) for entry in stored if entry is not None}
-        forgotten = self._tombstones.which(partition, [draft.memory.id for draft in identified if draft.named])
+        forgotten = self.tombstones.which(partition, [draft.memory.id for draft in identified if draft.named])
 
         def settle(draft: Draft) -> Draft:
             if not _is_identified(draft):
@@ -256,14 +238,14 @@ class WritePipeline:
 
     def _identified(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Return *drafts* with ids and times of recording; facts name the items that they were found in."""
-        identified: dict[int, Draft] = {}
+        identified: list[Draft] = []
         for turn in drafts_by_turn(drafts):
             items = [self._with_id(draft, namespace) if draft.settled is None else draft for draft in turn]
             ids = {item.origin: item.memory.id for item in items if item.settled is None}
             for item in items:
                 facts = tuple(self._identified_fact(fact, ids, namespace) for fact in item.facts)
-                identified[item.origin] = replace(item, facts=facts) if facts else item
-        return [identified[draft.origin] for draft in drafts]
+                identified.append(replace(item, facts=facts) if facts else item)
+        return identified
 
     def _identified_fact(self, fact: Draft, ids: Mapping[int, str], namespace: str) -> Draft:
         if fact.settled is not None:
@@ -276,23 +258,11 @@ class WritePipeline:
         memory = draft.memory
         id = memory.id
         if not id and memory.key is not None:
-            id = self._keys.id_of_key(namespace, memory.key)
-        recorded_at = memory.recorded_at or self._clock()
-        return replace(draft, memory=replace(memory, id=id or self._ids(), recorded_at=recorded_at))
+            id = self.keys.id_of_key(namespace, memory.key)
+        recorded_at = memory.recorded_at or self.clock()
+        return replace(draft, memory=replace(memory, id=id or self.ids(), recorded_at=recorded_at))
 
 
 def _is_identified(draft: Draft) -> bool:
-    """Whether the caller gave it an id or a key, so that it may be there already."""
+    """Return whether the caller gave it an id or a key, so that it may be there already."""
     return draft.named or draft.memory.key is not None
-
-
-def _with_vector(draft: Draft, result: EmbeddingResult) -> Draft:
-    """Return *draft* with the *result* of its text."""
-    return replace(
-        draft,
-        vector=result.vectors[0],
-        no_vector=result.reasons[0],
-        deferred=result.waits(0),
-        truncated=result.truncated.get(0),
-        space=result.space,
-    )

@@ -23,7 +23,7 @@ from memory.results import Outcome
 from memory.tables.operation_log import least_trusted_actor
 from memory.validation import checked_memory
 from memory.write.draft import Draft, drafts_by_turn, with_facts
-from memory.write.policies import (
+from memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
     LookupPolicy,
@@ -61,7 +61,7 @@ class PolicyRules:
 
     @property
     def looking(self) -> bool:
-        """Whether one of them must see what is stored, so that items are judged one after another."""
+        """Return whether one of them must see what is stored, so that items are judged one after another."""
         return any(isinstance(policy, LookupPolicy) for policy in self.policies)
 
 
@@ -98,8 +98,7 @@ async def apply_policies_apart(drafts: Sequence[Draft], rules: PolicyRules) -> l
             return await apply_policies(turn, rules)
 
     judged = await asyncio.gather(*map(judge, drafts_by_turn(drafts)))
-    by_origin = {draft.origin: draft for turn in judged for draft in turn}
-    return [by_origin[draft.origin] for draft in drafts]
+    return [draft for turn in judged for draft in turn]
 
 
 async def _apply_policy(policy: WritePolicy, draft: Draft, rules: PolicyRules, stored: MemoryLookup | None) -> Draft:
@@ -140,8 +139,7 @@ async def _decided_turn(
         answer: Any = policy.decide_turn(MemoryTurn(tuple(draft.memory for draft in drafts)))
         decision = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(drafts):
-            expected = f"a TurnDecision with {len(drafts)} decisions is needed"
-            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
+            raise ArgumentError(_argument(policy), decision, f"a TurnDecision with {len(drafts)} decisions is needed")
         made = [_made_draft(memory, [drafts[place] for place in places], policy) for memory, places in decision.made]
         decisions = _keep_beside_facts(decision, drafts)
         decided = [_decided(draft, decisions[place], policy) for place, draft in enumerate(drafts)]
@@ -153,21 +151,20 @@ async def _decided_turn(
 def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Draft:
     """Return *draft* as *decision* leaves it; a decision that is none raises."""
     if not isinstance(decision, PolicyDecision):
-        raise ArgumentError(f"policies ({_policy_name(policy)})", decision, "a PolicyDecision is needed")
+        raise ArgumentError(_argument(policy), decision, "a PolicyDecision is needed")
     memory = draft.memory
     if decision.action not in (Action.ACCEPT, Action.REJECT):
         if decision.memory is None:
             expected = f"a decision to {decision.action} needs the memory to store"
-            raise ArgumentError(f"policies ({_policy_name(policy)})", decision, expected)
-        checked = checked_memory(decision.memory, argument=f"policies ({_policy_name(policy)})")
-        memory = _bounded_memory(checked, draft.given)
-    rejected = decision.action is Action.REJECT
-    if rejected and draft.in_place and decision.of is not None:
-        memory = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: decision.of})
+            raise ArgumentError(_argument(policy), decision, expected)
+        memory = _bounded_memory(checked_memory(decision.memory, argument=_argument(policy)), draft.given)
     draft = replace(draft, memory=memory, of=decision.of or draft.of)
-    if rejected and not (draft.in_place and decision.of is not None):
-        outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
-        return draft.reject(outcome, decision.reason or "rejected")
+    if decision.action is Action.REJECT:
+        if decision.of is None or not draft.in_place:
+            outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
+            return draft.reject(outcome, decision.reason or "rejected")
+        near = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: decision.of})
+        draft = replace(draft, memory=near)
     if decision.reason:
         draft = replace(draft, reasons=(*draft.reasons, decision.reason))
     if decision.action is not Action.REDACT:
@@ -177,10 +174,10 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
 
 def _failed(draft: Draft, policy: WritePolicy, error: Exception, rules: PolicyRules) -> Draft:
     """Return *draft* as it is to be treated after *policy* failed on it."""
-    chosen = getattr(policy, "on_failure", None) or rules.on_failure
-    _log.warning("a write policy failed: %s (%s)", _policy_name(policy), type(error).__name__)
+    chosen, name = getattr(policy, "on_failure", None) or rules.on_failure, type(policy).__name__
+    _log.warning("a write policy failed: %s (%s)", name, type(error).__name__)
     kept = "kept as it was" if chosen == "store" else "not kept"
-    reason = f"{_policy_name(policy)} failed ({str(error) or type(error).__name__}); {kept}"
+    reason = f"{name} failed ({str(error) or type(error).__name__}); {kept}"
     if chosen != "store":
         return draft.reject(Outcome.REJECTED, reason)
     return replace(draft, reasons=(*draft.reasons, reason))
@@ -203,16 +200,21 @@ def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[
 def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -> Draft:
     """Return what a policy made of *sources*: theirs are its trust, who wrote it, where it comes from, and when."""
     if not sources:
-        raise ArgumentError(f"policies ({_policy_name(policy)})", memory, "what is made has at least one source")
+        raise ArgumentError(_argument(policy), memory, "what is made has at least one source")
     first, last = sources[0].memory, sources[-1].memory
     speakers = {source.memory.speaker for source in sources}
+    shared = {
+        name: value
+        for name, value in first.scopes.items()
+        if all(source.memory.scopes.get(name) == value for source in sources)
+    }
     made = replace(
-        checked_memory(memory, argument=f"policies ({_policy_name(policy)})"),
+        checked_memory(memory, argument=_argument(policy)),
         id="",
         session=memory.session or first.session,
         source=memory.source or first.source,
         speaker=memory.speaker or (first.speaker if len(speakers) == 1 else None),
-        scopes=memory.scopes or _shared_scopes([source.memory for source in sources]),
+        scopes=memory.scopes or shared,
         occurred_at=memory.occurred_at or last.occurred_at,
         actor=least_trusted_actor(source.memory.actor for source in sources),
         trust=Trust.least([memory.trust, *(source.memory.trust for source in sources)]),
@@ -220,14 +222,6 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
     )
     origins = tuple(dict.fromkeys(origin for source in sources for origin in source.origins))
     return Draft(made, made, origins, sources[0].turn)
-
-
-def _shared_scopes(memories: Sequence[Memory]) -> dict[str, str]:
-    """Return the scopes that all *memories* are in."""
-    first, *others = memories
-    return {
-        name: value for name, value in first.scopes.items() if all(other.scopes.get(name) == value for other in others)
-    }
 
 
 def _bounded_memory(new: Memory, first: Memory) -> Memory:
@@ -245,8 +239,9 @@ def _bounded_memory(new: Memory, first: Memory) -> Memory:
     )
 
 
-def _policy_name(policy: object) -> str:
-    return type(policy).__name__
+def _argument(policy: object) -> str:
+    """Return the name that *policy* has in errors."""
+    return f"policies ({type(policy).__name__})"
 
 
 _KEPT_FIELDS = frozenset({"type", "role", "media_type", "data", "signature", "redacted", "id", "call_id", "at"})
@@ -262,37 +257,29 @@ def redaction_policies(policies: Sequence[WritePolicy]) -> tuple[RedactionPolicy
 
 def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> tuple[Message, int]:
     """Return *message* without what *policies* take out, and how many parts that was; the same object if none."""
-    if not policies:
-        return message, 0
-    walk = _RedactionWalk(policies)
-    kept = walk.value(message.model_dump(mode="json"))
-    return (Message.model_validate(kept), walk.spans) if walk.spans else (message, 0)
+    spans = 0
 
+    def cleaned(text: str, name: str = "") -> str:
+        nonlocal spans
+        for policy in policies:
+            text, count = policy.cleaned(text, name)
+            spans += count
+        return text
 
-class _RedactionWalk:
-    """One pass through the values of a message."""
-
-    def __init__(self, policies: Sequence[RedactionPolicy]) -> None:
-        self._policies = policies
-        self.spans = 0
-
-    def value(self, value: Any, name: str = "", *, free: bool = False) -> Any:
+    def kept(value: Any, name: str = "", *, free: bool = False) -> Any:
         """Return JSON *value*, which stands under *name*, with its texts cleaned; *free* is what anybody may name."""
         if isinstance(value, str):
-            return self._text(value, name)
+            return cleaned(value, name)
         if isinstance(value, list):
-            return [self.value(inner, name, free=free) for inner in value]
+            return [kept(inner, name, free=free) for inner in value]
         if not isinstance(value, dict):
             return value
         if free:
-            return {self._text(name): self.value(inner, name, free=True) for name, inner in value.items()}
+            return {cleaned(name): kept(inner, name, free=True) for name, inner in value.items()}
         return {
-            name: inner if name in _KEPT_FIELDS else self.value(inner, name, free=name in _FREE_FIELDS)
+            name: inner if name in _KEPT_FIELDS else kept(inner, name, free=name in _FREE_FIELDS)
             for name, inner in value.items()
         }
 
-    def _text(self, text: str, name: str = "") -> str:
-        for policy in self._policies:
-            text, count = policy.cleaned(text, name)
-            self.spans += count
-        return text
+    fields = kept(message.model_dump(mode="json")) if policies else {}
+    return (Message.model_validate(fields), spans) if spans else (message, 0)

@@ -18,7 +18,7 @@ from memory.errors import NoSuchMemory, NotTrusted
 from memory.models import Memory, MemoryChange, Trust
 from memory.partitions import archived_id
 from memory.results import Outcome, Report
-from memory.write.access_control import actor_trust, check_may_change
+from memory.write.access_control import Caller
 from memory.write.draft import Draft
 from vectorstore import Entry, Metadata
 
@@ -93,11 +93,12 @@ def authorized_draft(draft: Draft, known: Mapping[str, Memory]) -> Draft:
     memory = draft.memory
     try:
         superseded = [known[id] for id in _superseded_ids(memory) if id in known]
-        check_may_change(memory.actor, superseded, "supersede")
+        if superseded:
+            Caller("", memory.actor).check_may_change(superseded, "supersede")
     except NotTrusted as error:
         return draft.settle(Report(Outcome.REJECTED, "", str(error)))
     sources = [known[id] for id in memory.derived_from if id in known]
-    trust = Trust.least([memory.trust, actor_trust(memory.actor), *(source.trust for source in sources)])
+    trust = Trust.least([memory.trust, Trust.of(memory.actor), *(source.trust for source in sources)])
     if trust is memory.trust:
         return draft
     memory = replace(memory, trust=trust)

@@ -11,22 +11,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
-from memory.embedders.fingerprint import is_same_model, is_space_of, marked_fingerprint, probe_embedder
-from memory.embedders.protocol import Embedder, checked_embedder, forget_texts
+from memory.embedders.fingerprint import is_same_model, marked_fingerprint, probe_embedder
+from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
 from memory.tables.embedder_probes import ProbeVectors
 from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
-from memory.write.embedding_backfill import EmbeddingBackfill
+from memory.write.embedding_backfill import EmbeddingBackfill, embed_entries, store_each
 from memory.write.embedding_service import (
     EMBEDDER_REFUSED,
     ZERO_VECTOR,
-    EmbeddingResult,
+    EmbeddedText,
     EmbeddingService,
-    embed_distinct,
-    embedding_result,
+    checked_embeddings,
+    embedded_texts,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
@@ -36,7 +37,7 @@ _MAX_ROUNDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingProgress:
-    """How far embedding anew is: *done* of *total* entries of all namespaces, documents and old versions included.
+    """Progress of embedding anew: *done* of *total* entries of all namespaces, documents and old versions included.
 
     What has nothing to embed is not counted; what is written meanwhile is, when the rest is done.
     """
@@ -47,7 +48,7 @@ class ReembeddingProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReembeddingReport:
-    """What embedding anew did: from which space *before* (None: there was none) to which one (*space*).
+    """Result of embedding anew: from which space *before* (None: there was none) to which one (*space*).
 
     *embedded* entries got their vector in this call, *without* got none (the embedder refused the text, it may not be
     sent, or there is nothing to embed), *truncated* were cut by the embedder. *switched*: whether
@@ -66,13 +67,13 @@ class ReembeddingReport:
 OnReembeddingProgress = Callable[[ReembeddingProgress], None]
 
 
+@dataclass(frozen=True, slots=True)
 class Reembedding:
     """Gives every entry a vector of an embedder, and switches the memory to it."""
 
-    def __init__(self, entries: EntryStore, embedding: EmbeddingService, backfill: EmbeddingBackfill) -> None:
-        self._entries = entries
-        self._embedding = embedding
-        self._backfill = backfill
+    entries: EntryStore
+    embedding: EmbeddingService
+    backfill: EmbeddingBackfill
 
     async def reembed(
         self,
@@ -83,8 +84,8 @@ class Reembedding:
         on_progress: OnReembeddingProgress | None,
     ) -> ReembeddingReport:
         """Fill the space of *embedder* (None: the memory's own) and switch to it; see ``LongTermMemory.reembed``."""
-        store = self._entries.lifecycle("reembed")
-        chosen = embedder if embedder is not None else self._embedding.embedder
+        store = self.entries.lifecycle("reembed")
+        chosen = embedder if embedder is not None else self.embedding.embedder
         if chosen is None:
             expected = "the memory has none of its own, so the one to embed with is needed"
             raise ArgumentError("embedder", embedder, expected)
@@ -92,30 +93,33 @@ class Reembedding:
         if on_progress is not None and not callable(on_progress):
             raise ArgumentError("on_progress", on_progress, "a function of a ReembeddingProgress is needed")
         probes = await probe_embedder(chosen)
-        before = await asyncio.to_thread(self._entries.follow_space)
+        before = await asyncio.to_thread(self.entries.follow_space)
         if before is None:
-            return await self._embed_first(store, chosen, probes, on_progress)
+            space = Space(chosen.fingerprint, probes.shape[1])  # no second space is needed
+            await asyncio.to_thread(self._record_space, store, space, probes, store.set_space)
+            self.embedding.use(chosen, space)
+            return await self._embed_all_pending(space, on_progress)
         target = await asyncio.to_thread(self._target, store, chosen, probes, before, again=again)
         if target == before:
-            self._embedding.use(chosen, before)
+            self.embedding.use(chosen, before)
             report = await self._embed_all_pending(before, on_progress)
             return replace(report, before=before.fingerprint, already=not (report.embedded or report.without))
         await asyncio.to_thread(_retry_refused, store, chosen)
-        run = _MigrationRun(self._entries, self._embedding, store, chosen, target, on_progress)
-        await asyncio.to_thread(self._begin, store, target, probes)
+        run = _MigrationRun(self.entries, self.embedding, store, chosen, target, on_progress)
+        await asyncio.to_thread(self._record_space, store, target, probes, store.begin_space)
         await run.fill()
         for _ in range(_MAX_ROUNDS):
             if not switch:
                 return run.report(before, switched=False)
             if await asyncio.to_thread(_switch_space, store, target):
-                self._embedding.use(chosen, target)
+                self.embedding.use(chosen, target)
                 return run.report(before, switched=True)
             await run.fill()  # something was written meanwhile
         raise EmbedderError("others write faster than this embedder embeds; call reembed again when they have ended")
 
     def abandon(self) -> bool:
         """Drop the second space and what was filled in it; return whether there was one. In a thread."""
-        store = self._entries.lifecycle("abandon_reembedding")
+        store = self.entries.lifecycle("abandon_reembedding")
         with store.transaction():
             begun = store.filling() is not None
             store.abort_space()
@@ -123,33 +127,14 @@ class Reembedding:
 
     def progress(self) -> ReembeddingProgress | None:
         """Return how far a second space is that was begun and not ended; None where there is none. In a thread."""
-        return _migration_progress(self._entries.lifecycle_store)
-
-    async def _embed_first(
-        self,
-        store: LifecycleStore,
-        embedder: Embedder,
-        probes: ProbeVectors,
-        on_progress: OnReembeddingProgress | None,
-    ) -> ReembeddingReport:
-        """Embed a memory that has no vectors yet: no second space is needed."""
-        space = Space(embedder.fingerprint, probes.shape[1])
-
-        def record() -> None:
-            with store.transaction():
-                store.set_space(space)
-                self._embedding.probes.put(space.fingerprint, probes)
-
-        await asyncio.to_thread(record)
-        self._embedding.use(embedder, space)
-        return await self._embed_all_pending(space, on_progress)
+        return _migration_progress(self.entries.lifecycle_store)
 
     async def _embed_all_pending(self, space: Space, on_progress: OnReembeddingProgress | None) -> ReembeddingReport:
         """Embed what is pending; raise where the embedder fails at it, or gives nothing but zeros."""
-        total = await asyncio.to_thread(self._backfill.count_pending, None)
+        total = await asyncio.to_thread(self.backfill.count_pending, None)
         report = ReembeddingReport(None, space.fingerprint)
         while total:
-            batch = await self._backfill.embed_pending(None, limit=REEMBED_BATCH)
+            batch = await self.backfill.embed_pending(None, limit=REEMBED_BATCH)
             report = replace(
                 report,
                 embedded=report.embedded + batch.embedded,
@@ -159,8 +144,8 @@ class Reembedding:
             if on_progress is not None:
                 on_progress(ReembeddingProgress(report.embedded, total))
             if not batch.embedded:
-                if self._embedding.problem is not None:
-                    raise EmbedderError(self._embedding.problem)
+                if self.embedding.problem is not None:
+                    raise EmbedderError(self.embedding.problem)
                 if not report.embedded and any(str(line.deferred).endswith(ZERO_VECTOR) for line in batch.waiting):
                     raise EmbedderError(f"none of {total} texts has a vector: {batch.waiting[0].deferred}")
                 return replace(report, without=report.without + len(batch.waiting))
@@ -170,7 +155,7 @@ class Reembedding:
         self, store: LifecycleStore, embedder: Embedder, probes: ProbeVectors, before: Space, *, again: bool
     ) -> Space:
         """Return the space to fill: the one that is being filled for this very model, the one in use, or a new one."""
-        recorded = self._embedding.probes
+        recorded = self.embedding.probes
         filling = store.filling()
         if filling is not None:
             known = recorded.get(filling.space.fingerprint)
@@ -189,10 +174,12 @@ class Reembedding:
         plain = embedder.fingerprint
         return Space(plain if plain != before.fingerprint else marked_fingerprint(plain, probes), probes.shape[1])
 
-    def _begin(self, store: LifecycleStore, target: Space, probes: ProbeVectors) -> None:
+    def _record_space(
+        self, store: LifecycleStore, space: Space, probes: ProbeVectors, begin: Callable[[Space], None]
+    ) -> None:
         with store.transaction():
-            store.begin_space(target)
-            self._embedding.probes.put(target.fingerprint, probes)
+            begin(space)
+            self.embedding.probes.put(space.fingerprint, probes)
 
 
 def _migration_progress(store: LifecycleStore | None) -> ReembeddingProgress | None:
@@ -227,104 +214,82 @@ def _switch_space(store: LifecycleStore, target: Space) -> bool:
     return True
 
 
+@dataclass(slots=True)
 class _MigrationRun:
-    """One call's work: what it embedded, and how far it is."""
+    """Work of one call, and how far it is."""
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        embedding: EmbeddingService,
-        store: LifecycleStore,
-        embedder: Embedder,
-        target: Space,
-        on_progress: OnReembeddingProgress | None,
-    ) -> None:
-        self._entries = entries
-        self._embedding = embedding
-        self._store = store
-        self._embedder = embedder
-        self._target = target
-        self._on_progress = on_progress
-        self._embedded = self._without = self._truncated = 0
-        self._done = self._total = 0
+    entries: EntryStore
+    embedding: EmbeddingService
+    store: LifecycleStore
+    embedder: Embedder
+    target: Space
+    on_progress: OnReembeddingProgress | None
+    embedded: int = 0
+    without: int = 0
+    truncated: int = 0
+    progress: ReembeddingProgress = ReembeddingProgress(0, 0)
 
     def report(self, before: Space, *, switched: bool) -> ReembeddingReport:
         """Return what was done."""
-        return ReembeddingReport(
-            before.fingerprint,
-            self._target.fingerprint,
-            self._embedded,
-            self._without,
-            self._truncated,
-            switched=switched,
-        )
+        counts = (self.embedded, self.without, self.truncated)
+        return ReembeddingReport(before.fingerprint, self.target.fingerprint, *counts, switched)
 
     async def fill(self) -> None:
         """Give every entry that is pending in the second space its vector there, or a reason for none."""
         try:
-            if (progress := await asyncio.to_thread(_migration_progress, self._store)) is not None:
-                self._done, self._total = progress.done, progress.total
+            if (progress := await asyncio.to_thread(_migration_progress, self.store)) is not None:
+                self.progress = progress
             self._report_progress()
-            for partition in await asyncio.to_thread(self._store.namespaces):
+            for partition in await asyncio.to_thread(self.store.namespaces):
                 after: str | None = None
                 while batch := await asyncio.to_thread(self._page, partition, after):
                     after = batch[-1].id
-                    with self._embedding.in_flight.write():
-                        result = await self._embed(batch)
-                        await asyncio.to_thread(self._put, partition, batch, result)
+                    with self.embedding.in_flight.write():
+                        embedded = await embed_entries(batch, self.embedder, self._embed)
+                        store = partial(self._fill, partition)
+                        await asyncio.to_thread(store_each, batch, embedded, store, self._forget)
                     self._report_progress()
         except SpaceNotReady as error:
-            if error.filling is not None or await asyncio.to_thread(self._entries.follow_space) != self._target:
+            if error.filling is not None or await asyncio.to_thread(self.entries.follow_space) != self.target:
                 raise
             # another process has filled the rest and switched: it is done
 
-    async def _embed(self, batch: Sequence[Entry]) -> EmbeddingResult:
-        places = [place for place, entry in enumerate(batch) if may_embed_entry(entry, self._embedder)]
-        texts = [batch[place].text for place in places]
-        if not texts:
-            return EmbeddingResult((), (), space=self._target).among(len(batch), (), SENSITIVE_REASON)
-        answer = await embed_distinct(self._embedder, texts)
+    async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
+        texts = [entry.text for entry in batch]
+        answer = checked_embeddings(await embed_detailed(self.embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(
-                f"{self._embedder.fingerprint} gave a vector of zeros for the text of {batch[places[zeros]].id}, so it "
+                f"{self.embedder.fingerprint} gave a vector of zeros for the text of {batch[zeros].id}, so it "
                 "is not switched to; the vectors in use stay"
             )
-        if answer.vectors.shape[1] != self._target.dimension:
-            raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self._target.dimension} before")
+        if answer.vectors.shape[1] != self.target.dimension:
+            raise EmbedderError(f"vectors of {answer.vectors.shape[1]} numbers, after {self.target.dimension} before")
         if answer.refused:
-            await probe_embedder(self._embedder)  # raises where it is not about the texts
-        return embedding_result(answer, self._target).among(len(batch), places, SENSITIVE_REASON)
+            await probe_embedder(self.embedder)  # raises where it is not about the texts
+        return embedded_texts(answer, self.target)
 
     def _page(self, partition: str, after: str | None) -> list[Entry]:
-        return list(islice(self._store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
+        return list(islice(self.store.unfilled(namespace=partition, after=after), REEMBED_BATCH))
 
-    def _put(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
-        try:
-            self._fill(partition, batch, result)
-        except RevisionConflict:  # one was corrected meanwhile; it is pending again, the others are to be filled
-            if len(batch) > 1:
-                for place, entry in enumerate(batch):
-                    self._put(partition, [entry], result.part([place]))
-            else:  # or it was forgotten: then nothing of it may stay in a cache
-                self._embedding.forget([batch[0].text])
-                forget_texts(self._embedder, [batch[0].text])
+    def _forget(self, texts: Sequence[str]) -> None:
+        self.embedding.forget(texts)
+        forget_texts(self.embedder, texts)
 
-    def _fill(self, partition: str, batch: Sequence[Entry], result: EmbeddingResult) -> None:
+    def _fill(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         vectors, reasons = {}, {}
-        for place, entry in enumerate(batch):
-            if (vector := result.vectors[place]) is not None:
-                vectors[entry.id] = vector
-            if (reason := result.reasons[place] or result.refused.get(place)) is not None:
+        for entry, text in zip(batch, embedded, strict=True):
+            if text.vector is not None:
+                vectors[entry.id] = text.vector
+            elif (reason := text.no_vector or text.refused) is not None:
                 reasons[entry.id] = reason
         expect = {entry.id: entry.revision for entry in batch}
-        self._store.fill_space(self._target, vectors, no_vector=reasons, namespace=partition, expect=expect)
-        self._embedded += len(vectors)
-        self._done += len(vectors)
-        self._total -= len(reasons)
-        self._without += len(reasons)
-        self._truncated += len(result.truncated)
+        self.store.fill_space(self.target, vectors, no_vector=reasons, namespace=partition, expect=expect)
+        self.embedded += len(vectors)
+        self.without += len(reasons)
+        self.truncated += sum(text.truncated is not None for text in embedded)
+        self.progress = ReembeddingProgress(self.progress.done + len(vectors), self.progress.total - len(reasons))
 
     def _report_progress(self) -> None:
-        if self._on_progress is not None:
-            self._on_progress(ReembeddingProgress(self._done, self._total))
+        if self.on_progress is not None:
+            self.on_progress(self.progress)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,8 +23,8 @@ from memory.models import Memory
 from memory.partitions import CONVERSATION, store_namespace
 from memory.timestamps import Clock
 from memory.write.access_control import may_embed
-from memory.write.embedding_service import EmbeddingResult, EmbeddingService
-from memory.write.policies import SimilarMemory
+from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText, EmbeddingService
+from memory.write.policies.base import SimilarMemory
 from vectorstore import Entry, Filter, Vector, VectorStore, lifecycle_of
 
 _WORD: Final = re.compile(r"\w+")
@@ -42,31 +43,23 @@ def comparison_key(memory: Memory) -> ComparisonKey:
 class ComparedMemory:
     """A memory as it is compared: its vector of length 1 where it has one, else its words, read when they are asked."""
 
-    __slots__ = ("_entry", "_memory", "_words", "vector")
-
-    def __init__(self, vector: Vector | None, *, memory: Memory | None = None, entry: Entry | None = None) -> None:
+    def __init__(self, vector: Vector | None, source: Memory | Entry) -> None:
         norm = 0.0 if vector is None else float(np.linalg.norm(vector))
         self.vector = vector / norm if vector is not None and norm else None
-        self._memory, self._entry = memory, entry
-        self._words: frozenset[str] | None = None
+        self._source = source
 
-    @property
+    @cached_property
     def memory(self) -> Memory:
         """The memory itself."""
-        if self._memory is None:
-            assert self._entry is not None
-            self._memory = from_entry(self._entry)
-        return self._memory
+        return self._source if isinstance(self._source, Memory) else from_entry(self._source)
 
-    @property
+    @cached_property
     def words(self) -> frozenset[str]:
         """Its words, whatever their case."""
-        if self._words is None:
-            self._words = frozenset(_WORD.findall(self.memory.text.casefold()))
-        return self._words
+        return frozenset(_WORD.findall(self.memory.text.casefold()))
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has neither expired nor ended."""
+        """Return whether it has neither expired nor ended."""
         return all(end is None or end > now for end in (self.memory.expires_at, self.memory.valid_to))
 
     def near(self, other: ComparedMemory) -> SimilarMemory:
@@ -137,7 +130,7 @@ class SimilarMemoryLookup:
     hidden: Container[str] = frozenset()
     beside: VectorStore | None = None
     embeds: bool = True
-    ready: dict[str, EmbeddingResult] = field(default_factory=dict)
+    ready: dict[str, EmbeddedText] = field(default_factory=dict)
     """Answers of the embedder by text, so that what is stored need not be embedded again."""
     tried: set[str] = field(default_factory=set)
     """The texts that the embedder was asked about."""
@@ -160,11 +153,8 @@ class SimilarMemoryLookup:
         if not missing:
             return
         self.tried.update(missing)
-        result = await self.embedding.vectors(missing)
-        if result.deferred is None:
-            self.ready.update(
-                {text: part for text, part in result.by_text(missing).items() if part.vectors[0] is not None}
-            )
+        answers = zip(missing, await self.embedding.vectors(missing), strict=True)
+        self.ready.update((text, embedded) for text, embedded in answers if embedded.vector is not None)
 
     async def forget_unused(self, stored: Iterable[str]) -> None:
         """Let the embedder's cache forget the texts that were tried and are not *stored*: nobody could later."""
@@ -188,17 +178,15 @@ class SimilarMemoryLookup:
         candidates = [other for other in stored if other.holds(now) and comparison_key(other.memory) == key]
         if added is not None:
             candidates += added.like(compared, k + _EXTRA_CANDIDATES, now)
-        similar = [compared.near(other) for other in candidates]
         seen = [
-            other
-            for other in similar
+            compared.near(other)
+            for other in candidates
             if not _is_same_memory(other.memory, memory) and other.memory.id not in self.hidden
         ]
         return sorted(seen, key=lambda other: (-other.similarity, other.memory.id))[:k]
 
     def _compared(self, memory: Memory) -> ComparedMemory:
-        result = self.ready.get(entry_text(memory))
-        return ComparedMemory(None if result is None else result.vectors[0], memory=memory)
+        return ComparedMemory(self.ready.get(entry_text(memory), NOT_YET_EMBEDDED).vector, memory)
 
     def _looked_up(self, memories: Sequence[Memory], k: int) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, all different, what is stored in nearly its words or meaning."""
@@ -217,7 +205,9 @@ class SimilarMemoryLookup:
     ) -> dict[_LookupKey, list[ComparedMemory]]:
         """Return, for each of *memories*, which agree in *key*, what *store* has in nearly its words or meaning."""
         partition = store_namespace(self.namespace, CONVERSATION)
-        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *_key_conditions(key)]}
+        named = zip(("kind", "role", "speaker"), key, strict=True)
+        of_key: list[Filter] = [{name: value} for name, value in named if value is not None]
+        where: Filter = {"$and": [{"disabled": {"$ne": True}}, *of_key]}
         entries = _entries_by_text(store, [memory.text for memory in memories], count, where, partition)
         if store.space is not None:
             rows = {place: self._compared(memory).vector for place, memory in enumerate(memories)}
@@ -225,7 +215,7 @@ class SimilarMemoryLookup:
             matches = store.search_many(list(vectors.values()), count, where=where, namespace=partition)
             for place, nearest in zip(vectors, matches, strict=True):
                 entries[place] += [match.entry for match in nearest]
-        compared = {entry.id: ComparedMemory(entry.vector, entry=entry) for found in entries for entry in found}
+        compared = {entry.id: ComparedMemory(entry.vector, entry) for found in entries for entry in found}
         return {
             _lookup_key(memory): [compared[id] for id in dict.fromkeys(entry.id for entry in entries[place])]
             for place, memory in enumerate(memories)
@@ -248,14 +238,9 @@ def _entries_by_text(
 
 
 def _is_same_memory(memory: Memory, other: Memory) -> bool:
-    """Whether both are the same memory: by the id, or by the key that the caller gave, which comes to the same id."""
+    """Return whether both are the same memory: by id, or by the caller's key, which comes to the same id."""
     return memory.id == other.id or (memory.key is not None and memory.key == other.key)
 
 
 def _lookup_key(memory: Memory) -> _LookupKey:
     return memory.text, memory.caption, comparison_key(memory)
-
-
-def _key_conditions(key: ComparisonKey) -> Iterable[Filter]:
-    named = zip(("kind", "role", "speaker"), key, strict=True)
-    return ({name: value} for name, value in named if value is not None)

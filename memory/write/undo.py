@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore, patched_metadata
@@ -22,9 +23,9 @@ from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
 from memory.validation import checked_label
 from memory.write.access_control import Caller
-from memory.write.attributes import ATTRIBUTE_KINDS, Attributes
+from memory.write.corrections import ATTRIBUTE_KINDS, Attributes
 from memory.write.provenance import restored_entry, retired_entry, unversioned_values
-from vectorstore import Entry, LifecycleStore
+from vectorstore import Entry
 
 _ALL_FIELDS = "*"
 _CONTENT_FIELD = "content"
@@ -35,43 +36,40 @@ _IRREVERSIBLE = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class Undo:
     """Takes operations of the *log* back; *clock* gives aware times."""
 
-    def __init__(
-        self, entries: EntryStore, log: OperationLog, tombstones: Tombstones, attributes: Attributes, *, clock: Clock
-    ) -> None:
-        self._entries = entries
-        self._log = log
-        self._tombstones = tombstones
-        self._attributes = attributes
-        self._clock = clock
+    entries: EntryStore
+    log: OperationLog
+    tombstones: Tombstones
+    attributes: Attributes
+    clock: Clock
 
     def undo(self, id: str, caller: Caller) -> Operation:
         """Take the operation *id* back; return the operation that did. In a thread."""
-        store = self._entries.lifecycle("undo")
+        store, namespace = self.entries.lifecycle("undo"), caller.namespace
         checked_label(id, "operation")
-        namespace = caller.namespace
         with store.transaction():
-            self._entries.follow_space()
-            operation = self._log.get(namespace, id)
+            self.entries.follow_space()
+            operation = self.log.get(namespace, id)
             if operation is None:
                 raise unknown_operation_error(id)
             _check_undoable(operation)
             caller.check_may_undo(operation)
-            chains = _UndoChains(self._log, namespace)
+            chains = _UndoChains(self.log, namespace)
             chain = chains.chain(operation)
             wanted = self._undoable_changes(operation, chain[-1], namespace)
-            later = self._log.later(namespace, id)
+            later = self.log.later(namespace, id)
             for change in wanted:
                 chains.check_last(operation, change, later.get(change.id, ()))
-            undo_id, now = self._log.new_id(), self._clock()
-            inverse = _InverseOperation(self._entries, self._attributes, store, chain, undo_id, caller, now)
+            undo_id, now = self.log.new_id(), self.clock()
+            inverse = _InverseOperation(self.entries, self.attributes, chain, undo_id, caller, now)
             changes = [inverse.of(change) for change in wanted]
-            undoing = self._log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
+            undoing = self.log.record(namespace, "undo", caller.actor, changes, id=undo_id, at=now, undoes=id)
             undone_by = [undo_id, *(undone.id for undone in chain)]
             for depth, undone in enumerate(chain):  # what it took back stands again, what that took back does not, ...
-                self._log.undone(namespace, undone.id, None if depth % 2 else undone_by[depth])
+                self.log.undone(namespace, undone.id, None if depth % 2 else undone_by[depth])
         return undoing
 
     def _undoable_changes(self, operation: Operation, root: Operation, namespace: str) -> tuple[MemoryChange, ...]:
@@ -80,12 +78,12 @@ class Undo:
             return operation.changes
         partition = store_namespace(namespace, CONVERSATION)
         ids = [change.id for change in operation.changes if not change.gone]
-        stored = self._entries.store.get(ids, namespace=partition)
+        stored = self.entries.store.get(ids, namespace=partition)
         missing = {*ids} - {entry.id for entry in stored if entry is not None}
-        missing -= self._tombstones.which(partition, missing)
+        missing -= self.tombstones.which(partition, missing)
         # a passage that is there or went, or a memory that was taken back since and has a version in the archive
-        unknown = sorted(missing - {*self._entries.find(sorted(missing), namespace)})
-        passages = missing - {entry.id.rpartition("@")[0] for entry in self._entries.versions(unknown, namespace)}
+        unknown = sorted(missing - {*self.entries.find(sorted(missing), namespace)})
+        passages = missing - {entry.id.rpartition("@")[0] for entry in self.entries.versions(unknown, namespace)}
         wanted = tuple(change for change in operation.changes if change.id not in passages)
         if not wanted:
             raise CannotUndo(operation.id, "it brought passages of documents alone; forget the documents")
@@ -144,35 +142,26 @@ class _UndoChains:
         return frozenset({*change.old, *(() if self.root(operation).kind in ATTRIBUTE_KINDS else (_CONTENT_FIELD,))})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _InverseOperation:
-    """How each change of the first operation of *chain* is taken back."""
+    """Inverse of each change of the first operation of *chain*."""
 
     entries: EntryStore
     attributes: Attributes
-    store: LifecycleStore
     chain: Sequence[Operation]
     undo_id: str
     caller: Caller
     now: datetime
-    _brought: Mapping[str, Sequence[str]] = field(init=False, repr=False)
-    _before: Mapping[str, int] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        brought: defaultdict[str, list[str]] = defaultdict(list)
-        if self.root.kind == IMPORT_KIND:
-            ids = [change.id for change in self.operation.changes if change.before is None]
-            for version in self.entries.each_version(ids, self.namespace):
-                if not version.metadata.get("withdrawn"):
-                    brought[version.id.rpartition("@")[0]].append(version.id)
-        before = {change.id: change.before for change in self.root.changes if change.before is not None}
-        for field_name, value in (("_brought", brought), ("_before", before)):
-            object.__setattr__(self, field_name, value)
+    @cached_property
+    def partition(self) -> str:
+        """Partition of the memories."""
+        return store_namespace(self.caller.namespace, CONVERSATION)
 
-    @property
-    def namespace(self) -> str:
-        """The user's namespace."""
-        return self.caller.namespace
+    @cached_property
+    def archive(self) -> str:
+        """Partition of their earlier versions."""
+        return store_namespace(self.caller.namespace, ARCHIVE)
 
     @property
     def operation(self) -> Operation:
@@ -184,9 +173,25 @@ class _InverseOperation:
         """The operation at the end of the chain, which takes nothing back."""
         return self.chain[-1]
 
+    @cached_property
+    def _brought(self) -> Mapping[str, Sequence[str]]:
+        """Versions that an import brought, by the memory that it made."""
+        brought: defaultdict[str, list[str]] = defaultdict(list)
+        if self.root.kind == IMPORT_KIND:
+            ids = [change.id for change in self.operation.changes if change.before is None]
+            for version in self.entries.each_version(ids, self.caller.namespace):
+                if not version.metadata.get("withdrawn"):
+                    brought[version.id.rpartition("@")[0]].append(version.id)
+        return brought
+
+    @cached_property
+    def _before(self) -> Mapping[str, int]:
+        """Revisions that the root operation replaced, by memory."""
+        return {change.id: change.before for change in self.root.changes if change.before is not None}
+
     def of(self, change: MemoryChange) -> MemoryChange:
         """Take *change* back; return what that changes."""
-        live = self._live(change.id)
+        live = self.entries.store.get([change.id], namespace=self.partition)[0]
         if live is not None:
             self._check_trust(live)
         if change.gone:
@@ -199,9 +204,6 @@ class _InverseOperation:
             return self._unmarked(change, live)
         return self._replaced(change, live)
 
-    def _live(self, id: str) -> Entry | None:
-        return self.store.get([id], namespace=store_namespace(self.namespace, CONVERSATION))[0]
-
     def _check_trust(self, entry: Entry) -> None:
         self.caller.check_may_change([from_entry(entry)], "undo")
 
@@ -210,7 +212,7 @@ class _InverseOperation:
         brought = self._brought.get(live.id, [])
         self._withdraw(brought, withdrawn=True)
         self._archive(live)
-        self.store.delete([live.id], namespace=store_namespace(self.namespace, CONVERSATION))
+        self.entries.store.delete([live.id], namespace=self.partition)
         self._flag(live.id)
         return MemoryChange(live.id, live.revision, gone=True, new={"withdrawn": brought} if brought else {})
 
@@ -231,7 +233,7 @@ class _InverseOperation:
         back = restored_entry(version, change.id, **unversioned_values(from_entry(live)), **self._written())
         self._archive(live)
         self._write(replace(back, metadata=patched_metadata(back.metadata, change.old)), live.revision)
-        self.entries.hide_versions(live.id, change.old, self.namespace)
+        self.entries.hide_versions(live.id, change.old, self.caller.namespace)
         self._flag(change.id)
         return MemoryChange(change.id, live.revision, old=change.new, new=change.old)
 
@@ -241,25 +243,23 @@ class _InverseOperation:
         differs = [name for name, value in change.new.items() if live.metadata.get(name) != value]
         if differs:
             raise CannotUndo(self.operation.id, f"{', '.join(differs)} of memory {change.id} changed beside the log")
-        (done,) = self.attributes.patch(live, change.old, self.namespace)
+        (done,) = self.attributes.patch(live, change.old, self.caller.namespace)
         return done
 
     def _version(self, change: MemoryChange) -> Entry:
-        found = None if change.before is None else self.entries.archived(change.id, change.before, self.namespace)
-        if found is None:
+        version = change.before and self.entries.archived(change.id, change.before, self.caller.namespace)
+        if not version:
             raise CannotUndo(self.operation.id, f"the earlier version of memory {change.id} was erased")
-        return found
+        return version
 
     def _written(self) -> dict[str, object]:
         return {"recorded_at": self.now, "operation": self.undo_id, "actor": self.caller.actor}
 
     def _archive(self, live: Entry) -> None:
-        lane = store_namespace(self.namespace, ARCHIVE)
-        self.store.upsert([retired_entry(live, self.now, withdrawn=True)], namespace=lane)
+        self.entries.store.upsert([retired_entry(live, self.now, withdrawn=True)], namespace=self.archive)
 
     def _write(self, entry: Entry, revision: int) -> None:
-        lane = store_namespace(self.namespace, CONVERSATION)
-        self.store.upsert([entry], namespace=lane, expect={entry.id: revision})
+        self.entries.store.upsert([entry], namespace=self.partition, expect={entry.id: revision})
 
     def _flag(self, id: str) -> None:
         """Let the version that the root operation replaced count for its time, or not, now that it is back."""
@@ -269,7 +269,7 @@ class _InverseOperation:
 
     def _withdraw(self, versions: Sequence[str], *, withdrawn: bool) -> None:
         """Let archived versions count for their time, or not."""
-        lane, fields = store_namespace(self.namespace, ARCHIVE), {"withdrawn": withdrawn or None}
-        found = (one for one in self.store.get(list(versions), namespace=lane) if one is not None)
-        if changed := {one.id: patched_metadata(one.metadata, fields) for one in found}:
-            self.store.patch(changed, namespace=lane)
+        stored = self.entries.store.get(list(versions), namespace=self.archive)
+        fields = {"withdrawn": withdrawn or None}
+        if changed := {entry.id: patched_metadata(entry.metadata, fields) for entry in stored if entry is not None}:
+            self.entries.store.patch(changed, namespace=self.archive)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory import EmbedderError
-from memory.embedders.fingerprint import PROBES
+from memory.internals import PROBES
 
 
 class FakeEmbedder:

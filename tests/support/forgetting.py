@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory import KnowledgeBase, LongTermMemory, Memory, Message, TextBlock, ToolCallBlock, ToolResultBlock, run_sync
-from memory.internals import IngestAction
-from memory.partitions import DOCUMENTS, store_namespace
+from memory.internals import DOCUMENTS, IngestAction, store_namespace
 from memory.tables.erasers import ErasedItems
 from vectorstore import open_store
 

@@ -170,6 +170,7 @@ def test_silence_is_a_typed_error_after_the_time_allowed_for_it(wire: Wire) -> N
     assert caught.value.transient
 
 
+@pytest.mark.slow
 @every_wire
 def test_a_line_of_fifty_megabytes_is_read_and_a_longer_one_refused_in_bounded_memory(wire: Wire) -> None:
     megabyte = 1 << 20

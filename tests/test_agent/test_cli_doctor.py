@@ -13,7 +13,6 @@ from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from vectorstore import Finding, TableComponent
-from vectorstore.sqlite import migrations
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -77,16 +76,9 @@ def upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OperationLogTables, "__init__", newer_tables)
 
 
-def test_a_file_too_large_to_be_verified_at_once_is_verified_and_its_copy_removed(
-    doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
+def test_an_upgrade_that_went_well_leaves_no_copy(doctor, path: Path, upgrade: None) -> None:
     assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
-    (copy,) = path.parent.glob("*.backup")
-    code, checks = doctor()
-    assert code == 0
-    assert checks["upgrade"]["seen"] == f"it went well; the copy from before it was removed: {copy}"
-    assert not copy.exists()
+    assert list(path.parent.glob("*.backup")) == []
     assert "upgrade" not in doctor()[1]
 
 
@@ -103,17 +95,11 @@ def test_a_copy_from_before_an_upgrade_that_went_wrong_stays_and_is_told(
     assert copy.exists()
 
 
-def test_without_room_for_a_copy_a_user_can_go_on_without_one(
-    doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_without_room_an_upgrade_that_goes_well_needs_none(
+    path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = shutil.disk_usage(path.parent)._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
-    assert run_command_line(["--memory", str(path), "recall", "key"]) == 3
-    assert "no room for a copy" in (said := capsys.readouterr().err)
-    assert "tellback doctor --without-copy" in said
-    assert (
-        run_command_line(["--memory", str(path), "doctor", "--without-copy"]) == 3
-    )  # which says that the disk is nearly full
     assert run_command_line(["--memory", str(path), "recall", "key"]) == 0
     assert list(path.parent.glob("*.backup")) == []
 

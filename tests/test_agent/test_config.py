@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.assistant.config import ENVIRONMENT_VARIABLES, AssistantSettings, ConfigurationError, load_configuration
-from agent.assistant.endpoints import http_address, ollama_address
+from agent.assistant.config import (
+    ENVIRONMENT_VARIABLES,
+    AssistantSettings,
+    ConfigurationError,
+    http_address,
+    load_configuration,
+    ollama_address,
+)
 
 
 def load(*, file: Path | None = None, flags: dict | None = None, **environ: str):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.assembly import PROFILE_HEADING, RECALLED_HEADING, ContextSources, assemble_context
+from agent.context.memory_reader import GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
 from agent.providers.base import ToolSpec
@@ -95,8 +96,9 @@ def test_a_header_of_a_passage_tells_document_section_and_page() -> None:
     }
 
 
-def ingredients(**fields) -> ContextSources:
-    return ContextSources(**{"prompt": Message.user("Where do I live?"), **fields})
+def ingredients(*, history=(), sequences=(), pinned=(), recalled=(), abstain=None, **fields) -> ContextSources:
+    gathered = GatheredContext(SessionHistory(history, sequences), pinned, recalled, abstain=abstain)
+    return ContextSources(**{"prompt": Message.user("Where do I live?"), "gathered": gathered, **fields})
 
 
 def test_the_order_is_system_profile_history_recalled_prompt() -> None:
@@ -203,7 +205,9 @@ def test_what_may_not_be_about_it_yields_to_what_was_said() -> None:
     recalled = tuple(item(place, "thing " * 60, score=1.0) for place in range(1, 5))
 
     def shown(*, doubtful: bool) -> int:
-        given = ingredients(recalled=recalled, history=said, sequences=tuple(range(8)), doubtful=doubtful)
+        given = ingredients(
+            recalled=recalled, history=said, sequences=tuple(range(8)), abstain="nothing" if doubtful else None
+        )
         return len(assemble_context(given, budget=700, counter=COUNTER).items)
 
     assert shown(doubtful=True) < shown(doubtful=False)
@@ -235,9 +239,9 @@ def test_a_prompt_over_the_budget_is_sent_alone_and_said_to_be() -> None:
 
 
 def test_doubt_about_what_was_recalled_is_told_to_the_model() -> None:
-    assembled = assemble_context(ingredients(recalled=(item(1, "x"),), doubtful=True), counter=COUNTER)
+    assembled = assemble_context(ingredients(recalled=(item(1, "x"),), abstain="nothing"), counter=COUNTER)
     assert "none of them may be about it" in assembled.messages[-1].text
-    assembled = assemble_context(ingredients(recalled=(item(1, "x"),), doubtful=True, other=True), counter=COUNTER)
+    assembled = assemble_context(ingredients(recalled=(item(1, "x"),), abstain="other"), counter=COUNTER)
     assert "somebody else" in assembled.messages[-1].text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -106,7 +107,7 @@ def test_scores_below_zero_still_have_a_best() -> None:
 def test_of_a_document_the_sentence_is_quoted_that_answers_with_its_place() -> None:
     text = "Rain fell all day. The bridge was opened in 1932. It is painted grey."
     passage = item(1, text, lane="documents", source="bridge.md", heading=("History",), page=4)
-    passage = ContextItem(**{name: getattr(passage, name) for name in passage.__slots__} | {"start": 100})
+    passage = replace(passage, start=100)
     cited = answer("When was the bridge opened?", passage).citations[0]
     assert cited.quote == "The bridge was opened in 1932."
     assert text[cited.span[0] : cited.span[1]] == cited.quote

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent import Agent, AgentSettings, MemoryRecalled, QuotingProvider, WarningIssued
-from agent.context.history_reader import NO_SEQUENCE, HistoryReader
+from agent.context.memory_reader import NO_SEQUENCE, HistoryReader
 from agent.testing import Reply, ScriptedProvider
 from memory import (
     EstimatingCounter,

@@ -40,8 +40,7 @@ from agent import (
     tool,
 )
 from agent.approval import ApprovalDecision
-from agent.events import ApprovalDecided
-from agent.hooks import HOOK_NAMES, HookEvent
+from agent.events import HOOK_NAMES, ApprovalDecided, HookEvent
 from agent.providers.base import ToolSpec
 from agent.testing import Reply, ScriptedProvider, call
 from memory import InMemoryHistory, Memory, open_memory

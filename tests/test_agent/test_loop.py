@@ -26,7 +26,7 @@ from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
-from agent.tools.base import Toolset
+from agent.tools.base import RunScope, Toolset
 from memory import Message, ThinkingBlock, ToolCallBlock
 from tests.support.passing_time import DEADLINE, outlasting
 
@@ -59,7 +59,8 @@ async def events_of(provider, *, seconds: float | None = None, tools: Toolset = 
     loop = Loop(provider, ToolExecutor(tools), limits=LoopLimits(**limits))
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
     request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
-    return [event async for event in loop.run(request, ToolContext(agent="ada", deadline=deadline), lambda: 1.5)]
+    context = ToolContext(agent="ada", deadline=deadline, scope=RunScope(timer=lambda: 1.5))
+    return [event async for event in loop.run(request, context)]
 
 
 async def run(*replies: Reply, **options) -> LoopOutcome:
@@ -265,7 +266,7 @@ async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
     for place in range(total):
         provider = Watched(*replies)
         loop = Loop(provider, ToolExecutor(TOOLS))
-        async with aclosing(loop.run(Request((Message.user("?"),)), ToolContext(), lambda: 0.0)) as events:
+        async with aclosing(loop.run(Request((Message.user("?"),)), ToolContext())) as events:
             for _ in range(place + 1):
                 await anext(events)
         assert provider.open == 0, place

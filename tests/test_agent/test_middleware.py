@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from agent import (
+    ApprovalRequest,
     ApprovalRequested,
     ArgumentError,
     AuthorizationDecision,
@@ -25,10 +26,9 @@ from agent import (
     approval_never,
     tool,
 )
-from agent.approval import ApprovalDecision, ApprovalRequest, ApprovalStatus, approval_as_annotated
+from agent.approval import ApprovalDecision, ApprovalStatus, approval_as_annotated
 from agent.errors import CircuitOpen, RateLimited
-from agent.events import ApprovalDecided
-from agent.hooks import HookDispatcher
+from agent.events import ApprovalDecided, HookDispatcher
 from agent.testing import call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, ToolAnnotations, Toolset, annotations_of

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent import Request
 from agent.context.assembly import ContextSources, assemble_context
+from agent.context.memory_reader import GatheredContext, SessionHistory
 from agent.context_items import ContextItem
 from agent.providers import anthropic
 from agent.providers import ollama as ollama_request
@@ -54,10 +55,8 @@ CASE = st.tuples(st.lists(MESSAGE, max_size=10), st.sampled_from([None, 60, 150,
 def request_of(history: list[Message], budget: int | None, recalls: bool) -> Request:
     items = (ContextItem(1, "m1", "I live in Porto.", score=1.0),) if recalls else ()
     kept = tuple(message.model_copy() for message in history)
-    given = ContextSources(
-        prompt=Message.user("Where do I live?"), system="Be brief.", history=kept, sequences=tuple(range(len(kept))),
-        pinned=items, recalled=items, rules=recalls,
-    )  # fmt: skip
+    gathered = GatheredContext(SessionHistory(kept, tuple(range(len(kept)))), pinned=items, recalled=items)
+    given = ContextSources(Message.user("Where do I live?"), gathered, system="Be brief.", rules=recalls)
     assembled = assemble_context(given, budget=budget, counter=EstimatingCounter())
     return Request(assembled.messages, system=assembled.system)
 

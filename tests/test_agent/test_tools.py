@@ -276,12 +276,6 @@ def test_a_name_given_twice_is_refused() -> None:
         Toolset([weather, weather])
 
 
-def test_replacing_keeps_the_place() -> None:
-    first, second, other = (tool(name=name)(lambda: "x") for name in ("a", "b", "a"))
-    replaced = Toolset([first, second]).replacing(other)
-    assert list(replaced) == [other, second]
-
-
 @pytest.mark.parametrize("name", ["", "two words", "ü", "x" * 65])
 def test_a_name_that_providers_refuse_is_refused(name: str) -> None:
     with pytest.raises(ArgumentError):

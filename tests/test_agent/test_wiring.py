@@ -93,11 +93,14 @@ def test_an_embedder_that_lacks_something_says_what(settings: AssistantSettings,
         make_embedder(settings, None)
 
 
-@pytest.mark.parametrize("opener", [open_configured_memory, open_assistant])
-def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("opener", "reading"),
+    [(open_configured_memory, {"create": False}), (open_assistant, {"reads_only": True})],
+)
+def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, reading: dict, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "m.db"
     with pytest.raises(NotAStore, match="no memory is here yet"):
-        opener(AssistantSettings(memory=path), create=False)
+        opener(AssistantSettings(memory=path), **reading)
     assert list(tmp_path.iterdir()) == []
     run_sync(opener(AssistantSettings(memory=path)).close())
     assert path.is_file()

@@ -16,7 +16,7 @@ from typing import Any
 from memory import LongTermMemory, Memory, Message, run_sync
 from memory.export_import import reader
 from memory.export_import.importer import Importer
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, store_namespace
 from tests.test_faults.children import Child, Say
 from vectorstore import SqliteStore, open_store
 

@@ -6,9 +6,10 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import apsw
 
@@ -16,7 +17,7 @@ from tests.test_faults.agreement import disagreements, rows
 from tests.test_faults.children import Child
 from tests.test_faults.planted import STORES
 from tests.test_faults.workload import NAMESPACES, SPACES, Workload
-from vectorstore import Entry, NewerFile, VectorStoreError, open_store
+from vectorstore import Entry, Finding, NewerFile, VectorStoreError, open_store
 from vectorstore.sqlite.schema import StoreTables
 from vectorstore.testing import SpacesModel
 
@@ -117,13 +118,19 @@ class Compaction(Switch):
 
 
 class Migration(Switch):
-    """The file is of an older version; opening it brings every row to a newer one, in two steps, and copies it before.
+    """The file is of an older version; opening it brings every row to a newer one, in two steps.
 
-    A copy that was begun or made is named by the file; when it was opened again and closed there is none any more.
+    Where the result is not *right*, a copy from before stays, and the file names it.
     """
+
+    right = True
 
     def restore(self) -> None:
         super().restore()
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what stands beside the file."""
         for left in self._left():
             left.unlink()
 
@@ -134,10 +141,13 @@ class Migration(Switch):
         if self._store == "stepwise":  # the planted fault: each step is committed alone
             _opened_with(m002_length, path=self.path)
             time.sleep(0.5)  # so that it is met
-        _opened_with(m002_length, m003_filled, path=self.path)
+        with nullcontext() if self.right else mock.patch.object(StoreTables, "verify", _found_wrong):
+            _opened_with(m002_length, m003_filled, path=self.path)
 
     def wrong(self, must: str = "") -> list[str]:
         wrong = self._unnamed()
+        if not self.right:  # what a killed process was filling can stay, as with any backup
+            self.clear()
         return wrong + self._wrong(must) + [f"{left.name} is left" for left in self._left()]
 
     def _left(self) -> list[Path]:
@@ -145,14 +155,13 @@ class Migration(Switch):
         return [*self.path.parent.glob(".tellback-*"), *self.path.parent.glob("*.backup")]
 
     def _unnamed(self) -> list[str]:
-        """Copies, whole or not, of which the file says nothing."""
+        """Copies of which the file says nothing."""
         connection = apsw.Connection(str(self.path))
         try:
             told = str(connection.execute("SELECT name, value FROM file_facts").fetchall())
         finally:
             connection.close()
-        named = [left.name.removeprefix(".tellback-").split(".part")[0] for left in self._left()]
-        return [f"{name} is not named" for name in named if name not in told]
+        return [f"{left.name} is not named" for left in self.path.parent.glob("*.backup") if left.name not in told]
 
     def _wrong(self, must: str) -> list[str]:
         version = self._version()
@@ -202,6 +211,10 @@ def m003_filled(connection: apsw.Connection) -> None:
     """A made-up step that rewrites every row."""
     connection.execute("UPDATE entries SET length_of_text = length(text)")
     connection.execute("CREATE INDEX entries_by_length ON entries (namespace, length_of_text)")
+
+
+def _found_wrong(*_: object) -> list[Finding]:
+    return [Finding("store", "planted")]
 
 
 def _opened_with(*newer: Callable[[apsw.Connection], None], path: Path) -> None:

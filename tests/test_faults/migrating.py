@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,26 +23,28 @@ from tests.test_faults.recording import Recorder
 from tests.test_faults.simulated import SimulatedDisk
 from tests.test_faults.workload import SPACES
 from vectorstore import StorageFull, StorageUnwritable, VectorStoreError
-from vectorstore.sqlite import migrations
+from vectorstore.sqlite import backup
 
-_ALIKE = 9
+_ALIKE = 2
 """Of writes of pages, which are much alike, one in so many is a step where not each is."""
 _FAILURES = {"full": (apsw.FullError, 28, StorageFull), "broken": (apsw.IOError, 5, StorageUnwritable)}
 
 
-def stopped_at_each_step(folder: str, seed: int, how: str, each: bool = False, plant: str = "") -> dict[str, Any]:
-    """Stop the opening that migrates at each of its steps in turn.
+def stopped_at_each_step(
+    folder: str, seed: int, how: str, right: bool, each: bool = False, plant: str = ""
+) -> dict[str, Any]:
+    """Stop the opening that migrates at each of its steps in turn; a copy stays where the result is not *right*.
 
     *how*: "killed", "full" or "broken", and "full for good" or "broken for good", where each later step fails, too.
     """
     case = Migration(Path(folder), seed, "sound")
+    case.right = right
     steps = old = new = 0
     broken: list[str] = []
     while not (broken and plant):
         case.restore()
         ended = Child(partial(_stopped, case, steps, how, each, plant)).wait()
-        with _planted(plant, "opened again"):
-            broken += [f"step {steps}: {one}" for one in _wrong(case, how, ended)]
+        broken += [f"step {steps}: {one}" for one in _wrong(case, how, ended)]
         old, new = old + (case.found == "old"), new + (case.found == "new")
         if ended.said and ended.said[-1] == "undisturbed":
             break
@@ -51,7 +52,7 @@ def stopped_at_each_step(folder: str, seed: int, how: str, each: bool = False, p
     return {"seed": seed, "steps": steps, "old": old, "new": new, "broken": broken[:20]}
 
 
-def power_lost(folder: str, seed: int, moments: int, plant: str = "") -> dict[str, Any]:
+def power_lost(folder: str, seed: int, moments: int) -> dict[str, Any]:
     """Cut the power at so many moments of the opening that migrates, each in every way that a disk may be left."""
     place, rng = Path(folder) / "disk", random.Random(seed)
     place.mkdir()
@@ -62,8 +63,7 @@ def power_lost(folder: str, seed: int, moments: int, plant: str = "") -> dict[st
     case.prepare(made)
     made.close()
     begun = len(recorder.events)
-    with _planted(plant, "stopped"):
-        case.work()
+    case.work()
     recorder.on = False
     disk, done, losses = SimulatedDisk(), 0, 0
     broken: list[str] = []
@@ -72,8 +72,6 @@ def power_lost(folder: str, seed: int, moments: int, plant: str = "") -> dict[st
         for event in recorder.events[done:cut]:
             disk.happen(event)
         done = cut
-        if broken and plant:
-            break
         for way in sorted(set(WAYS)):
             shutil.rmtree(place)
             place.mkdir()
@@ -87,8 +85,9 @@ def power_lost(folder: str, seed: int, moments: int, plant: str = "") -> dict[st
 
 
 def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
-    """Let so many processes open the older file at once: one of them makes a copy, and one of them removes it."""
+    """Let so many processes open the older file at once, whose result is not right: one of them makes a copy."""
     case = Migration(Path(folder), seed, "sound")
+    case.right = False
     copies, broken = 0, []
     for turn in range(rounds):
         case.restore()
@@ -102,7 +101,7 @@ def raced(folder: str, seed: int, rounds: int, openers: int) -> dict[str, Any]:
 
 
 def _racing(case: Migration, there: Sign, say: Say) -> None:
-    real = migrations.write_backup
+    real = backup.write_backup
 
     def told(*arguments: Any, **options: Any) -> None:
         say("a copy")
@@ -110,7 +109,7 @@ def _racing(case: Migration, there: Sign, say: Say) -> None:
 
     there.give()
     there.wait()
-    with mock.patch.object(migrations, "write_backup", told):
+    with mock.patch.object(backup, "write_backup", told):
         case.work()
 
 
@@ -156,7 +155,7 @@ def _stopped(case: Migration, step: int, how: str, each: bool, plant: str, say: 
     steps = _Steps(each)
     steps.arm(step, _Killed if way == "killed" else _FAILURES[way][0], for_good=bool(for_good))
     try:
-        with _planted(plant, "stopped"):
+        with mock.patch.object(backup, "record_backup", PLANTS.get(plant, backup.record_backup)):
             case.work()
     except VectorStoreError as error:
         steps.disarm()
@@ -177,25 +176,11 @@ def _wrong(case: Migration, how: str, ended: Ended) -> list[str]:
         return [*wrong, repr(error)]
 
 
-_migrated = migrations.Migrator._migrated
+def _with_the_migration(connection: Any, path: Path, time: str, real: Any = backup.record_backup) -> None:
+    if path.exists():
+        real(connection, path, time)
 
 
-def _at_once(self: Any, connection: Any, component: Any, copy: Any) -> bool:
-    return _migrated(self, connection, component, copy or self._recorded(connection, component))
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    """In the place of something that would have been done."""
-
-
-PLANTS: Mapping[str, tuple[str, Any, str, Any]] = {
-    "records a copy with the migration, and not before": ("stopped", migrations.Migrator, "_migrated", _at_once),
-    "leaves what a crash has left": ("opened again", migrations.Migrator, "clear", _nothing),
-    "keeps the copy of what is right": ("opened again", migrations.Migrator, "remove_copies", _nothing),
-    "forgets to flush the folder after the copy": ("stopped", migrations, "flush_folder", _nothing),
+PLANTS: Mapping[str, Callable[..., None]] = {
+    "records a copy with the migration, and not before": _with_the_migration,
 }
-
-
-def _planted(plant: str, when: str) -> AbstractContextManager[Any]:
-    at, owner, name, instead = PLANTS.get(plant, ("", None, "", None))
-    return mock.patch.object(owner, name, instead) if at == when else nullcontext()

@@ -25,6 +25,12 @@ from vectorstore.sqlite import SqliteDatabase
 
 _MEMORY = Path("/dev/shm")
 each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
+FAST = ("remember a turn", "correct", "forget", "import what is other", "switch")
+each_path_slowly = pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=() if path.name in FAST else pytest.mark.slow) for path in PATHS],
+    ids=lambda path: path.name,
+)
 
 
 @pytest.fixture(scope="module", params=[False], ids=["one file"])
@@ -43,7 +49,7 @@ def test_a_process_that_ends_after_any_commit_leaves_all_or_nothing(bench: Bench
     assert commits > 0
 
 
-@each_path
+@each_path_slowly
 def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(
     bench: Bench, path: WritePath, campaign: Campaign
 ) -> None:
@@ -90,11 +96,10 @@ def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_re
 def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_held(
     campaign: Campaign, tmp_path: Path
 ) -> None:
-    few = ["remember a turn", "forget", "import what is other", "switch"]
-    names = [path.name for path in PATHS] if campaign.full else few
+    names = [path.name for path in PATHS] if campaign.full else list(FAST)
     report = campaign.run(killed_at_each_commit, folder=str(tmp_path), names=names)
     assert report["broken"] == []
-    assert report["kills"] >= 2 * len(few)
+    assert report["kills"] >= 2 * len(FAST)
 
 
 @pytest.mark.slow

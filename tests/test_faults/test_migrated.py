@@ -6,16 +6,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.isolated import isolated
 from tests.test_faults.migrating import power_lost, raced, stopped_at_each_step
 
 
-@pytest.mark.parametrize("how", ["killed", "full", "broken", "full for good", "broken for good"])
-def test_a_migration_stopped_at_any_step_is_made_or_not_and_leaves_no_copy_behind(
-    how: str, campaign: Campaign, tmp_path: Path
+@pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
+@pytest.mark.parametrize("how", first_fast(["killed", "full", "broken", "full for good", "broken for good"]))
+def test_a_migration_stopped_at_any_step_is_made_or_not_and_leaves_no_copy_unnamed(
+    how: str, right: bool, campaign: Campaign, tmp_path: Path
 ) -> None:
-    report = campaign.run(stopped_at_each_step, folder=str(tmp_path), seed=campaign.seed, how=how, each=campaign.full)
+    report = campaign.run(
+        stopped_at_each_step, folder=str(tmp_path), seed=campaign.seed, how=how, right=right, each=campaign.full
+    )
     assert report["broken"] == []
     assert report["old"] > 10
     assert report["new"] > 10
@@ -36,21 +40,9 @@ def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plant", "complaint"),
-    [
-        ("records a copy with the migration, and not before", "is not named"),
-        ("leaves what a crash has left", "left"),
-        ("keeps the copy of what is right", "is left"),
-    ],
-)
-def test_a_copy_that_nobody_names_or_clears_away_is_caught(plant: str, complaint: str, tmp_path: Path) -> None:
-    report = isolated(stopped_at_each_step, timeout=1200, folder=str(tmp_path), seed=1, how="killed", plant=plant)
-    assert complaint in report["broken"][0]
-
-
-@pytest.mark.slow
-def test_a_private_name_that_a_power_loss_brings_back_is_caught(tmp_path: Path) -> None:
-    plant = "forgets to flush the folder after the copy"
-    report = isolated(power_lost, timeout=1200, folder=str(tmp_path), seed=1, moments=40, plant=plant)
-    assert ".part is left" in report["broken"][0]
+def test_a_copy_that_nobody_names_is_caught(tmp_path: Path) -> None:
+    plant = "records a copy with the migration, and not before"
+    report = isolated(
+        stopped_at_each_step, timeout=1200, folder=str(tmp_path), seed=1, how="killed", right=False, plant=plant
+    )
+    assert "is not named" in report["broken"][0]

@@ -25,8 +25,8 @@ from memory import (
     SqliteHistory,
     run_sync,
 )
-from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import attach_documents
+from memory.internals import DECLARED_FIELDS
 from vectorstore import open_store
 from vectorstore.sqlite import SqliteDatabase
 

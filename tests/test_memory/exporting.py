@@ -6,10 +6,19 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 
-from memory.documents.knowledge_base import KnowledgeBase
+from memory import (
+    DocumentBlock,
+    ImageBlock,
+    KnowledgeBase,
+    Memory,
+    Message,
+    Source,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    Trust,
+)
 from memory.export_import.codec import lines_hasher
-from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.models import Memory, Source, Trust
 
 
 class Ticking:

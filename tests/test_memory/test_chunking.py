@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory import ArgumentError, Chunk, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
+from memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
 from memory.chunking.markdown import find_headings, heading_path
-from memory.chunking.protocol import number_pages
 from memory.testing import ChunkerContract
 from memory.testing.chunker_contract import uncovered
 
@@ -245,14 +244,3 @@ def test_a_size_in_tokens_has_a_least() -> None:
 def test_the_fingerprint_names_the_unit() -> None:
     assert TextChunker(100).fingerprint != TextChunker(100, counter=EstimatingCounter()).fingerprint
     assert TextChunker(100).fingerprint != MarkdownChunker(100).fingerprint
-
-
-def test_pages_are_those_on_which_chunks_begin() -> None:
-    chunks = [Chunk("a", 0, 1), Chunk("b", 4, 9), Chunk("c", 9, 12), Chunk("d", 30, 31)]
-    numbered = number_pages(chunks, [(0, 4), (4, 10), (10, 20)])
-    assert [chunk.page for chunk in numbered] == [1, 2, 2, None]
-
-
-def test_pages_that_overlap_raise() -> None:
-    with pytest.raises(ArgumentError, match="pages"):
-        number_pages([], [(0, 5), (4, 8)])

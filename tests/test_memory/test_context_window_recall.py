@@ -23,8 +23,8 @@ from memory import (
     TextBlock,
     open_memory,
 )
-from memory.codec import DECLARED_FIELDS
-from memory.message_text import image_captions, media_text, message_excerpt
+from memory.internals import DECLARED_FIELDS
+from memory.messages import image_captions, media_text, message_excerpt
 from vectorstore import open_store
 
 T = TypeVar("T")

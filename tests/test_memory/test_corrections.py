@@ -22,8 +22,7 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.internals import Outcome
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, DOCUMENTS, Outcome, store_namespace
 from tests.support.clocks import ManualClock
 from vectorstore import BusyError, Entry, LifecycleStore, RevisionConflict, open_store
 from vectorstore.sqlite import SqliteDatabase

@@ -21,7 +21,7 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.write.turn_writer import memory_from_message
+from memory.write.memory_writer import memory_from_message
 from vectorstore import open_store
 
 Make = Callable[..., LongTermMemory]

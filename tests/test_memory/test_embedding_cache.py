@@ -25,9 +25,9 @@ from memory import (
     open_memory,
     run_sync,
 )
-from memory.embedders.cache import CachedVector, keyed_text_hash
-from memory.embedders.fingerprint import PROBES
-from memory.internals import EmbeddingCache, Embeddings, Truncation
+from memory.embedders.batching import TextVector
+from memory.embedders.cache import keyed_text_hash
+from memory.internals import PROBES, EmbeddingCache, Embeddings, Truncation
 from memory.testing import EmbedderContract
 from vectorstore import StorageFull
 
@@ -215,7 +215,7 @@ def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: Sq
 
 def test_a_cache_that_cannot_be_used_costs_nothing_but_its_use() -> None:
     class Full:
-        def get(self, *_: Any) -> list[CachedVector | None]:
+        def get(self, *_: Any) -> list[TextVector | None]:
             raise StorageFull("full")
 
         def put(self, *_: Any) -> None:

@@ -31,12 +31,9 @@ from memory import (
     SqliteEmbeddingCache,
     open_memory,
 )
-from memory.embedders.fingerprint import PROBES
-from memory.internals import BackfillReport, Embeddings, Truncation, is_remote
-from memory.partitions import CONVERSATION, store_namespace
+from memory.internals import CONVERSATION, PROBES, BackfillReport, Embeddings, Truncation, is_remote, store_namespace
 from memory.tables.embedder_probes import EmbedderProbes
-from memory.write.embedding_service import EmbeddingService
-from memory.write.in_flight import WritesInFlight
+from memory.write.embedding_service import EmbeddingService, WritesInFlight
 from tests.support.passing_time import DEADLINE, outlasting
 from vectorstore import ObservableStore, StoreClosed, open_store
 
@@ -392,19 +389,14 @@ def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
 
 def test_what_was_cut_is_told_by_place() -> None:
     made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["short", "a long one"]))
-    assert made.truncated == {1: Truncation(3, 9)}
-    assert made.part([1]).truncated == {0: Truncation(3, 9)}
-    assert made.part([0]).truncated == {}
+    assert [text.truncated for text in made] == [None, Truncation(3, 9)]
 
 
-def test_what_is_told_of_a_text_stays_with_it_among_others_and_in_a_part() -> None:
+def test_each_text_has_its_own_answer() -> None:
     made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["a long one", "a bad one", "short"]))
-    among = made.among(5, [1, 3, 4], "not sent")
-    assert among.reasons == ("not sent", None, "not sent", None, None)
-    assert (among.truncated, list(among.refused)) == ({1: Truncation(3, 9)}, [3])
-    part = among.part([4, 3, 1])
-    assert (part.truncated, list(part.refused)) == ({2: Truncation(3, 9)}, [1])
-    assert [vector is None for vector in part.vectors] == [False, True, False]
+    assert [text.vector is None for text in made] == [False, True, False]
+    assert [text.truncated for text in made] == [Truncation(3, 9), None, None]
+    assert [text.refused is not None for text in made] == [False, True, False]
 
 
 def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
@@ -530,12 +522,12 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     now = [0.0]
     settings = EmbeddingSettings(write_patience=DEADLINE, per_text=0, rest=30)
     embedding = EmbeddingService(open_store("numpy:"), model, settings=settings, clock=lambda: now[0])
-    assert "no answer within" in run(embedding.vectors(["one"])).deferred
+    assert "no answer within" in run(embedding.vectors(["one"]))[0].deferred
     asked = len(model.asked)
-    assert "left alone" in run(embedding.vectors(["two"])).deferred
+    assert "left alone" in run(embedding.vectors(["two"]))[0].deferred
     assert len(model.asked) == asked
     model.late, now[0] = False, 31.0
-    assert run(embedding.vectors(["three"])).deferred is None
+    assert run(embedding.vectors(["three"]))[0].deferred is None
 
 
 def test_the_next_embedder_does_not_rest_for_the_one_before(tmp_path: Path) -> None:
@@ -556,7 +548,7 @@ def test_a_write_waits_longer_for_more_texts() -> None:
             return await super().embed(texts, kind)
 
     settings = EmbeddingSettings(write_patience=0, per_text=60)
-    assert run(EmbeddingService(open_store("numpy:"), Slow(), settings=settings).vectors(["one"])).deferred is None
+    assert run(EmbeddingService(open_store("numpy:"), Slow(), settings=settings).vectors(["one"]))[0].deferred is None
 
 
 @pytest.mark.parametrize(
@@ -570,7 +562,7 @@ def test_what_an_embedder_raises_by_itself_is_its_failure_and_no_reason_to_leave
             raise error
 
     embedding = EmbeddingService(open_store("numpy:"), Raising())
-    assert run(embedding.vectors(["one"])).deferred == f"the embedder failed: {said}"
+    assert run(embedding.vectors(["one"]))[0].deferred == f"the embedder failed: {said}"
     assert not embedding.resting
 
 
@@ -716,7 +708,8 @@ def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -
     embedding = EmbeddingService(open_store("numpy:"), Model())
     embedding.in_flight.hurry()
     assert (
-        run(embedding.vectors(["one"], patient=patient)).deferred == "the embedder failed: the memory is being closed"
+        run(embedding.vectors(["one"], patient=patient))[0].deferred
+        == "the embedder failed: the memory is being closed"
     )
 
 

@@ -12,28 +12,33 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from memory import entry_store
-from memory.codec import to_entry, to_metadata
-from memory.documents.knowledge_base import KnowledgeBase
-from memory.errors import ArgumentError, DuplicateKey, UnreadableExport
-from memory.export_import import reader
-from memory.history.retention import Retention
-from memory.messages import DocumentBlock, Message, TextBlock, ToolResultBlock
-from memory.models import Memory, Trust
-from memory.open import open_memory
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.results import Outcome
-from memory.runtime import run_sync
-from memory.write.policies import (
+from memory import (
     Action,
+    ArgumentError,
+    DocumentBlock,
+    DuplicateKey,
     ExtractedFact,
     Extractor,
     Judge,
+    KnowledgeBase,
+    Memory,
+    Message,
     MinimumLength,
     NearDuplicates,
     NoSecrets,
     PolicyDecision,
+    Retention,
+    TextBlock,
+    ToolResultBlock,
+    Trust,
+    UnreadableExport,
+    entry_store,
+    open_memory,
+    run_sync,
 )
+from memory.codec import to_metadata
+from memory.export_import import reader
+from memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 from vectorstore.engines import base as engines
 from vectorstore.persisted_names import EXPORT_FORMAT
@@ -1219,6 +1224,7 @@ def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path,
 # --- large ones
 
 
+@pytest.mark.slow
 def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refused(opened, tmp_path, monkeypatch):
     memory, other = opened("m.db"), opened("n.db")
     file = DocumentBlock(media_type="application/pdf", data=bytes(39_000_000))

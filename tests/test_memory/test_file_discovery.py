@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 
 from memory import ArgumentError, LoadError
-from memory.documents.discovery import DocumentFile, SkippedPath, check_paths, discover_files
+from memory.documents.discovery import DocumentFile, check_paths, discover_files
 from memory.documents.loaders.base import read_file
 from memory.documents.loaders.markdown import MarkdownLoader
 from memory.documents.loaders.pdf import PdfLoader
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.loaders.text import TextLoader
+from memory.internals import IngestLine
 
 
 def names(items):
-    return [(item.name, "found" if isinstance(item, DocumentFile) else item.reason) for item in items]
+    return [(item.source, "found" if isinstance(item, DocumentFile) else item.reason) for item in items]
 
 
 # choosing and reading files
@@ -159,7 +160,7 @@ def test_pipes_and_sockets_in_a_folder_are_skipped(tmp_path, monkeypatch):
 def test_a_name_that_is_not_utf8_is_skipped(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x")
     (item,) = discover_files(check_paths(tmp_path), LoaderRegistry())
-    assert isinstance(item, SkippedPath)
+    assert isinstance(item, IngestLine)
     assert "not UTF-8" in item.reason
 
 

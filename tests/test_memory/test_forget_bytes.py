@@ -45,12 +45,9 @@ from memory import (
     read_receipt,
     receipt_text,
 )
-from memory.codec import to_entry
 from memory.erasure import verify
 from memory.erasure.bytes_search import count_dirty_free_pages
-from memory.history.protocol import HistoryRow
-from memory.internals import BackfillReport, ExternalCopy
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, BackfillReport, ExternalCopy, HistoryRow, store_namespace, to_entry
 from memory.retrieval.index import index_cache, index_sync
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.support.forgetting import (

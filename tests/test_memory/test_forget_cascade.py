@@ -26,11 +26,8 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.codec import to_entry
 from memory.erasure.verbatim_match import VerbatimTexts
-from memory.history.protocol import HistoryRow
-from memory.internals import IngestAction, Outcome
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, HistoryRow, IngestAction, Outcome, store_namespace, to_entry
 from memory.tables.erasers import ErasedItems
 from tests.support.forgetting import (
     BOOKS,

@@ -15,10 +15,7 @@ from memory import (
     Trust,
     entry_store,
 )
-from memory.codec import to_entry
-from memory.history.protocol import HistoryRow
-from memory.internals import Outcome
-from memory.partitions import DOCUMENTS, store_namespace
+from memory.internals import DOCUMENTS, HistoryRow, Outcome, store_namespace, to_entry
 from memory.retrieval.index import index_sync
 from tests.support.forgetting import (
     NOW,

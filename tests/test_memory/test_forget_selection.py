@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from memory import ArgumentError, Memory, Message, NoSuchMemory, Source, TextBlock, ToolResultBlock
-from memory.codec import to_entry
-from memory.partitions import DOCUMENTS, store_namespace
+from memory.internals import DOCUMENTS, store_namespace, to_entry
 from tests.support.forgetting import BOOKS, NOW, STORES, SettableClock, memory_on, message_texts, remembered, run, texts
 
 

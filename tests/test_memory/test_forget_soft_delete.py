@@ -21,8 +21,7 @@ from memory import (
     Trust,
     open_memory,
 )
-from memory.internals import IngestAction, Outcome, RecallStage
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, IngestAction, Outcome, RecallStage, store_namespace
 from tests.support.forgetting import (
     NOTING_TURN,
     SECRET,

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from memory import ArgumentError, DocumentBlock, InMemoryHistory, Message, SqliteHistory, ToolCallBlock
-from memory.history.protocol import HistoryRow
+from memory.internals import HistoryRow
 from memory.testing import HistoryStorageContract
 from tests.support.clocks import TickingClock
 from vectorstore import DamageError

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from memory import InMemoryHistory, Message, Retention, SqliteHistory, TextBlock, ToolCallBlock, ToolResultBlock
-from memory.history.protocol import HistoryRow
-from memory.internals import Summary
+from memory.internals import HistoryRow, Summary
 from tests.support.clocks import ManualClock
 from vectorstore.sqlite import SqliteDatabase
 

@@ -22,7 +22,7 @@ from memory.history.retention import first_retained, session_cutoff
 from memory.history.schema import HistoryTables, m001_history_tables
 from memory.internals import Summary
 from memory.testing import RetentionContract, SummaryStorageContract
-from vectorstore import DamageError
+from vectorstore import DamageError, Finding
 from vectorstore.sqlite import SqliteDatabase, salvage_database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -221,17 +221,16 @@ def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
         assert database.verify() == []
 
 
-def test_a_file_of_the_first_version_is_copied_whole_and_the_copy_goes_when_the_tables_are_right(
-    tmp_path: Path,
+def test_a_file_of_the_first_version_is_copied_whole_where_the_migrated_tables_are_not_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier_file(tmp_path / "m.db")
+    monkeypatch.setattr(HistoryTables, "verify", lambda *_: [Finding("history", "planted")])
     with SqliteDatabase(tmp_path / "m.db") as database:
-        history = SqliteHistory(database)
+        SqliteHistory(database)
         (copy,) = database.migration_copies()
-        assert dict(copy.parts) == {"history": (1, 2)}
-        assert salvage_database(copy.path, tmp_path / "saved.db", components=[HistoryTables()]) == 2
-        asyncio.run(history.append("s", said("new"), namespace="n"))
-        assert not Path(copy.path).exists()
+        assert Path(copy).name == "m.db.before-history-1-to-2.backup"
+        assert salvage_database(copy, tmp_path / "saved.db", components=[HistoryTables()]) == 2
 
 
 def test_a_file_of_the_first_version_can_be_salvaged_unopened(tmp_path: Path) -> None:

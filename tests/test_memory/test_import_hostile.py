@@ -5,9 +5,7 @@ import json
 
 import pytest
 
-from memory.errors import UnreadableExport
-from memory.models import Memory, Trust
-from memory.open import open_memory
+from memory import Memory, Trust, UnreadableExport, open_memory
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
 
 DEEP = json.loads("[" * 120 + "]" * 120)

@@ -11,8 +11,7 @@ import pytest
 
 from memory import ArgumentError, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
 from memory.documents import ingest
-from memory.internals import IngestAction
-from memory.partitions import DOCUMENTS, store_namespace
+from memory.internals import DOCUMENTS, IngestAction, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, UnsupportedError, open_store
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Trust, run_sync
-from memory.partitions import DOCUMENTS, store_namespace
+from memory.internals import DOCUMENTS, store_namespace
 from memory.tables.idempotency_keys import TimeOrderedIds
 from tests.support.clocks import ManualClock
 from vectorstore import Entry, LifecycleStore, open_store

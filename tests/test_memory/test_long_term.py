@@ -34,9 +34,7 @@ from memory import (
     ToolResultBlock,
     Trust,
 )
-from memory.embedders.fingerprint import PROBES
-from memory.internals import Outcome
-from memory.partitions import CONVERSATION, DOCUMENTS, store_namespace
+from memory.internals import CONVERSATION, DOCUMENTS, PROBES, Outcome, store_namespace
 from tests.support.clocks import TickingClock
 from tests.support.data_only_store import DataOnlyStore
 from vectorstore import Entry, RevisionConflict, Space, StoreClosed, UnsupportedError, VectorStore, open_store

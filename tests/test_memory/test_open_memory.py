@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memory import EmbedderMismatch, Memory, Message, MinimumLength, local_available, open_memory
-from memory.codec import DECLARED_FIELDS
+from memory.internals import DECLARED_FIELDS
 from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from memory import ArgumentError, HashingEmbedder, Memory, RecallResult, RecallSettings, Source, run_sync
-from memory.codec import DECLARED_FIELDS, to_entry
+from memory.internals import DECLARED_FIELDS, to_entry
 from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import ConversationWeights

@@ -10,11 +10,11 @@ import pytest
 
 from memory import LongTermMemory, Memory
 from memory import run_sync as run
-from memory.retrieval.languages.base import NEUTRAL
 from memory.retrieval.languages.dates import NO_DAY, DateSpan, PartialDate, date_match, find_dates
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
 from vectorstore import open_store
 
+ENGLISH = lexicon_for("english")
 TODAY = date(2026, 3, 2)
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from memory import Hit, Memory, Source
-from memory.codec import to_entry
-from memory.internals import Omitted
+from memory.internals import Omitted, to_entry
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, merge_ranked, top_positions
 from memory.retrieval.token_budget import OVER_BUDGET, pack_candidates
 from vectorstore import Entry

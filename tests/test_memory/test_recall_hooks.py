@@ -23,7 +23,7 @@ from memory import (
 )
 from memory import run_sync as run
 from memory.internals import RecallStage
-from memory.retrieval.scoring.scores import ScoredCandidates, ScoredVariant, fuse_scores
+from memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
 from vectorstore import open_store
 
 TEXTS = [
@@ -247,9 +247,10 @@ def test_fused_wordings_add_up_by_their_weights_and_one_that_is_alone_stays():
         )
 
     own, other = scored({"a": 0.8, "b": 0.2}, 0.8).calibrated(), scored({"b": 0.6, "c": 0.3}, 0.6).calibrated()
-    assert fuse_scores([ScoredVariant(own)]) is own
-    both = fuse_scores([ScoredVariant(own), ScoredVariant(other, 0.5)])
+    assert fuse_scores([(QueryVariant(""), own)]) is own
+    both = fuse_scores([(QueryVariant(""), own), (QueryVariant("", 0.5), other)])
     assert both.ids == ("a", "b", "c")
     assert both.totals() == pytest.approx(np.array([0.8, 0.5, 0.15]) * 0.8 / 0.8)
     assert both.topic == 0.8
-    assert fuse_scores([ScoredVariant(other), ScoredVariant(own, 0.5, hypothetical=True)]).topic == 0.6
+    unsure = fuse_scores([(QueryVariant(""), other), (QueryVariant("", 0.5, hypothetical=True), own)])
+    assert unsure.topic == 0.6

@@ -14,24 +14,25 @@ from numpy.typing import NDArray
 
 import memory.retrieval.index.session_statistics as module
 from memory import Memory
-from memory.codec import to_entry
+from memory.internals import to_entry
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
 from memory.retrieval.index.record_batch import build_batch
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import SessionBm25
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import (
-    COMMON_WORDS,
     GRID,
     NO_TERM,
     TermVectors,
     Vocabulary,
+    common_words,
     round_to_grid,
 )
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.query_analysis import analyze_question
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
+    TermFrequencies,
     neighbour_window,
     row_positions,
     scale_to_maximum,
@@ -75,7 +76,7 @@ def row(memory: Memory) -> IndexRecord:
     entry = to_entry(memory)
     sentences = [stem(part) for part in entry.text.split(".") if stem(part)]
     terms = [stem(entry.context), *sentences]
-    return build_record(entry, terms, asking=asking, lexicon=ENGLISH, zone=UTC, conversation=True)
+    return build_record(entry, terms, asking=asking, lexicon=lexicon_for("english"), zone=UTC, conversation=True)
 
 
 def asking(text: str) -> list[bool]:
@@ -115,27 +116,31 @@ def indexed(memories: Sequence[Memory]) -> RetrievalIndex:
 
 
 def question(text: str, index: RetrievalIndex) -> AnalyzedQuestion:
-    return analyze_question(text, index, lexicon=ENGLISH, terms=stem, today=DAY.date())
+    return analyze_question(text, index, lexicon=lexicon_for("english"), terms=stem, today=DAY.date())
 
 
 def snapshot(index: RetrievalIndex, ids: list[str]) -> list[object]:
     """Everything that the signals read, by id."""
     rows = index.rows(ids)
     asked = question("Which gardens and rivers did Anna see in 1 May 2024?", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(ids))
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(ids)))
     names = {int(at): name for at, name in zip(rows, ids, strict=True)} | {-1: ""}
     sides = [[names[int(one)] for one in side] for side in (*neighbour_window(index.links, rows).sides,)]
     sessions = index.session_bm25.scores([index.vocabulary.find(term) for term in sorted(WORDS)])
     return [
         word_match(words, rows, index).tolist(),
         [getattr(text_match(words, rows, index), part).tolist() for part in ("sentence", "passage", "whole")],
-        sentence_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
-        question_similarity(words, rows, index, lambda terms: [len(term) for term in terms], len(ids)).tolist(),
+        sentence_similarity(
+            words, rows, index, TermFrequencies(lambda terms: [len(term) for term in terms], len(ids))
+        ).tolist(),
+        question_similarity(
+            words, rows, index, TermFrequencies(lambda terms: [len(term) for term in terms], len(ids))
+        ).tolist(),
         sides,
-        sessions[index.session.rows[rows]].tolist(),
-        index.day.rows[rows].tolist(),
-        index.text_features.rows[rows].tolist(),
-        index.question_bits.rows[rows].tolist(),
+        sessions[index.columns["session"][rows]].tolist(),
+        index.columns["day"][rows].tolist(),
+        index.columns["text_features"][rows].tolist(),
+        index.columns["question_bits"][rows].tolist(),
         sorted(name for _, name in index.participants.present()),
     ]
 
@@ -167,9 +172,9 @@ def test_the_word_match_is_the_nearest_stem_or_one() -> None:
     index = indexed(memories)
     ids = [memory.id for memory in memories]
     asked = question("gardens apple", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 20)
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 20))
     found = word_match(words, index.rows(ids), index)
-    mean = Letters().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    mean = Letters().words(common_words()).astype(np.float64).mean(axis=0)
     for at, memory in enumerate(memories):
         for column, term in enumerate(asked.terms):
             near = []
@@ -183,7 +188,7 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
     memory = Memory("apple stone. river cloud. apple river", id="a")
     index = indexed([memory, Memory("music", id="b")])
     asked = question("apple river", index)
-    words = weigh_terms(asked, RetrievalIndex(None), lambda terms: [1 for _ in terms], 2)
+    words = weigh_terms(asked, RetrievalIndex(None), TermFrequencies(lambda terms: [1 for _ in terms], 2))
     words = replace(
         words,
         numbers=np.array([index.vocabulary.find(t) for t in asked.terms]),
@@ -211,7 +216,7 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
     texts = [". ".join(" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(3)) for _ in range(12)]
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music stone", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(texts)))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 4.0, 8.0])[: len(words.numbers)])
     found = text_match(words, index.rows([str(at) for at in range(len(texts))]), index)
     weights = dict(zip(asked.terms, words.weights.tolist(), strict=True))
@@ -229,13 +234,17 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
 def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> None:
     index = indexed([Memory("apple stone. river cloud", id="a"), Memory("river cloud", id="b"), Memory("", id="c")])
     asked = question("apple stone", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 3)
-    meaning = sentence_similarity(words, index.rows(["a", "b", "c"]), index, lambda terms: [1 for _ in terms], 3)
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 3))
+    meaning = sentence_similarity(
+        words, index.rows(["a", "b", "c"]), index, TermFrequencies(lambda terms: [1 for _ in terms], 3)
+    )
     assert meaning[0] == pytest.approx(1.0, abs=1e-6)
     assert 0.0 <= meaning[1] < 0.9
     assert meaning[2] == 0.0
     without = replace(words, vectors=None)
-    assert sentence_similarity(without, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 3).tolist() == [0.0]
+    assert sentence_similarity(
+        without, index.rows(["a"]), index, TermFrequencies(lambda terms: [1 for _ in terms], 3)
+    ).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("vectors", [None, Letters()])
@@ -253,13 +262,13 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
         put(index, Memory(text, id=str(at)))
     said = question("apple river engine", index)
     df = {"apple": 3, "river": 3}
-    words = weigh_terms(said, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    words = weigh_terms(said, index, TermFrequencies(lambda terms: [df.get(term, 1) for term in terms], 6))
     held = sorted({word for text in texts for part in text.split(".") for word in stem(part)})
 
     def vector(term: str) -> NDArray[np.float64]:
         if vectors is None:
             return np.array([term == word for word in held], dtype=np.float64)
-        own = vectors.words([term])[0] - vectors.words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+        own = vectors.words([term])[0] - vectors.words(common_words()).astype(np.float64).mean(axis=0)
         return np.asarray(own / np.linalg.norm(own))
 
     def whole(terms: list[str]) -> NDArray[np.float64]:
@@ -268,7 +277,9 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
 
     sums = whole(list(said.terms))
     answered = np.array([*index.rows([str(at) for at in range(len(texts))]), NO_ROW, index.row("2")])
-    found = question_similarity(words, answered, index, lambda terms: [df.get(term, 1) for term in terms], 6)
+    found = question_similarity(
+        words, answered, index, TermFrequencies(lambda terms: [df.get(term, 1) for term in terms], 6)
+    )
     expected = []
     for questions in (
         ["garden", "stone"],
@@ -287,9 +298,9 @@ def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
     assert row(Memory("apple. river", id="a")).question_bits == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
-    assert index.question_bits.rows.tolist() == [2**MAX_SENTENCES - 1, 1]
-    words = weigh_terms(question("apple", index), index, lambda terms: [1 for _ in terms], 2)
-    assert question_similarity(words, index.rows(["a"]), index, lambda terms: [1 for _ in terms], 2)[
+    assert index.columns["question_bits"].tolist() == [2**MAX_SENTENCES - 1, 1]
+    words = weigh_terms(question("apple", index), index, TermFrequencies(lambda terms: [1 for _ in terms], 2))
+    assert question_similarity(words, index.rows(["a"]), index, TermFrequencies(lambda terms: [1 for _ in terms], 2))[
         0
     ] == pytest.approx(1.0)
 
@@ -298,7 +309,7 @@ def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sen
     texts = ["stone apple river", "river apple", "apple cloud river", "apple. river", "river. apple river. apple"]
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], len(texts))
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], len(texts)))
     words = replace(words, vectors=None, weights=np.array([1.0, 2.0, 3.0]))
     rows = index.rows([str(at) for at in range(len(texts))])
     assert pair_match(words, rows, index).tolist() == [3 / 8, 3 / 8, 0.0, 0.0, 3 / 8]
@@ -316,8 +327,10 @@ def test_an_unknown_word_weighs_what_its_nearest_stem_weighs() -> None:
     index = indexed([Memory("apple", id="a"), Memory("engine", id="b")])
     df = {"apple": 2, "engine": 1}
     asked = question("apples engine", index)
-    words = weigh_terms(asked, index, lambda terms: [df.get(term, 0) for term in terms], 4)
-    known = weigh_terms(question("apple", index), index, lambda terms: [df.get(term, 0) for term in terms], 4)
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [df.get(term, 0) for term in terms], 4))
+    known = weigh_terms(
+        question("apple", index), index, TermFrequencies(lambda terms: [df.get(term, 0) for term in terms], 4)
+    )
     assert words.weights[0] == known.weights[0] < words.weights[1]
 
 
@@ -335,7 +348,7 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
     surroundings = neighbour_window(index.links, rows)
     place = row_positions(rows, len(index.ids))
     asked = question("garden river", index)
-    words = weigh_terms(asked, index, lambda terms: [1 for _ in terms], 4)
+    words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 4))
     match = np.concatenate([word_match(words, rows, index), np.zeros((1, 2), np.float32)])
     window = smooth_word_matches(match, surroundings, place, (0.6, 0.4, 0.5, 0.3))
     assert window.tolist() == [
@@ -368,7 +381,7 @@ def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.M
 def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
     late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
-    assert index.day.rows[index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
+    assert index.columns["day"][index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
     assert to_microseconds(late) > NEVER
 
 
@@ -410,7 +423,7 @@ class Held:
 
 
 def centred(words: Sequence[str]) -> NDArray[np.float64]:
-    mean = MadeUpVectors().words(COMMON_WORDS).astype(np.float64).mean(axis=0)
+    mean = MadeUpVectors().words(common_words()).astype(np.float64).mean(axis=0)
     return MadeUpVectors().words(words) - mean
 
 

@@ -37,7 +37,7 @@ from memory.retrieval.index.record_batch import (
     build_batch,
     concatenate_batches,
 )
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer, Entry
 from vectorstore.sqlite import SqliteDatabase
 
@@ -345,7 +345,7 @@ def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
     answered = {"session": "s1", "sequence": 4, "role": "tool", "occurred_at": "2024-05-01T10:00:00.000000Z"}
     entries.append(Entry("e3", text="Ann, weather (city: Oslo)\nWho knows?", metadata=answered, revision=4))
     analyzer = Analyzer()
-    extractor = RecordExtractor(analyzer=analyzer, lexicon=ENGLISH, zone=UTC)
+    extractor = RecordExtractor(analyzer=analyzer, lexicon=lexicon_for("english"), zone=UTC)
     terms = [[["may"], *analyzer.sentences(entry.text)] for entry in entries]
     digest = sha256()
     for conversation in (True, False):
@@ -384,9 +384,10 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         id=id,
         revision=draw(st.integers(1, 2**40)),
         session=draw(st.sampled_from([None, "s1", "s\u00e9\0\ud800"])),
-        position=(draw(st.sampled_from([0.0, 2.5, float("inf")])), times[0], id) if placed else None,
         speaker=draw(st.sampled_from(["", "Anna", "Bela"])),
-        role=draw(st.sampled_from(["", "user", "assistant"])),
+        placed=placed,
+        sequence=draw(st.sampled_from([0.0, 2.5, float("inf")])) if placed else 0.0,
+        assistant=draw(st.booleans()),
         day=draw(st.integers(-(2**31), 2**31 - 1)),
         mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
         text_features=draw(st.integers(0, 127)),

@@ -13,8 +13,8 @@ from memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, local_a
 from memory import run_sync as run
 from memory.internals import LocalWordVectors
 from memory.retrieval.index.record import TextFeature, text_features
-from memory.retrieval.languages import analyzer_language, lexicon_for
 from memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
+from memory.retrieval.languages.lexicon import analyzer_language, lexicon_for
 from memory.retrieval.query import Query
 from memory.retrieval.query_analysis import is_follow_up
 from vectorstore import Analyzer, SettingMismatch, open_store

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from memory import ArgumentError, Hit, LongTermMemory, Memory, RecallResult, Source, Trust
 from memory import run_sync as run
-from memory.codec import to_entry
+from memory.internals import to_entry
+from memory.retrieval.index.record import TextFeature
+from memory.retrieval.index.record_batch import RECORD_DTYPE
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from vectorstore import open_store
 from vectorstore.internals import GrowableArray
@@ -183,23 +185,24 @@ TURNS = st.lists(
 
 
 class Line:
-    """An order with what it looks at: times and ids of all rows."""
+    """The links of turns, with the columns and ids of all rows."""
 
     def __init__(self) -> None:
-        self.occurred, self.ids = GrowableArray(np.int64), []
-        self.order = TurnLinks(self.occurred, self.ids)
+        self.columns, self.ids = GrowableArray(RECORD_DTYPE), []
+        self.order = TurnLinks(self.columns, self.ids)
 
     def extend(self, turns: list[tuple[int, int | None, int, bool, int, str]]) -> None:
         """Add turns of session, sequence, speaker, whether it asks, time and id."""
-        self.occurred.extend([time for *_, time, _ in turns])
+        added = np.zeros(len(turns), RECORD_DTYPE)
+        added["session"] = [session for session, *_ in turns]
+        added["placed"] = [sequence is not None for _, sequence, *_ in turns]
+        added["sequence"] = [sequence or 0.0 for _, sequence, *_ in turns]
+        added["speaker"] = [speaker for _, _, speaker, *_ in turns]
+        added["text_features"] = [TextFeature.ASKS * asks for _, _, _, asks, *_ in turns]
+        added["occurred_at"] = [time for *_, time, _ in turns]
+        self.columns.extend(added)
         self.ids.extend(id for *_, id in turns)
-        self.order.extend(
-            np.array([session for session, *_ in turns], np.int32),
-            placed=np.array([sequence is not None for _, sequence, *_ in turns]),
-            sequence=np.array([sequence or 0.0 for _, sequence, *_ in turns]),
-            speakers=np.array([speaker for _, _, speaker, *_ in turns], np.int32),
-            asks=np.array([asks for _, _, _, asks, *_ in turns]),
-        )
+        self.order.extend()
 
 
 def links(order: TurnLinks, names: dict[int, int]) -> dict[int, tuple[int, int, int]]:
@@ -251,7 +254,7 @@ def test_links_equal_the_plain_version_in_any_order_of_writes(turns: list, rando
     gone = data.draw(st.sets(st.sampled_from(written), max_size=5))
     for row, at in names.items():
         if at in gone:
-            line.order.remove(row, turns[at][0])
+            line.order.remove(row)
     there = {row: at for row, at in names.items() if at not in gone}
     assert links(line.order, there) == plain_links(turns, list(there.values()))
 
@@ -260,5 +263,5 @@ def test_a_turn_of_no_session_has_no_neighbours() -> None:
     line = Line()
     line.extend([(-1, 1, 1, True, 0, "a"), (-1, 2, 2, False, 0, "b"), (0, None, 2, False, 0, "c")])
     assert links(line.order, {0: 0, 1: 1, 2: 2}) == dict.fromkeys(range(3), (-1, -1, -1))
-    line.order.remove(0, -1)
-    line.order.remove(2, 0)
+    line.order.remove(0)
+    line.order.remove(2)

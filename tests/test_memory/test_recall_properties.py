@@ -14,7 +14,8 @@ import pytest
 
 from memory import HashingEmbedder, LongTermMemory, Memory, RecallResult
 from memory import run_sync as run
-from memory.codec import to_entry
+from memory.internals import to_entry
+from tests.support.slow import first_fast
 from vectorstore import open_store
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -96,12 +97,12 @@ def shuffled(memories: list[Memory], rng: np.random.Generator) -> list[Memory]:
 
 def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> None:
     """Write memories with the ids they have, as an import would."""
-    rows = run(memory.embedding.vectors([one.text for one in memories])).vectors
-    entries = [to_entry(one, vector=row) for one, row in zip(memories, rows, strict=True)]
+    embedded = run(memory.embedding.vectors([one.text for one in memories]))
+    entries = [to_entry(one, vector=text.vector) for one, text in zip(memories, embedded, strict=True)]
     memory.store.upsert(entries, namespace=f"{namespace}/conversation")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -124,7 +125,7 @@ def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_p
     assert told[0] == told[1] == told[2] == told[3]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first_fast(range(2)))
 def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -149,7 +150,7 @@ def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
     run(memory.close())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3)))
 def test_nothing_that_is_done_in_one_namespace_moves_an_answer_in_another(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)

@@ -9,9 +9,7 @@ from memory import ArgumentError, LongTermMemory
 from memory import run_sync as run
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.index.session_statistics import Participants
-from memory.retrieval.languages import lexicon_for
-from memory.retrieval.languages.base import NEUTRAL
-from memory.retrieval.languages.english import ENGLISH
+from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
 from memory.retrieval.query_analysis import NameMentions, detect_mentions, follow_up_context, is_follow_up
 from vectorstore import Analyzer, open_store
 
@@ -125,6 +123,7 @@ def plain_aliases(turns: list[tuple[int, int, tuple[str, ...]]]) -> dict[str, in
 
 
 TERMS = Analyzer().terms
+ENGLISH = lexicon_for("english")
 
 
 BEFORE = "What did Ana paint last summer?"

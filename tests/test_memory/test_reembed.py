@@ -30,9 +30,7 @@ from memory import (
     Message,
     open_memory,
 )
-from memory.embedders.fingerprint import PROBES
-from memory.internals import Embeddings, ReembeddingProgress
-from memory.partitions import CONVERSATION, store_namespace
+from memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)

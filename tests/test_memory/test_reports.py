@@ -71,7 +71,7 @@ def test_what_was_made_and_not_kept_has_its_line_too(make):
 
 
 def replace_kinds(facts: Extractor) -> Extractor:
-    return Extractor(facts._function)
+    return Extractor(facts.function)
 
 
 def test_every_message_of_a_turn_has_a_line_in_its_place(make):

@@ -7,10 +7,9 @@ from typing import get_args
 import pytest
 
 from memory import ArgumentError, LongTermMemory, Memory, NotTrusted, Trust, run_sync
-from memory.codec import to_entry
-from memory.internals import Actor, RecallStage, may_change
+from memory.internals import Actor, RecallStage, may_change, to_entry
 from memory.scopes import scope_filter
-from memory.write.access_control import actor_trust, check_may_change, trust_after_change
+from memory.write.access_control import Caller
 from vectorstore import open_store
 
 ORDER = [Trust.USER, Trust.ASSISTANT, Trust.TOOL, Trust.DOCUMENT]
@@ -37,7 +36,7 @@ def test_an_approval_by_somebody_untrusted_approves_nothing():
 
 def test_a_refused_change_says_what_whose_and_what_would_be_right():
     with pytest.raises(NotTrusted, match=r"memory m2 is the user's: forget by tool needs approval") as error:
-        check_may_change("tool", [Memory("a", id="m1", trust=Trust.TOOL), Memory("b", id="m2")], "forget")
+        Caller("", "tool").check_may_change([Memory("a", id="m1", trust=Trust.TOOL), Memory("b", id="m2")], "forget")
     assert (error.value.id, error.value.operation, error.value.actor) == ("m2", "forget", "tool")
 
 
@@ -50,7 +49,7 @@ def test_who_is_not_an_actor_is_named(actor):
 
 
 def test_every_actor_has_a_trust():
-    assert {actor_trust(actor) for actor in get_args(Actor)} == set(Trust)
+    assert {Trust.of(actor) for actor in get_args(Actor)} == set(Trust)
 
 
 def test_the_least_of_several_trusts_counts():
@@ -60,10 +59,10 @@ def test_the_least_of_several_trusts_counts():
 
 def test_only_the_user_s_words_raise_trust():
     noted = Memory("x", trust=Trust.TOOL)
-    assert trust_after_change("user", noted) is Trust.USER
-    assert trust_after_change("assistant", noted) is Trust.TOOL
-    assert trust_after_change("assistant", noted, approved_by="user") is Trust.USER
-    assert trust_after_change("document", noted) is Trust.DOCUMENT
+    assert Caller("", "user").trust_after_change(noted) is Trust.USER
+    assert Caller("", "assistant").trust_after_change(noted) is Trust.TOOL
+    assert Caller("", "assistant", "user").trust_after_change(noted) is Trust.USER
+    assert Caller("", "document").trust_after_change(noted) is Trust.DOCUMENT
 
 
 STORED = {

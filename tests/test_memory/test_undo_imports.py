@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memory import CannotUndo, KnowledgeBase, LongTermMemory, Memory, run_sync
-from memory.partitions import ARCHIVE, store_namespace
+from memory.internals import ARCHIVE, store_namespace
 from tests.support.clocks import TickingClock
 from vectorstore import open_store
 

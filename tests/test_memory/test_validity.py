@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memory import LongTermMemory, Memory, Message, RecallSettings, run_sync
-from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.internals import ARCHIVE, CONVERSATION, store_namespace
 from memory.write.provenance import retired_entry
 from tests.support.data_only_store import DataOnlyStore
 from vectorstore import open_store

@@ -8,8 +8,7 @@ import pytest
 
 from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, RecallSettings
 from memory import run_sync as run
-from memory.internals import RecallStage
-from memory.partitions import CONVERSATION, DOCUMENTS
+from memory.internals import CONVERSATION, DOCUMENTS, RecallStage
 from vectorstore import UnsupportedError, WrapperStore, open_store
 from vectorstore.testing import ModelStore
 

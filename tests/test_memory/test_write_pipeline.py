@@ -270,10 +270,10 @@ def test_the_first_vectors_set_the_space_of_the_store():
     store = open_store("numpy:")
     made = asyncio.run(EmbeddingService(store, Counting()).vectors(["ab", "\0"]))
     assert store.space == Space("counting/1", 2)
-    assert made.vectors[0].tolist() == [2, 1]
-    assert made.vectors[1] is None
-    assert made.reasons == (None, NOTHING_TO_EMBED)
-    assert made.deferred is None
+    assert made[0].vector.tolist() == [2, 1]
+    assert made[1].vector is None
+    assert [text.no_vector for text in made] == [None, NOTHING_TO_EMBED]
+    assert [text.deferred for text in made] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -289,15 +289,14 @@ def test_the_first_vectors_set_the_space_of_the_store():
 def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
     store = open_store("numpy:")
     made = asyncio.run(EmbeddingService(store, embedder).vectors(["text"]))
-    assert made.vectors == (None,)
-    assert made.reasons == (None,)
-    assert "the embedder failed" in made.deferred
+    assert [(text.vector, text.no_vector) for text in made] == [(None, None)]
+    assert "the embedder failed" in made[0].deferred
     assert store.space is None
 
 
 def test_without_an_embedder_vectors_are_still_to_come():
     made = asyncio.run(EmbeddingService(open_store("numpy:"), None).vectors(["a"]))
-    assert (made.vectors, made.deferred) == ((None,), NO_EMBEDDER)
+    assert [(text.vector, text.deferred) for text in made] == [(None, NO_EMBEDDER)]
 
 
 def test_an_embedder_of_another_space_is_refused():
@@ -309,7 +308,7 @@ def test_an_embedder_of_another_space_is_refused():
 def test_vectors_of_another_length_than_the_spaces_are_deferred():
     store = open_store("numpy:", space=Space("counting/1", 3))
     made = asyncio.run(EmbeddingService(store, Counting()).vectors(["a"]))
-    assert "dimensions" in made.deferred
+    assert "dimensions" in made[0].deferred
 
 
 def test_a_space_that_another_process_has_set_meanwhile_defers():
@@ -321,8 +320,8 @@ def test_a_space_that_another_process_has_set_meanwhile_defers():
             return await super().embed(texts, kind)
 
     embedding = EmbeddingService(store, Late())
-    assert "other/1" in asyncio.run(embedding.vectors(["a"])).deferred
-    assert asyncio.run(embedding.vectors([])).vectors == ()
+    assert "other/1" in asyncio.run(embedding.vectors(["a"]))[0].deferred
+    assert asyncio.run(embedding.vectors([])) == []
 
 
 def test_cancelling_a_write_that_waits_for_its_vector_cancels_it():

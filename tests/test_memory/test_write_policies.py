@@ -31,8 +31,7 @@ from memory import (
     TurnPolicy,
     run_sync,
 )
-from memory.internals import Outcome
-from memory.partitions import ARCHIVE, store_namespace
+from memory.internals import ARCHIVE, Outcome, store_namespace
 from memory.write.draft import Draft
 from memory.write.policy_runner import PolicyRules, apply_policies
 from memory.write.similar_memories import SimilarMemoryLookup

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.analyzer
-from vectorstore.analyzer import Analyzer, fold_text
-from vectorstore.errors import ArgumentError
-from vectorstore.languages import STOP_WORDS
+from vectorstore import Analyzer, ArgumentError
+from vectorstore.analyzer import fold_text
+from vectorstore.languages import stop_words
 from vectorstore.persisted_names import ANALYZER_FINGERPRINT
 
 ENGLISH = Analyzer()
@@ -133,7 +133,7 @@ def test_plain_prose_gives_its_stemmed_words_and_nothing_else() -> None:
     text = "Melanie painted the sunrise over the lake last year and gave it to her friends as a gift"
     stem = Stemmer.Stemmer("english")
     words = re.findall(r"\w+", text.lower())
-    assert ENGLISH.terms(text) == [stem.stemWord(word) for word in words if word not in STOP_WORDS["english"]]
+    assert ENGLISH.terms(text) == [stem.stemWord(word) for word in words if word not in stop_words("english")]
 
 
 def test_other_languages_stem_before_they_fold() -> None:

@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import BusyError, Entry, Space, UnsupportedError, open_store
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import BusyError, Entry, Space, SqliteStore, UnsupportedError, open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 SPACE = Space("toy", 32)

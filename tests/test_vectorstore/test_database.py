@@ -11,11 +11,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, NewerFile, NotAStore, StorageUnwritable, StoreClosed, UnsupportedError
+from vectorstore import ArgumentError, Finding, NewerFile, NotAStore, StorageUnwritable, StoreClosed, UnsupportedError
 from vectorstore.sqlite import SqliteDatabase
 from vectorstore.sqlite.connection import check_sqlite_version
 from vectorstore.sqlite.files import FileIdentity, create_database_file
-from vectorstore.types import Finding
 
 
 class Notes:

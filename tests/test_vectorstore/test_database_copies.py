@@ -11,10 +11,8 @@ from hashlib import blake2b
 import apsw
 import pytest
 
-from vectorstore import ArgumentError, DamageError, StorageUnwritable, UnsupportedError
-from vectorstore.sqlite import SqliteDatabase
-from vectorstore.sqlite.salvage import readable_rows
-from vectorstore.types import Finding
+from vectorstore import ArgumentError, DamageError, Finding, StorageUnwritable, UnsupportedError
+from vectorstore.sqlite import SqliteDatabase, readable_rows
 
 
 class Notes:

@@ -1,30 +1,25 @@
-"""Before tables of an older file are changed it is copied; the copy is named, and goes when the result is verified."""
+"""An older file is changed and verified in one transaction; a copy from before stays where the result is not right."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import stat
 import threading
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import apsw
 import pytest
 
 from vectorstore import (
-    ArgumentError,
     BusyError,
     DamageError,
-    NewerFile,
+    Finding,
     NotAStore,
     StorageFull,
     StorageUnwritable,
     UnsupportedError,
 )
-from vectorstore.sqlite import SqliteDatabase, migrations
-from vectorstore.sqlite.migrations import drop_copy_records
-from vectorstore.types import Finding
+from vectorstore.sqlite import SqliteDatabase, backup
 
 
 def at_noon():
@@ -85,6 +80,11 @@ def opened(path, *components, **options):
     return SqliteDatabase(path, components=components or (Notes(m002_louder),), clock=at_noon, **options)
 
 
+def wrong(**options):
+    """A newer component whose migrated tables are found to be wrong."""
+    return Notes(m002_louder, wrong=WRONG, **options)
+
+
 def texts(path, table="notes"):
     connection = apsw.Connection(str(path))
     try:
@@ -103,90 +103,47 @@ def beside(path):
 COPY = "m.db.before-notes-1-to-2.backup"
 
 
-def test_an_older_file_is_copied_beside_itself_and_the_copy_recorded(path):
+def test_an_older_file_that_is_right_when_it_was_migrated_needs_no_copy(path, monkeypatch):
+    monkeypatch.setattr(backup, "write_backup", full)
     with opened(path) as database:
+        assert texts(path) == ["A NOTE"]
+        assert beside(path) == []
+        assert database.backups() == {}
+
+
+def test_a_migrated_part_that_is_wrong_leaves_a_copy_from_before_and_names_it(path):
+    with opened(path, wrong()) as database:
         copy = path.with_name(COPY)
         assert beside(path) == [COPY]
         assert texts(copy) == ["a note"]
         assert texts(path) == ["A NOTE"]
         assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-        assert database.backups() == {str(copy): "2026-05-01T12:00:00+00:00"}
-        (recorded,) = database.migration_copies()
-        assert (recorded.path, recorded.state) == (str(copy), "made")
-        assert dict(recorded.parts) == {"notes": (1, 2)}
+        assert database.backups() == database.migration_copies() == {str(copy): "2026-05-01T12:00:00+00:00"}
+        assert database.verify() == WRONG
 
 
 def test_the_copy_is_the_older_version_whole_and_opens_as_it(path):
-    with opened(path):
+    with opened(path, wrong()):
         elsewhere = path.with_name("elsewhere")
         shutil.copy(path.with_name(COPY), elsewhere)
     with opened(elsewhere, Notes()) as restored:
         assert restored.verify() == []
-        assert restored.migration_copies() == []
         assert list(restored.backups()) == [str(path.with_name(COPY))]  # which still holds what may be erased here
 
 
-def test_the_copy_goes_before_the_next_write_when_the_migrated_part_is_right(path):
-    with opened(path) as database:
-        with database.write():
-            assert beside(path) == []
-        assert database.backups() == {}
-        assert database.migration_copies() == []
+def test_a_copy_that_is_put_to_use_as_a_memory_names_itself_no_more(path):
+    opened(path, wrong()).close()
+    with opened(path.with_name(COPY), Notes()) as restored:
+        assert restored.backups() == {}
 
 
-def test_the_copy_goes_at_closing_when_nothing_is_written(path):
+def test_the_copy_stays_named_until_it_is_removed_on_request(path):
+    with opened(path, wrong()) as database, database.write() as connection:
+        connection.execute("INSERT INTO notes (text) VALUES ('later')")
     with opened(path) as database:
-        with database.read():
-            pass
+        assert database.verify() == []
         assert beside(path) == [COPY]
-    assert beside(path) == []
-    with opened(path) as database:
-        assert database.backups() == {}
-
-
-def test_what_the_copy_held_is_overwritten_before_its_blocks_are_freed(path):
-    with opened(path) as database:
-        watching = os.open(path.with_name(COPY), os.O_RDONLY)
-        try:
-            size = os.fstat(watching).st_size
-            assert b"a note" in os.read(watching, size)
-            database.close()
-            os.lseek(watching, 0, os.SEEK_SET)
-            assert os.fstat(watching).st_nlink == 0
-            left = os.read(watching, size)
-        finally:
-            os.close(watching)
-    assert len(left) == size
-    assert b"a note" not in left
-    assert set(left[100:]) == {0}
-
-
-def test_a_copy_kept_under_another_name_too_loses_only_ours(path):
-    with opened(path):
-        os.link(path.with_name(COPY), path.with_name("mine"))
-    assert beside(path) == ["mine"]
-    assert texts(path.with_name("mine")) == ["a note"]
-
-
-def test_a_migrated_part_that_is_wrong_keeps_the_copy_and_says_so(path):
-    with opened(path, Notes(m002_louder, wrong=WRONG)):
-        pass
-    with opened(path) as database:
-        with database.write():
-            pass
-        (copy,) = database.migration_copies()
-        assert copy.state == "wrong"
-        assert beside(path) == [COPY]
-        assert database.verify() == []  # it was made good meanwhile
-        assert beside(path) == []
-        assert database.backups() == {}
-
-
-def test_a_copy_that_stays_is_removed_on_request(path):
-    with opened(path, Notes(m002_louder, wrong=WRONG)) as database:
-        with database.write():
-            pass
-        assert database.verify() == WRONG
+        assert list(database.backups()) == [str(path.with_name(COPY))]
         assert database.remove_backup(str(path.with_name(COPY)))
         assert beside(path) == []
         with database.read() as connection:
@@ -194,65 +151,37 @@ def test_a_copy_that_stays_is_removed_on_request(path):
         assert facts == [("created",), ("identity",)]
 
 
-def test_a_large_file_is_verified_only_when_it_is_asked_for(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", path.stat().st_size - 1)
-    with opened(path) as database, database.write():
-        pass
-    with opened(path) as database:
-        assert beside(path) == [COPY]
-        assert database.verify() == []
-        assert beside(path) == []
-
-
-def test_a_copy_waits_until_the_part_that_was_migrated_is_attached(path):
-    opened(path, Notes(m002_louder, wrong=WRONG)).close()
-    with SqliteDatabase(path) as database:
-        assert database.verify() == []
-        assert beside(path) == [COPY]
-        database.attach(Notes(m002_louder))
-        assert database.verify() == []
-        assert beside(path) == []
+def test_the_second_record_that_copies_once_had_goes_with_the_copy(path):
+    with opened(path, wrong()) as database:
+        with database.write() as connection:
+            connection.execute("INSERT INTO file_facts VALUES (?, '{}')", (f"migration {path.with_name(COPY)}",))
+        assert database.remove_backup(str(path.with_name(COPY)))
+        with database.read() as connection:
+            facts = connection.execute("SELECT name FROM file_facts ORDER BY name").fetchall()
+        assert facts == [("created",), ("identity",)]
 
 
 def test_new_files_new_parts_and_empty_files_are_not_copied(tmp_path):
-    opened(tmp_path / "m.db").close()
-    with opened(tmp_path / "m.db") as database:
-        database.attach(Notes(m002_tasks, name="tasks"))
+    opened(tmp_path / "m.db", wrong()).close()
+    with opened(tmp_path / "m.db", wrong()) as database:
+        database.attach(Notes(m002_tasks, name="tasks", wrong=WRONG))
         assert beside(tmp_path / "m.db") == []
     path = tmp_path / "empty" / "m.db"
     opened(path, Notes()).close()
-    with opened(path):
+    with opened(path, wrong()) as database:
         assert beside(path) == []
+        assert database.backups() == {}
 
 
-def test_parts_migrated_one_after_another_share_the_copy_from_before_all(tmp_path):
+def test_each_part_that_is_wrong_has_the_copy_from_before_its_own_migration(tmp_path):
     path = filled(tmp_path / "m.db", Notes(), Notes(name="tasks"))
-    with opened(path) as database:
-        database.attach(Notes(name="new"))
-        database.attach(Notes(m002_tasks, name="tasks"))
-        assert beside(path) == [COPY]
-        (copy,) = database.migration_copies()
-        assert dict(copy.parts) == {"notes": (1, 2), "tasks": (1, 2)}
-        assert texts(path, "tasks") == ["a note!"]
-        assert texts(path.with_name(COPY), "tasks") == ["a note"]
-    assert beside(path) == []
-
-
-@pytest.mark.parametrize("writer", ["this", "another"])
-def test_a_part_migrated_after_something_was_written_has_a_copy_of_its_own(tmp_path, writer, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
-    path = filled(tmp_path / "m.db", Notes(), Notes(name="tasks"))
-    with opened(path) as database:
-        other = opened(path) if writer == "another" else database
-        with other.write() as connection:
-            connection.execute("INSERT INTO notes (text) VALUES ('later')")
-        database.attach(Notes(m002_tasks, name="tasks"))
+    with opened(path, wrong()) as database:
+        database.attach(Notes(m002_tasks, name="tasks", wrong=WRONG))
         second = "m.db.before-tasks-1-to-2.backup"
         assert beside(path) == [COPY, second]
-        assert texts(path.with_name(second)) == ["A NOTE", "later"]
-        assert database.verify() == []
-        assert beside(path) == []
-        other.close()
+        assert (texts(path.with_name(COPY)), texts(path.with_name(second))) == (["a note"], ["A NOTE"])
+        assert (texts(path, "tasks"), texts(path.with_name(second), "tasks")) == (["a note!"], ["a note"])
+        assert list(database.backups()) == [str(path.with_name(name)) for name in (COPY, second)]
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was_and_no_copy(path):
@@ -265,6 +194,20 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was_and_no_copy(path):
         assert texts(path) == ["a note"]
 
 
+def test_a_commit_that_fails_after_the_copy_was_made_leaves_the_file_as_it_was_and_no_copy(path, monkeypatch):
+    def failing(connection, *_):
+        recorded.append(connection)
+        if len(recorded) == 2:
+            raise StorageFull("the disk is full")
+
+    recorded = []
+    monkeypatch.setattr(backup, "record_backup", failing)
+    with pytest.raises(StorageFull):
+        opened(path, wrong())
+    assert beside(path) == []
+    assert texts(path) == ["a note"]
+
+
 def test_a_file_that_can_only_be_read_is_neither_migrated_nor_copied(path):
     before = path.read_bytes()
     with pytest.raises(StorageUnwritable, match="only be read"):
@@ -273,25 +216,30 @@ def test_a_file_that_can_only_be_read_is_neither_migrated_nor_copied(path):
     assert path.read_bytes() == before
 
 
-def test_reading_only_leaves_a_copy_that_waits(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
-    opened(path).close()
-    monkeypatch.undo()
-    with opened(path, read_only=True) as database:
-        assert database.verify() == []
-        assert [copy.state for copy in database.migration_copies()] == ["made"]
-    assert beside(path) == [COPY]
-
-
 def test_inside_a_write_an_older_part_is_refused_since_it_could_not_be_copied(path):
     with SqliteDatabase(path) as database:
         with pytest.raises(UnsupportedError, match="outside of write"), database.write():
             database.attach(Notes(m002_louder))
-        assert beside(path) == []
+        assert texts(path) == ["a note"]
         with database.write():
             database.attach(Notes(name="new"))
-        database.attach(Notes(m002_louder))
+        database.attach(wrong())
         assert beside(path) == [COPY]
+
+
+def test_a_part_attached_in_a_write_that_fails_is_not_attached(path):
+    with SqliteDatabase(path) as database:
+        with pytest.raises(KeyError), database.write():
+            attach_twice_and_fail(database, Notes(name="new"))
+        database.attach(Notes(name="new"))
+        with database.read() as connection:
+            assert connection.execute("SELECT count(*) FROM new").fetchall() == [(0,)]
+
+
+def attach_twice_and_fail(database, component):
+    database.attach(component)
+    database.attach(component)
+    raise KeyError
 
 
 def test_a_damaged_file_is_not_migrated(path):
@@ -307,80 +255,47 @@ def test_a_damaged_file_is_not_migrated(path):
     assert beside(path) == []
 
 
-# ---- room and permission
-
-
 def test_no_room_for_the_copy_is_said_with_the_way_on_and_changes_nothing(path, monkeypatch):
-    monkeypatch.setattr(migrations, "write_backup", full)
-    with pytest.raises(StorageFull, match="migrate_without_copy"):
-        opened(path)
+    monkeypatch.setattr(backup, "write_backup", full)
+    with pytest.raises(StorageFull, match="Nothing was changed; make room"):
+        opened(path, wrong())
     assert beside(path) == []
     with opened(path, Notes()) as database:
         assert database.backups() == {}
         assert texts(path) == ["a note"]
 
 
-def test_where_there_is_no_room_at_all_nothing_of_the_disk_is_used_up(path, monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=path.stat().st_size - 1))
-    monkeypatch.setattr(migrations, "write_backup", lambda *_, **__: pytest.fail("it was tried"))
-    with pytest.raises(StorageFull, match="no room for a copy of"):
-        opened(path)
-
-
-def test_what_is_let_go_without_a_copy_is_migrated_and_that_is_recorded(path, monkeypatch):
-    monkeypatch.setattr(migrations, "write_backup", full)
-    with SqliteDatabase(path, clock=at_noon) as database:
-        database.migrate_without_copy()
-    with opened(path) as database:
-        assert texts(path) == ["A NOTE"]
-        assert database.backups() == {}
-        with database.read() as connection:
-            (told,) = connection.execute("SELECT value FROM file_facts WHERE name = 'uncopied'").fetchone()
-        assert told == '{"at": "2026-05-01T12:00:00+00:00", "versions": {"notes": 1}}'
-
-
-def test_that_permission_is_for_the_present_versions_alone(path):
-    with SqliteDatabase(path) as database:
-        database.migrate_without_copy()
-    opened(path).close()
-    with opened(path, Notes(m002_louder, m002_louder)):
-        assert beside(path) == ["m.db.before-notes-2-to-3.backup"]
-
-
 def full(*_, **__):
     raise StorageFull("the disk is full")
-
-
-# ---- what stands in the way, or in its place
 
 
 def test_a_file_or_link_of_that_name_is_left_and_another_name_taken(path, tmp_path):
     (tmp_path / "target").write_text("mine")
     path.with_name(COPY).symlink_to(tmp_path / "target")
     second = "m.db.before-notes-1-to-2-2.backup"
-    with opened(path) as database:
+    with opened(path, wrong()) as database:
         assert list(database.backups()) == [str(path.with_name(second))]
-    assert beside(path) == [COPY, "target"]
+    assert beside(path) == [second, COPY, "target"]
     assert (tmp_path / "target").read_text() == "mine"
 
 
 def test_what_comes_to_stand_there_meanwhile_is_not_overwritten(path, monkeypatch):
-    real = migrations.write_backup
+    real = backup.write_backup
 
     def raced(source, target, **options):
         target.write_text("mine")
         real(source, target, **options)
 
-    monkeypatch.setattr(migrations, "write_backup", raced)
+    monkeypatch.setattr(backup, "write_backup", raced)
     with pytest.raises(StorageUnwritable, match="came to stand"):
-        opened(path)
+        opened(path, wrong())
     assert path.with_name(COPY).read_text() == "mine"
     assert beside(path) == [COPY]
 
 
 @pytest.mark.parametrize("stranger", ["link", "text", "other memory"])
-def test_a_stranger_in_its_place_is_never_removed_and_stays_named(path, tmp_path, stranger, monkeypatch):
-    with opened(path) as database:
+def test_a_stranger_in_its_place_is_never_removed_and_stays_named(path, tmp_path, stranger):
+    with opened(path, wrong()) as database:
         copy = path.with_name(COPY)
         copy.rename(tmp_path / "moved")
         if stranger == "link":
@@ -389,57 +304,15 @@ def test_a_stranger_in_its_place_is_never_removed_and_stays_named(path, tmp_path
             copy.write_text("a letter of mine")
         else:
             opened(copy).close()
-        with database.write():
-            pass
-        assert os.path.lexists(copy)
-        assert list(database.backups()) == [str(copy)]
-        assert database.migration_copies() == []
         with pytest.raises(NotAStore):
             database.remove_backup(str(copy))
-
-
-def test_a_copy_that_is_put_to_use_as_a_memory_is_no_copy_any_more(path):
-    copy = path.with_name(COPY)
-    with opened(path):
-        filled(copy, Notes())
-    assert texts(copy) == ["a note", "a note"]
-    with opened(path) as database:
-        assert list(database.backups()) == [str(copy)]
-        assert database.verify() == []
         assert copy.exists()
-
-
-def test_a_copy_that_is_open_elsewhere_is_left(path):
-    with opened(path) as database, SqliteDatabase(path.with_name(COPY), read_only=True), database.write():
-        assert path.with_name(COPY).exists()
-
-
-@pytest.mark.parametrize("way", ["copied", "moved"])
-def test_a_file_that_was_copied_or_moved_removes_nothing_of_the_others_by_itself(path, tmp_path, way, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
-    opened(path).close()
-    monkeypatch.undo()
-    (shutil.copy if way == "copied" else shutil.move)(path, tmp_path / "n.db")
-    with opened(tmp_path / "n.db") as database:
-        assert database.verify() == []
-        assert list(database.backups()) == [str(path.with_name(COPY))]
-    assert path.with_name(COPY).exists()
-
-
-def test_a_record_that_cannot_be_read_leaves_a_backup_as_any_other(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
-    opened(path).close()
-    for value in ("", "[]", "{}", '{"parts": {"notes": 1}, "state": "made", "of": "", "private": ""}', "null"):
-        with opened(path) as database:
-            with database.write() as connection:
-                connection.execute("UPDATE file_facts SET value = ? WHERE name LIKE 'migration %'", (value,))
-            assert database.migration_copies() == []
-            assert list(database.backups()) == [str(path.with_name(COPY))]
+        assert list(database.backups()) == [str(copy)]
 
 
 def test_names_that_are_no_good_in_a_file_s_name_are_made_plain(tmp_path):
     path = filled(tmp_path / "m.db")
-    part = Notes(m002_louder)
+    part = wrong()
     part.name = "../no/tes"
     older = Notes()
     older.name = part.name
@@ -456,17 +329,13 @@ def m001_notes(connection):
 
 def test_a_long_name_of_the_file_leaves_room_for_that_of_the_copy(tmp_path):
     path = filled(tmp_path / ("ü" * 120 + ".db"), Notes())
-    with opened(path) as database:
+    with opened(path, wrong()) as database:
         (copy,) = database.migration_copies()
-        assert texts(copy.path) == ["a note"]
-
-
-# ---- several at once
+        assert texts(copy) == ["a note"]
 
 
 def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
-    monkeypatch.setattr(migrations, "VERIFY_AT_ONCE_BYTES", 0)
-    real, made, both = migrations.write_backup, [], threading.Barrier(2)
+    real, made, both = backup.write_backup, [], threading.Barrier(2)
 
     def counted(source, target, **options):
         made.append(target)
@@ -474,9 +343,9 @@ def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
 
     def open_it():
         both.wait()
-        opened(path).close()
+        opened(path, wrong()).close()
 
-    monkeypatch.setattr(migrations, "write_backup", counted)
+    monkeypatch.setattr(backup, "write_backup", counted)
     threads = [threading.Thread(target=open_it) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -484,45 +353,20 @@ def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
         thread.join()
     assert len(made) == 1
     with opened(path) as database:
-        assert [copy.path for copy in database.migration_copies()] == [str(made[0])]
+        assert list(database.backups()) == [str(made[0])]
         assert beside(path) == [made[0].name]
-
-
-@pytest.mark.parametrize("times", [1, 100])
-def test_a_record_that_another_process_took_for_left_over_is_made_again(path, monkeypatch, times):
-    real, cleared = migrations.Migrator._migrated, []
-
-    def raced(self, connection, component, copy):
-        if copy is not None and len(cleared) < times:
-            cleared.append(copy.path)
-            drop_copy_records(connection, copy.path)  # as what another one opens the file with would have done
-        return real(self, connection, component, copy)
-
-    monkeypatch.setattr(migrations.Migrator, "_migrated", raced)
-    if times == 1:
-        with opened(path):
-            assert beside(path) == [COPY]
-    else:
-        with pytest.raises(BusyError, match="try again"):
-            opened(path)
-        assert texts(path) == ["a note"]
-        assert beside(path) == []
 
 
 def test_removing_backups_waits_until_the_copy_is_made(path, monkeypatch):
     older = opened(path, Notes(), busy_timeout=0.0)
-    real = migrations.write_backup
+    real = backup.write_backup
 
     def asked(source, target, **options):
         with pytest.raises(BusyError):
             older.remove_backup(str(target))
         real(source, target, **options)
 
-    monkeypatch.setattr(migrations, "write_backup", asked)
-    with opened(path) as database:
-        with pytest.raises(NewerFile):
-            older.remove_backup(str(path.with_name(COPY)))
+    monkeypatch.setattr(backup, "write_backup", asked)
+    with opened(path, wrong()) as database:
         assert list(database.backups()) == [str(path.with_name(COPY))]
-        with pytest.raises(ArgumentError, match="recorded"):
-            database.remove_backup("elsewhere")
     older.close()

@@ -280,8 +280,11 @@ def test_a_folder_that_may_not_be_written_is_named(protected):
 
 
 MIGRATING = """
+from vectorstore import Finding
 class Part:
     name, migrations = "part", (None, lambda connection: connection.execute("UPDATE t SET a = 2"))
+    def verify(self, connection):
+        return [Finding("part", "wrong")]
 try:
     SqliteDatabase(path, components=[Part()])
 except StorageUnwritable as error:
@@ -299,7 +302,7 @@ def test_a_folder_in_which_an_older_file_cannot_be_copied_is_named_with_the_way_
             beside.chmod(0o666)
         said = as_somebody_else(MIGRATING, protected)
         assert "no permission" in said
-        assert "migrate_without_copy" in said
+        assert "make room for a copy beside it" in said
         with owner.read() as connection:
             assert connection.execute("SELECT a FROM t").fetchall() == [(1,)]
         assert owner.backups() == {}

@@ -14,16 +14,16 @@ from vectorstore import (
     ArgumentError,
     Entry,
     Metric,
+    NumpyStore,
     ObservableStore,
     SearchMode,
     Space,
+    SqliteStore,
     UnsupportedError,
     WrapperStore,
     measure_recall,
     open_store,
 )
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, check_parity
 
 DIMENSION = 24

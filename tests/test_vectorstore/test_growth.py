@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import Entry, Space
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import Entry, Space, SqliteStore
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.vectors import VectorMatrix
 

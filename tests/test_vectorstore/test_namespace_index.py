@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.index.vectors
+from vectorstore import Metric, Space
 from vectorstore.filters import filter_tree, matches_filter
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.types import Metric, Space
 
 METRICS = list(Metric)
 DIMENSION = 6
@@ -32,6 +32,11 @@ def filled(
     rows = np.stack(list(there.values())) if there else np.empty((0, dimension), dtype=np.float32)
     index.load_matrix([(list(there), rows)])
     return index
+
+
+def nearest(index: NamespaceIndex, query: np.ndarray, k: int, **options: Any) -> list[tuple[int, float]]:
+    [found] = index.nearest(query[np.newaxis], k, **options)
+    return found
 
 
 def plain_score(vector: np.ndarray, query: np.ndarray, metric: Metric) -> float:
@@ -60,7 +65,7 @@ def agrees(
 ) -> bool:
     """Whether the index's answer is that of a plain search, scores up to rounding."""
     mask = None if allowed is None else index.mask_of(np.array(sorted(allowed), dtype=np.int64))
-    found = index.nearest(query, k, mask=mask)
+    found = nearest(index, query, k, mask=mask)
     plain = {
         key: plain_score(vector, query, metric)
         for key, vector in vectors.items()
@@ -72,7 +77,7 @@ def agrees(
     for key, score in found:
         assert score == pytest.approx(plain[key], abs=1e-6, rel=1e-6)
     assert found == sorted(found, key=lambda pair: (-pair[1], index.id_of(pair[0])))
-    [same, _] = index.nearest_many(np.stack([query, query]), k, mask=mask)
+    [same, _] = index.nearest(np.stack([query, query]), k, mask=mask)
     return same == found
 
 
@@ -85,8 +90,8 @@ def test_the_nearest_are_those_of_a_plain_search(metric: Metric, missing: float,
     query = np.random.default_rng(99).standard_normal(DIMENSION).astype(np.float32)
     for k in (1, 3, 50, 1000):
         assert agrees(index, vectors, query, k, metric)
-    assert index.nearest(query, 0) == []
-    assert index.nearest_many(query[np.newaxis], 0) == [[]]
+    assert nearest(index, query, 0) == []
+    assert index.nearest(query[np.newaxis], 0) == [[]]
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -116,8 +121,8 @@ def test_many_questions_are_answered_as_one_by_one(
     least = {Metric.COSINE: 0.7, Metric.DOT: 10.0, Metric.L2: -4.0}[metric]
     for k in (1, 10):
         for min_score in (None, least):
-            one_by_one = [index.nearest(query, k, mask=mask, min_score=min_score) for query in queries]
-            assert index.nearest_many(queries, k, mask=mask, min_score=min_score) == one_by_one
+            one_by_one = [nearest(index, query, k, mask=mask, min_score=min_score) for query in queries]
+            assert index.nearest(queries, k, mask=mask, min_score=min_score) == one_by_one
             assert any(one_by_one)
         assert any(len(found) < k for found in one_by_one)
 
@@ -128,14 +133,14 @@ def test_equal_scores_come_in_order_of_id(metric: Metric, count: int) -> None:
     vector = np.array([0.3, -0.1, 0.2, 0.5, 0.1, 0.7], dtype=np.float32)
     index = filled(dict.fromkeys(range(1, count + 1), vector), metric)
     expected = sorted(map(id_of, range(1, count + 1)))[:4]
-    assert [index.id_of(key) for key, _ in index.nearest(vector, 4)] == expected
-    for found in index.nearest_many(np.stack([vector] * 3), 4):
+    assert [index.id_of(key) for key, _ in nearest(index, vector, 4)] == expected
+    for found in index.nearest(np.stack([vector] * 3), 4):
         assert [index.id_of(key) for key, _ in found] == expected
 
 
 def test_vectors_that_differ_only_in_length_tie_under_cosine() -> None:
     index = filled({key: np.array([key, 0, 0], dtype=np.float32) for key in range(1, 9)}, Metric.COSINE)
-    found = index.nearest(np.array([2, 0, 0], dtype=np.float32), 8)
+    found = nearest(index, np.array([2, 0, 0], dtype=np.float32), 8)
     assert [score for _, score in found] == [1.0] * 8
     assert [index.id_of(key) for key, _ in found] == sorted(map(id_of, range(1, 9)))
 
@@ -149,9 +154,9 @@ def test_near_ties_are_told_apart_by_their_exact_scores(metric: Metric) -> None:
         for key in range(1, 5001)
     }
     index = filled(vectors, metric)
-    everything = index.nearest(base, 5000)
-    assert index.nearest(base, 10) == everything[:10]
-    assert index.nearest_many(np.stack([base, base]), 10) == [everything[:10]] * 2
+    everything = nearest(index, base, 5000)
+    assert nearest(index, base, 10) == everything[:10]
+    assert index.nearest(np.stack([base, base]), 10) == [everything[:10]] * 2
 
 
 @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
@@ -164,17 +169,17 @@ def test_longer_vectors_that_come_later_are_ranked_exactly(metric: Metric) -> No
         vectors[key] = (base + draw.standard_normal(256) * 1e-4).astype(np.float32)
         index.put_vector(key, vectors[key])
     for query in (base, *(vectors[key] for key in range(1, 12))):
-        assert index.nearest(query, 5) == index.nearest(query, 800)[:5]
+        assert nearest(index, query, 5) == nearest(index, query, 800)[:5]
 
 
 def test_a_score_equal_to_the_threshold_stays() -> None:
     index = filled(random_vectors(6, range(1, 200)), Metric.COSINE)
     query = np.ones(DIMENSION, dtype=np.float32)
-    ranked = index.nearest(query, 20)
-    assert index.nearest(query, 20, min_score=ranked[9][1]) == ranked[:10]
-    assert index.nearest(query, 20, min_score=np.nextafter(ranked[9][1], 2)) == ranked[:9]
-    assert index.nearest(query, 20, min_score=2.0) == []
-    assert index.nearest_many(query[np.newaxis].repeat(2, axis=0), 20, min_score=ranked[9][1]) == [ranked[:10]] * 2
+    ranked = nearest(index, query, 20)
+    assert nearest(index, query, 20, min_score=ranked[9][1]) == ranked[:10]
+    assert nearest(index, query, 20, min_score=np.nextafter(ranked[9][1], 2)) == ranked[:9]
+    assert nearest(index, query, 20, min_score=2.0) == []
+    assert index.nearest(query[np.newaxis].repeat(2, axis=0), 20, min_score=ranked[9][1]) == [ranked[:10]] * 2
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -182,7 +187,7 @@ def test_an_entry_has_one_score_however_it_is_asked_for(metric: Metric) -> None:
     vectors = random_vectors(9, range(1, 700), dimension=33, missing=0.2)
     index = filled(vectors, metric)
     query = np.random.default_rng(1).standard_normal(33).astype(np.float32)
-    found = dict(index.nearest(query, 1000))
+    found = dict(nearest(index, query, 1000))
     keys = [5, 3, 699, 3, 77]
     scores = index.similarity(query, keys)
     for key, score in zip(keys, scores.tolist(), strict=True):
@@ -199,8 +204,8 @@ def test_numbers_that_float32_cannot_multiply_are_still_ranked_exactly(metric: M
     index = filled(vectors, metric)
     query = (draw.standard_normal(8) * scale).astype(np.float32)
     plain = sorted(vectors, key=lambda key: (-plain_score(vectors[key], query, metric), id_of(key)))[:10]
-    assert [key for key, _ in index.nearest(query, 10)] == plain
-    assert [[key for key, _ in one] for one in index.nearest_many(np.stack([query] * 2), 10)] == [plain] * 2
+    assert [key for key, _ in nearest(index, query, 10)] == plain
+    assert [[key for key, _ in one] for one in index.nearest(np.stack([query] * 2), 10)] == [plain] * 2
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(METRICS))
@@ -254,7 +259,7 @@ def test_what_is_written_step_by_step_answers_as_what_is_loaded_at_once(metric: 
             node = filter_tree({"kind": chance.randrange(3)})
             for where in (None, node):
                 masks = [None if where is None else one.mask(where) for one in (index, fresh)]
-                assert index.nearest(query, 9, mask=masks[0]) == fresh.nearest(query, 9, mask=masks[1])
+                assert nearest(index, query, 9, mask=masks[0]) == nearest(fresh, query, 9, mask=masks[1])
             mask = index.mask(node)
             assert mask is not None
             assert {key for key, passes in zip(index.keys().tolist(), mask, strict=True) if passes} == {
@@ -304,14 +309,14 @@ def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
     index.load_matrix([(range(50), rows)])
     query, vector = rows[0].copy(), rows[1].copy()
     index.put_vector(3, vector)
-    before = index.nearest(query, 50)
+    before = nearest(index, query, 50)
     rows[:] = 0
     vector[:] = 0
-    assert index.nearest(query, 50) == before
+    assert nearest(index, query, 50) == before
     read_only = np.frombuffer(np.ones((50, DIMENSION), dtype=np.float32).tobytes(), dtype=np.float32)
     index.load_matrix([(range(50), read_only.reshape(50, DIMENSION))])
     index.put_vector(3, query)
-    assert index.nearest(query, 1)[0][0] == (3 if metric is not Metric.DOT else index.nearest(query, 1)[0][0])
+    assert nearest(index, query, 1)[0][0] == (3 if metric is not Metric.DOT else nearest(index, query, 1)[0][0])
 
 
 def test_parts_that_are_not_loaded_are_not_followed() -> None:

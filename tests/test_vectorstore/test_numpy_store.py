@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from vectorstore import Space, VectorStore
-from vectorstore.engines.numpy_store import NumpyStore
+from vectorstore import NumpyStore, Space, VectorStore
 from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 

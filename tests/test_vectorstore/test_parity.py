@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.slow import first_fast
-from vectorstore import Entry, Match, Metric, Space, VectorStore
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import Entry, Match, Metric, NumpyStore, Space, SqliteStore, VectorStore
 from vectorstore.testing import ModelStore, ParityError, SpacesModel, check_parity
 from vectorstore.testing.parity import OperationGenerator, StoreOperation
 
@@ -51,7 +49,7 @@ def test_engines_and_the_model_answer_alike(tmp_path: Path, space: Space | None,
     check_parity(engines(tmp_path, space, fields), seed=seed, space=space, steps=150, tolerance=TOLERANCE)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", first_fast([1, 2, 3]))
 def test_they_do_with_transactions_and_when_opened_again(tmp_path: Path, seed: int) -> None:
     space = Space("toy", 4, Metric.COSINE)
     check_parity(
@@ -101,7 +99,7 @@ def test_some_of_these_runs_switch(tmp_path: Path) -> None:
     assert len(set(switched)) >= 3
 
 
-@pytest.mark.parametrize("metric", list(Metric))
+@pytest.mark.parametrize("metric", first_fast(Metric))
 def test_engines_cut_many_equal_and_nearly_equal_scores_alike(tmp_path: Path, metric: Metric) -> None:
     seed = 11
     rng = random.Random(seed)

@@ -18,15 +18,15 @@ from vectorstore import (
     Entry,
     Erasure,
     Match,
+    NumpyStore,
     ObservableStore,
     Space,
     SpaceMigration,
     SpaceNotReady,
+    SqliteStore,
     VectorStore,
     WrapperStore,
 )
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.index.memory_namespace import ChangeLog
 from vectorstore.index.snapshot import NamespaceState, StoreState
 from vectorstore.sqlite import InMemoryDatabase
@@ -270,7 +270,7 @@ class MetadataLoseTheirTypesOnDisk(NumpyStore):
         super()._load(with_each(state, lambda one: {"entries": list(map(loosened, one.entries))}))
 
 
-@caught_by(ReopenContract, "test_a_revision_is_not_used_again_after_opening_again")
+@caught_by(ReopenContract, "test_a_store_opened_again_goes_on_and_uses_no_revision_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
     def _load(self, state: StoreState) -> None:
         super()._load(with_each(state, lambda one: {"revision": max((e.revision for e in one.entries), default=0)}))
@@ -310,7 +310,7 @@ class RevisionsAreRememberedHere(WrapperStore):
         return super().upsert(entries, expect=None if met else expect, **options)
 
 
-@caught_by(SharedSpaceContract, "test_a_switch_by_another_is_noticed_by_who_gives_a_vector")
+@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_says_that_the_space_changed")
 class ASwitchIsFollowedSilently(WrapperStore):
     def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
         inside = self.wrapped
@@ -325,9 +325,7 @@ class ASwitchIsFollowedSilently(WrapperStore):
 # A second space.
 
 
-@caught_by(
-    SharedSpaceContract, "test_a_vector_of_the_new_dimension_says_that_the_space_changed_and_not_that_it_is_too_short"
-)
+@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_says_that_the_space_changed")
 class ASwitchLooksLikeAWrongVector(SqliteStore):
     def _checking(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -352,10 +350,10 @@ class AReasonBlocksTheSwitch(WrapperStore):
 class ANewTextKeepsItsOldSecondVector(NumpyStore):
     def upsert(self, entries: Any, *, namespace: str = "", **options: Any) -> int:
         held = self._namespaces.get(namespace)
-        before = {} if held is None else dict(held._next.given)
+        before = {} if held is None else dict(held._second)
         written = super().upsert(entries, namespace=namespace, **options)
         if before:
-            self._namespaces[namespace]._next.load(before)
+            self._namespaces[namespace]._second.update(before)
         return written
 
 
@@ -399,7 +397,7 @@ class AnObserverThatDrawsBeforeTheStore(ObservableStore):
         super().__init__(store, lambda event: None)
 
 
-@caught_by(ViewContract, "test_changes_begin_in_an_empty_namespace")
+@caught_by(ViewContract, "test_changes_are_of_one_namespace_and_begin_before_its_first_entry")
 class AWrapperThatLosesTheCursor(WrapperStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         return super().changes(namespace=namespace)

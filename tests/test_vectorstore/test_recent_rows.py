@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vectorstore import DamageError, Entry, Space
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import DamageError, Entry, Space, SqliteStore
 from vectorstore.sqlite import index_cache
 
 

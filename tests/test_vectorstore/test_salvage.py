@@ -16,11 +16,11 @@ from vectorstore import (
     NotAStore,
     Space,
     SpaceMigration,
+    SqliteStore,
     UnsupportedError,
     open_store,
     salvage_store,
 )
-from vectorstore.engines.sqlite_store import SqliteStore
 
 SPACE, NEXT = Space("toy", 2), Space("next", 3)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectorstore.index.top_k import top_k_positions, top_k_ranking
+from vectorstore.index.vectors import top_k_positions, top_k_ranking
 
 
 def plainly(scores: list[float], k: int, slack: float) -> list[int]:

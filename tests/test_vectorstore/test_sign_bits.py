@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from tests.support.slow import first_fast
 from vectorstore.index.binary_quantization import FEWEST_BITS, BinaryCodes
 
 
@@ -50,7 +51,7 @@ def test_among_chosen_rows_only_those_are_found(share: float) -> None:
     assert bits.closest(query, 9, rows).tolist() == plainly_closest(bits, vectors, query, 9, rows.tolist())
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", first_fast(range(5)))
 def test_bits_follow_rows_that_come_go_change_and_move(seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)

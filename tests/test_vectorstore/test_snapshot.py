@@ -16,6 +16,7 @@ from vectorstore import (
     Analyzer,
     ArgumentError,
     Entry,
+    NumpyStore,
     SettingMismatch,
     Space,
     SpaceMismatch,
@@ -26,7 +27,6 @@ from vectorstore import (
     open_store,
 )
 from vectorstore.engines import numpy_store
-from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.index.snapshot import pack_arrays, unpack_arrays
 from vectorstore.testing import SpacesModel, check_parity
 

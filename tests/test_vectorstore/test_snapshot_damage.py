@@ -19,12 +19,12 @@ from vectorstore import (
     Entry,
     NewerFile,
     NotAStore,
+    NumpyStore,
     Space,
     StorageUnwritable,
     VectorStoreError,
     open_store,
 )
-from vectorstore.engines.numpy_store import NumpyStore
 from vectorstore.index.snapshot import PREAMBLE_SIZE, SNAPSHOT_MAGIC, decode_snapshot, pack_arrays, unpack_arrays
 
 Change: TypeAlias = Callable[[dict[str, Any], dict[str, Any]], None]

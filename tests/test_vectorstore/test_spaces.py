@@ -21,8 +21,8 @@ from vectorstore import (
     SpaceMigration,
     SpaceMismatch,
     SpaceNotReady,
+    SqliteStore,
 )
-from vectorstore.engines.sqlite_store import SqliteStore
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = Space("old", 3), Space("new", 2, Metric.L2)

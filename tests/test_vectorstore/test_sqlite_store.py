@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import ClassVar
 
-from vectorstore import Space, VectorStore
-from vectorstore.engines.sqlite_store import SqliteStore
+from vectorstore import Space, SqliteStore, VectorStore
 from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 

@@ -62,6 +62,7 @@ def test_the_example_runs(tmp_path: Path) -> None:
     assert done.stdout.startswith("north\nlacks: abort_space, analyzer, backup, ")
 
 
+@pytest.mark.slow
 def test_the_test_of_one_s_own_store_in_the_docs_runs_and_passes(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "vectorstore.md").read_text(encoding="utf-8")
     (block,) = (

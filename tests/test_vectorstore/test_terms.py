@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vectorstore.index.bm25
-from vectorstore.index.forward_index import ForwardBlock
+from vectorstore.index.bm25 import ForwardBlock
 from vectorstore.index.namespace_index import NamespaceIndex
 
 WORDS = [f"w{number:02}" for number in range(40)]
@@ -45,8 +45,8 @@ def id_of(key: int) -> str:
     return f"id{(key * 37) % 101:03}"
 
 
-def loaded(entries: dict[int, Texts], k1: float = 0.9, b: float = 0.4) -> NamespaceIndex:
-    index = NamespaceIndex(space=None, k1=k1, b=b)
+def loaded(entries: dict[int, Texts]) -> NamespaceIndex:
+    index = NamespaceIndex(space=None)
     index.load_rows(list(entries), [id_of(key) for key in entries], [{}] * len(entries))
     index.load_terms(NUMBERS, blocks(entries))
     return index
@@ -87,9 +87,12 @@ corpora = st.dictionaries(st.integers(1, 60), texts, max_size=25)
 def test_scores_are_bm25_of_the_question(
     entries: dict[int, Texts], question: list[str], parameters: tuple[float, float]
 ) -> None:
-    index = loaded(entries, *parameters)
+    index = loaded(entries)
     plain = plain_bm25(entries, question, *parameters)
-    found = index.matching(question, len(entries) + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectorstore.index.bm25, "BM25_K1", parameters[0])
+        patch.setattr(vectorstore.index.bm25, "BM25_B", parameters[1])
+        found = index.matching(question, len(entries) + 1)
     assert {key for key, _ in found} == set(plain)
     for key, score in found:
         assert score == pytest.approx(plain[key], rel=1e-12)
@@ -118,8 +121,8 @@ def test_the_forward_index_comes_back_as_it_was_given(entries: dict[int, Texts])
 def test_frequencies_count_entries(entries: dict[int, Texts]) -> None:
     index = loaded(entries)
     plain = Counter(word for entry in entries.values() for word in set(words_of(entry)))
-    assert index.df([*WORDS, "unknown"]) == [*(plain[word] for word in WORDS), 0]
-    assert index.vocabulary() == dict(plain)
+    assert index.terms.df([*WORDS, "unknown"]) == [*(plain[word] for word in WORDS), 0]
+    assert index.terms.vocabulary() == dict(plain)
 
 
 def test_a_repeated_or_reordered_question_scores_alike() -> None:
@@ -144,8 +147,8 @@ def test_a_mask_is_applied_before_the_best_are_taken() -> None:
 def test_nothing_is_found_with_nothing_to_find() -> None:
     empty = loaded({})
     assert empty.matching(["w01"], 5) == []
-    assert empty.df(["w01"]) == [0]
-    assert empty.vocabulary() == {}
+    assert empty.terms.df(["w01"]) == [0]
+    assert empty.terms.vocabulary() == {}
     index = loaded({1: ([], []), 2: ([], [["w01"]])})
     assert index.matching([], 5) == []
     assert index.matching(["unknown"], 5) == []
@@ -161,8 +164,8 @@ def test_a_term_that_is_gone_may_come_back_by_another_number() -> None:
     index.put_row(3, "id3", {})
     index.put_terms(3, np.array([500, 0], dtype=np.int32), 0, {"w01": 500})
     assert [key for key, _ in index.matching(["w01"], 5)] == [3]
-    assert index.term(500) == "w01"
-    assert index.df(["w01"]) == [1]
+    assert index.terms.term(500) == "w01"
+    assert index.terms.df(["w01"]) == [1]
 
 
 def test_sequences_read_from_bytes_can_be_loaded() -> None:
@@ -171,7 +174,7 @@ def test_sequences_read_from_bytes_can_be_loaded() -> None:
     blob = np.array([1, 2, 0], dtype="<i4").tobytes()
     index.load_terms({"w": 1, "v": 2}, [ForwardBlock([5], np.frombuffer(blob, dtype="<i4"), [3], [0])])
     index.put_terms(5, np.frombuffer(blob, dtype="<i4"), 1, {})
-    assert index.df(["w", "v"]) == [1, 1]
+    assert index.terms.df(["w", "v"]) == [1, 1]
 
 
 @pytest.mark.parametrize("tidy_early", [False, True])
@@ -208,7 +211,7 @@ def test_the_order_of_writing_never_moves_a_score(seed: int, tidy_early: bool, m
             assert index.score_terms(question, list(entries)).tolist() == (
                 fresh.score_terms(question, list(entries)).tolist()
             )
-            assert index.vocabulary() == fresh.vocabulary()
+            assert index.terms.vocabulary() == fresh.terms.vocabulary()
     for key, entry in entries.items():
         held = index.sequence(key)
         assert (([], 0) if held is None else (held[0].tolist(), held[1])) == (

@@ -14,8 +14,10 @@ from vectorstore import (
     ArgumentError,
     Entry,
     LifecycleStore,
+    NumpyStore,
     ObservableStore,
     Space,
+    SqliteStore,
     StoreClosed,
     StoreEvent,
     UnsupportedError,
@@ -24,8 +26,6 @@ from vectorstore import (
     WrapperStore,
     missing_operations,
 )
-from vectorstore.engines.numpy_store import NumpyStore
-from vectorstore.engines.sqlite_store import SqliteStore
 from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, WrapperContract
 
 TOY = Space("toy", 2)
@@ -72,10 +72,12 @@ class TestWrappedNumpyStore(WrappedNumpy):
     wrap = staticmethod(WrapperStore)
 
 
+@pytest.mark.slow
 class TestWrappedSqliteStore(WrappedSqlite):
     wrap = staticmethod(WrapperStore)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("caplog")
 class TestObservedNumpyStore(WrappedNumpy):
     wrap = staticmethod(watched)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from vectorstore.errors import ArgumentError
 from vectorstore.filters import And, FilterNode
@@ -16,11 +17,24 @@ BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[
 """Writes a batch, given the number of its first entry and the expected revisions; returns what it checked and wrote."""
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def searched(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a search of ``VectorStore`` as both engines answer it: by a view that is open for this one call."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: Any, *values: Any, **options: Any) -> Any:
+        with self._reading() as view:
+            return getattr(view, name)(*values, **options)
+
+    return cast("Callable[P, R]", call)
+
+
 def write_batches(
-    entries: Iterable[Entry],
-    expect: Mapping[str, int] | None,
-    on_progress: ProgressCallback | None,
-    write: BatchWriter,
+    entries: Iterable[Entry], expect: Mapping[str, int] | None, on_progress: ProgressCallback | None, write: BatchWriter
 ) -> int:
     """Write *entries* batch by batch and return how many writes were made; an expected revision counts once."""
     expected, written = dict(check_expect(expect)), 0

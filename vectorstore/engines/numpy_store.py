@@ -13,9 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vectorstore.analyzer import Analyzer
 from vectorstore.engines.base import (
     check_after,
@@ -23,6 +20,7 @@ from vectorstore.engines.base import (
     check_patches,
     matches_everything,
     read_pages,
+    searched,
     write_batches,
 )
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
@@ -30,6 +28,7 @@ from vectorstore.filters import filter_tree
 from vectorstore.index.memory_namespace import MemoryNamespace
 from vectorstore.index.snapshot import PREAMBLE_SIZE, StoreState, check_preamble, decode_snapshot, encode_snapshot
 from vectorstore.index.view import IndexView
+from vectorstore.protocol import VectorStore
 from vectorstore.sqlite.connection import translate_system_errors
 from vectorstore.sqlite.files import RandomBytes, atomic_write, check_path, is_missing
 from vectorstore.sqlite.in_memory import InMemoryDatabase
@@ -42,7 +41,6 @@ from vectorstore.types import (
     Erasure,
     Filter,
     Finding,
-    Match,
     Metadata,
     ProgressCallback,
     SearchMode,
@@ -109,12 +107,12 @@ class NumpyStore:
         ``DamageError``; a foreign or newer file ``NotAStore`` or ``NewerFile``. The file is not stored open.
         """
         names = None if fields is None else check_fields(fields)
-        state = read_snapshot(path)
-        if state is None:
-            store = cls(space=space, analyzer=analyzer, fields=names or (), search=search)
-        else:
-            settings = agree_snapshot_settings(state, space=space, analyzer=analyzer, fields=names)
-            store = cls(space=settings.space, analyzer=settings.analyzer, fields=settings.fields, search=search)
+        state, recorded = read_snapshot(path), StoreSettings()
+        if state is not None:
+            recorded = StoreSettings(state.space, Analyzer(state.language), state.fields, recorded=True)
+        settings = recorded.agreed(space=space, analyzer=analyzer, fields=names)
+        store = cls(space=settings.space, analyzer=settings.analyzer, fields=settings.fields, search=search)
+        if state is not None:
             store._load(state)
         store._path = path
         return store
@@ -163,11 +161,7 @@ class NumpyStore:
         return write_batches(entries, expect, on_progress, write)
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
         name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
@@ -175,11 +169,7 @@ class NumpyStore:
             return self._namespace(name).patch(checked, expected)
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name, expected = check_namespace(namespace), check_expect(expect)
@@ -191,9 +181,7 @@ class NumpyStore:
         name, node, names = check_namespace(namespace), filter_tree(where), check_ids(ids)
         if not names and matches_everything(node):
             raise ArgumentError(
-                "ids",
-                names,
-                "ids or a filter that is not empty are needed; nothing empties a store by accident",
+                "ids", names, "ids or a filter that is not empty are needed; nothing empties a store by accident"
             )
         with self.transaction():
             stored = self._namespaces.get(name)
@@ -209,43 +197,10 @@ class NumpyStore:
             stored = self._namespaces.get(name)
             return Erasure(0 if stored is None else stored.remove(list(dict.fromkeys(names))), pending=False)
 
-    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
-        """As ``VectorStore.get``."""
-        names = check_ids(ids)
-        with self._open():
-            stored = self._namespaces.get(check_namespace(namespace))
-            return [None if stored is None else stored.entry(id) for id in names]
-
-    def search(
-        self,
-        vector: VectorLike,
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[Match]:
-        """As ``VectorStore.search``."""
-        with self._open():
-            return self._view().search(vector, k, where=where, min_score=min_score, namespace=namespace)
-
-    def search_many(
-        self,
-        vectors: Sequence[VectorLike] | NDArray[np.float32],
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[list[Match]]:
-        """As ``VectorStore.search_many``."""
-        with self._open():
-            return self._view().search_many(vectors, k, where=where, min_score=min_score, namespace=namespace)
-
-    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
-        """As ``VectorStore.search_text``."""
-        with self._open():
-            return self._view().search_text(query, k, where=where, namespace=namespace)
+    get = searched(VectorStore.get)
+    search = searched(VectorStore.search)
+    search_many = searched(VectorStore.search_many)
+    search_text = searched(VectorStore.search_text)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
@@ -293,8 +248,8 @@ class NumpyStore:
         """As ``LifecycleStore.view``; writers wait until it ends. *search*: in another mode than the store's own."""
         allowed = check_namespaces(namespaces)
         mode = None if search is None else check_search_mode(search)
-        with self._open():
-            yield self._view(allowed, mode)
+        with self._reading(allowed, mode) as view:
+            yield view
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -441,6 +396,17 @@ class NumpyStore:
             self._check_open()
             yield
 
+    @contextmanager
+    def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
+        with self._open():
+            yield IndexView(
+                space=self._space,
+                analyzer=self.analyzer,
+                open_reader=self._namespaces.get,
+                allowed=allowed,
+                search=search or self._search,
+            )
+
     def _settle(self) -> None:
         """Shorten the change logs of what was written, after a commit."""
         with self._lock:
@@ -464,7 +430,7 @@ class NumpyStore:
     def _use_space(self, space: Space | None) -> None:
         self._space = space
         for stored in self._namespaces.values():
-            stored.start_space(space)
+            stored.use_space(space)
 
     def _use_fields(self, fields: tuple[str, ...]) -> None:
         self._fields = fields
@@ -478,7 +444,7 @@ class NumpyStore:
             self._space, self._next_space = before
             for stored in self._namespaces.values():
                 if not len(stored):  # it may have come meanwhile
-                    stored.start_space(self._space)
+                    stored.use_space(self._space)
 
         self._space, self._next_space = space or self._space, next_space
         self._journal.append(undo)
@@ -502,15 +468,6 @@ class NumpyStore:
                 namespaces=[stored.state() for _, stored in sorted(self._namespaces.items())],
             )
         write_snapshot(state, path, replace=replace)
-
-    def _view(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> IndexView:
-        def reader(name: str) -> MemoryNamespace | None:
-            if allowed is not None and name not in allowed:
-                raise ArgumentError("namespace", name, "this view was opened for other namespaces")
-            return self._namespaces.get(name)
-
-        mode = search or self._search
-        return IndexView(space=self._space, analyzer=self.analyzer, open_reader=reader, search=mode)
 
 
 def write_snapshot(
@@ -543,14 +500,6 @@ def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
             return None
         data = target.read_bytes()
     return decode_snapshot(data, str(target))
-
-
-def agree_snapshot_settings(
-    state: StoreState, *, space: Space | None, analyzer: Analyzer | None, fields: tuple[str, ...] | None
-) -> StoreSettings:
-    """Return the settings to use when these are given for *state*; a difference raises."""
-    recorded = StoreSettings(state.space, Analyzer(state.language), state.fields, recorded=True)
-    return recorded.agreed(space=space, analyzer=analyzer, fields=fields)
 
 
 def _path_taken(path: str | os.PathLike[str]) -> ArgumentError:

@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import apsw
-import numpy as np
-from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.engines.base import (
@@ -24,23 +22,24 @@ from vectorstore.engines.base import (
     check_patches,
     matches_everything,
     read_pages,
+    searched,
     write_batches,
 )
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import filter_tree
 from vectorstore.index.view import IndexView
 from vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
+from vectorstore.protocol import VectorStore
 from vectorstore.sqlite import entry_reader, schema
 from vectorstore.sqlite.connection import fetch_all
 from vectorstore.sqlite.database import SqliteDatabase
+from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from vectorstore.sqlite.entry_writer import NamespaceWriter
 from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
 from vectorstore.sqlite.schema import (
-    NEXT_SPACE_FACT,
     StoreSettings,
     StoreTables,
     read_settings,
-    read_space,
     record_fields,
     record_settings,
     record_space,
@@ -53,7 +52,6 @@ from vectorstore.types import (
     Erasure,
     Filter,
     Finding,
-    Match,
     Metadata,
     ProgressCallback,
     SearchMode,
@@ -164,7 +162,8 @@ class SqliteStore:
         name = check_namespace(namespace)
 
         def write(batch: Sequence[Entry], start: int, expected: dict[str, int]) -> tuple[list[CheckedEntry], int]:
-            space = self._space_for(batch)
+            has_vectors = any(getattr(entry, "vector", None) is not None for entry in batch)
+            space = self._writable_space() if has_vectors else None
             with self._checking():
                 checked = check_entries(batch, start, space)
             with self._writer(name, space) as writer:
@@ -173,11 +172,7 @@ class SqliteStore:
         return write_batches(entries, expect, on_progress, write)
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
         name, expected, checked = check_namespace(namespace), check_expect(expect), check_patches(metadata)
@@ -185,11 +180,7 @@ class SqliteStore:
             return writer.patch(checked, expected)
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
         name, expected = check_namespace(namespace), check_expect(expect)
@@ -233,36 +224,9 @@ class SqliteStore:
                 self._counted.add(key)
             return found
 
-    def search(
-        self,
-        vector: VectorLike,
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[Match]:
-        """As ``VectorStore.search``."""
-        with self._reading() as view:
-            return view.search(vector, k, where=where, min_score=min_score, namespace=namespace)
-
-    def search_many(
-        self,
-        vectors: Sequence[VectorLike] | NDArray[np.float32],
-        k: int = 10,
-        *,
-        where: Filter | None = None,
-        min_score: float | None = None,
-        namespace: str = "",
-    ) -> list[list[Match]]:
-        """As ``VectorStore.search_many``."""
-        with self._reading() as view:
-            return view.search_many(vectors, k, where=where, min_score=min_score, namespace=namespace)
-
-    def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
-        """As ``VectorStore.search_text``."""
-        with self._reading() as view:
-            return view.search_text(query, k, where=where, namespace=namespace)
+    search = searched(VectorStore.search)
+    search_many = searched(VectorStore.search_many)
+    search_text = searched(VectorStore.search_text)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
@@ -431,37 +395,24 @@ class SqliteStore:
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
-        mode = search or self._search
-        if self.database.in_write():  # what this thread has not committed yet must not reach the shared indexes
-            with self.database.read() as connection:
-                yield self._view(connection, allowed, mode, shared=False)
-            return
-        with self._lock, self.database.read() as connection:
-            yield self._view(connection, allowed, mode, shared=True)
+        shared = not self.database.in_write()  # what this thread has not committed must not reach the shared indexes
+        with self._lock if shared else nullcontext(), self.database.read() as connection:
+            recorded = read_space(connection)
+            indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
-    def _view(
-        self, connection: apsw.Connection, allowed: set[str] | None, search: SearchMode, *, shared: bool
-    ) -> IndexView:
-        recorded = read_space(connection)
-        indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
+            def reader(name: str) -> SqliteNamespaceReader | None:
+                if (loaded := indexes.fresh(connection, name)) is None:
+                    return None
+                return SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
 
-        def reader(name: str) -> SqliteNamespaceReader | None:
-            if allowed is not None and name not in allowed:
-                raise ArgumentError("namespace", name, "this view was opened for other namespaces")
-            loaded = indexes.fresh(connection, name)
-            return (
-                None
-                if loaded is None
-                else SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
+            yield IndexView(
+                space=self._known_space(recorded),
+                recorded=recorded,
+                analyzer=self.analyzer,
+                open_reader=reader,
+                allowed=allowed,
+                search=search or self._search,
             )
-
-        return IndexView(
-            space=self._known_space(recorded),
-            recorded=recorded,
-            analyzer=self.analyzer,
-            open_reader=reader,
-            search=search,
-        )
 
     def _shared_indexes(self, space: Space | None) -> NamespaceIndexCache:
         """Return the indexes that all threads share; the lock is held."""
@@ -511,11 +462,6 @@ class SqliteStore:
         if self._space is not None and not self.database.in_write():
             return self._space
         return self._read_recorded_space()
-
-    def _space_for(self, batch: Sequence[Entry]) -> Space | None:
-        """Return the space of the vectors of a batch, None where it has none or there is no space yet."""
-        has_vectors = any(getattr(entry, "vector", None) is not None for entry in batch)
-        return self._writable_space() if has_vectors else None
 
     @contextmanager
     def _checking(self) -> Iterator[None]:

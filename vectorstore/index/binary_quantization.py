@@ -74,28 +74,24 @@ class BinaryCodes:
         if not self._count / _RECENTRE_FACTOR <= self._centred_at <= self._count * _RECENTRE_FACTOR:
             self._centre = vectors.sum(axis=0, dtype=np.float64).astype(np.float32) / max(present, 1)
             self._centred_at = self._count
-            self._waiting.clear()
-            for start in range(0, self._count, _CODED_ROWS):
-                part = slice(start, min(start + _CODED_ROWS, self._count))
-                self._planes[:, part] = self._coded(vectors[part]).T
-        elif self._waiting:
+            starts = range(0, self._count, _CODED_ROWS)
+            parts: list[slice | NDArray[np.intp]] = [slice(i, min(i + _CODED_ROWS, self._count)) for i in starts]
+        else:
             rows = np.fromiter(self._waiting, dtype=np.intp, count=len(self._waiting))
-            for start in range(0, len(rows), _CODED_ROWS):
-                block = rows[start : start + _CODED_ROWS]
-                self._planes[:, block] = self._coded(vectors[block]).T
-            self._waiting.clear()
+            parts = [rows[i : i + _CODED_ROWS] for i in range(0, len(rows), _CODED_ROWS)]
+        for part in parts:
+            self._planes[:, part] = self._coded(vectors[part]).T
+        self._waiting.clear()
 
     def closest(self, query: Vector, keep: int, rows: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
         """Return the rows (of *rows*, if given) that share most bits with *query*, at least *keep*, rising.
 
         They are cut by value, so rows that share equally many are in or out together.
         """
-        if rows is None:
-            distances = self._distances(query, None)
-        elif len(rows) < _GATHER_SHARE * self._count:
-            distances = self._distances(query, rows)
-        else:
-            distances = self._distances(query, None)[rows]
+        few = rows is not None and len(rows) < _GATHER_SHARE * self._count
+        distances = self._distances(query, rows if few else None)
+        if rows is not None and not few:
+            distances = distances[rows]
         if len(distances) > keep:
             nearest = np.flatnonzero(distances <= np.partition(distances, keep - 1)[keep - 1])
         else:

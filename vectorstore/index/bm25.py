@@ -1,4 +1,8 @@
-"""BM25 over the terms of a namespace: its constants and the weight of a term, postings, frequencies, scores.
+"""BM25 over the terms of a namespace: the forward index, postings, frequencies, scores.
+
+The *forward index* has the terms of each entry as numbers, in order, with repeats: first the context's, then the
+text's, with 0 after the last term of each sentence. Numbers come from a dictionary per namespace that starts at 1 and
+never uses a number twice. In memory the sequences of many entries stand end to end, by slot.
 
 Every write takes a new *slot*; the slot of an earlier version dies. Postings are built over runs of slots when a
 question first needs them, and small runs are merged, so a write costs little and a question asks few. All statistics
@@ -12,20 +16,29 @@ once; terms are added up in order of their text.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, TermSequences
+from vectorstore.analyzer import Analyzer
 from vectorstore.index.growable_array import GrowableArray
 
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
 BM25_B: Final = 0.4
 """Weight of the length of a text: 0 not at all, 1 in full."""
+SENTENCE_END: Final = 0
+"""Number after the last term of a sentence."""
+_NO_SLOT: Final = -1
+_SLOT_BITS: Final = 32
+_MERGE_FACTOR: Final = 3
+"""A run of postings is merged into the next newer one unless it is this many times larger."""
+_DEAD_NUMBERS_LIMIT: Final = 1 << 16
+"""Dead numbers of the forward index that are not worth a clean-up."""
 
 
 def idf(count: int, frequency: int) -> float:
@@ -38,7 +51,142 @@ def idf_array(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float6
     return np.asarray(np.log(1 + (count - frequencies + 0.5) / (frequencies + 0.5)))
 
 
-_SLOT_BITS = 32
+@dataclass(frozen=True, slots=True)
+class ForwardIndexState:
+    """The terms of entries end to end: 1 is the first of *terms*, 0 is the end of a sentence.
+
+    *lengths* says how many of *numbers* belong to each entry, *contexts* how many of those to its context.
+    """
+
+    terms: Sequence[str]
+    numbers: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    contexts: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzedText:
+    """The terms of one entry: of its context, and of each sentence of its text."""
+
+    context: tuple[str, ...]
+    sentences: tuple[tuple[str, ...], ...]
+
+    def distinct(self) -> set[str]:
+        """Every term once."""
+        return set(chain(self.context, *self.sentences))
+
+    def numbered(self, number_of: Mapping[str, int]) -> tuple[NDArray[np.int32], int]:
+        """Return (the sequence, how many of it belong to the context)."""
+        numbers = list(map(number_of.__getitem__, self.context))
+        for sentence in self.sentences:
+            numbers.extend(map(number_of.__getitem__, sentence))
+            numbers.append(SENTENCE_END)
+        return np.array(numbers, dtype=np.int32), len(self.context)
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardBlock:
+    """The sequences of some entries end to end: *sizes* says how long each is, *contexts* how much of it is context."""
+
+    keys: Sequence[int]
+    numbers: NDArray[np.int32]
+    sizes: Sequence[int] | NDArray[np.int64]
+    contexts: Sequence[int] | NDArray[np.int32]
+
+
+def analyze_text(analyzer: Analyzer, text: str, context: str) -> AnalyzedText:
+    """Return the terms of a text and its context; sentences without a term are left out."""
+    sentences = (tuple(sentence) for sentence in analyzer.sentences(text)) if text else ()
+    return AnalyzedText(tuple(analyzer.terms(context)) if context else (), tuple(s for s in sentences if s))
+
+
+def decode_terms(
+    sequence: NDArray[np.int32], context_length: int, name: Callable[[int], str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the terms of a sequence: first the context's, then each sentence's."""
+    parts: list[tuple[str, ...]] = [tuple(name(n) for n in sequence[:context_length].tolist())]
+    sentence: list[str] = []
+    for number in sequence[context_length:].tolist():
+        if number == SENTENCE_END:
+            parts.append(tuple(sentence))
+            sentence = []
+        else:
+            sentence.append(name(number))
+    return tuple(parts)
+
+
+def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Return every term number of *sequences* once, sorted, without the sentence ends."""
+    arrays = [np.empty(0, dtype=np.int32), *map(np.unique, sequences)]
+    numbers = np.unique(np.concatenate(arrays))
+    found: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
+    return found
+
+
+class TermSequences:
+    """Sequences by slot; ``lengths`` counts the terms of each, ``total`` those of all."""
+
+    def __init__(self) -> None:
+        self._flat: GrowableArray[np.int32] = GrowableArray(np.int32)
+        self._end: GrowableArray[np.int64] = GrowableArray(np.int64)
+        self._context: GrowableArray[np.int32] = GrowableArray(np.int32)
+        self._length: GrowableArray[np.int32] = GrowableArray(np.int32)
+
+    @property
+    def size(self) -> int:
+        """Return how many numbers there are, sentence ends included."""
+        return len(self._flat)
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        """Return how many terms each slot has, sentence ends not counted."""
+        return self._length.rows
+
+    def extend(self, block: ForwardBlock) -> None:
+        """Add the sequences of a block, slot by slot."""
+        ends = np.cumsum(np.array(block.sizes, dtype=np.int64))
+        words = np.concatenate(([0], np.cumsum(block.numbers != SENTENCE_END)))
+        before = len(self._flat)
+        self._flat.extend(block.numbers)
+        self._end.extend(ends + before)
+        self._context.extend(np.array(block.contexts, dtype=np.int32))
+        self._length.extend(np.diff(words[ends], prepend=0).astype(np.int32))
+
+    def append(self, sequence: NDArray[np.int32], context_length: int) -> int:
+        """Add a slot; return how many terms it has."""
+        length = int(np.count_nonzero(sequence != SENTENCE_END))
+        self._flat.extend(sequence)
+        self._end.append(len(self._flat))
+        self._context.append(context_length)
+        self._length.append(length)
+        return length
+
+    def sequence(self, slot: int) -> tuple[NDArray[np.int32], int]:
+        """Return (the numbers of a slot, how many belong to its context); they must not be changed."""
+        start = int(self._end.rows[slot - 1]) if slot else 0
+        return self._flat.rows[start : int(self._end.rows[slot])], int(self._context.rows[slot])
+
+    def joined(self, slots: NDArray[np.signedinteger]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the place in *slots*, which rise, of the owner of each number, and the numbers."""
+        if not len(slots):
+            return np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)
+        ends = self._end.rows[slots]
+        starts = np.where(slots > 0, self._end.rows[slots - 1], 0)
+        sizes = ends - starts
+        owners = np.repeat(np.arange(len(slots), dtype=np.int32), sizes)
+        if slots[-1] - slots[0] + 1 == len(slots):
+            return owners, self._flat.rows[starts[0] : ends[-1]]
+        shifts = starts - (np.cumsum(sizes) - sizes)
+        return owners, self._flat.rows[np.arange(len(owners)) + np.repeat(shifts, sizes)]
+
+    def keep(self, slots: NDArray[np.signedinteger]) -> None:
+        """Drop all slots but *slots*, which rise and are numbered anew."""
+        sizes = np.diff(self._end.rows, prepend=0)[slots]
+        _, numbers = self.joined(slots)
+        self._flat.load(numbers.copy())
+        self._end.load(np.cumsum(sizes))
+        self._context.load(self._context.rows[slots])
+        self._length.load(self._length.rows[slots])
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +200,6 @@ class Postings:
     offsets: NDArray[np.int64]
     slots: NDArray[np.int32]
     counts: NDArray[np.integer]
-
-    def frequencies(self) -> NDArray[np.int64]:
-        """Return in how many slots each of ``numbers`` occurs."""
-        return np.diff(self.offsets)
 
     def of(self, number: int) -> slice:
         """Return where the slots and counts of a term are."""
@@ -94,23 +238,13 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     """Return where each run of equal values begins."""
-    if not len(ordered):
-        return np.empty(0, dtype=np.int64)
-    return np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
-
-
-_NO_SLOT: Final = -1
-_MERGE_FACTOR: Final = 3
-"""A run of postings is merged into the next newer one unless it is this many times larger."""
-_DEAD_NUMBERS_LIMIT: Final = 1 << 16
-"""Dead numbers of the forward index that are not worth a clean-up."""
+    return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))[: len(ordered)]
 
 
 class TermIndex:
     """Terms by row of the index, which reports each row that comes, goes or moves."""
 
-    def __init__(self, *, k1: float, b: float, rows: int = 0) -> None:
-        self._k1, self._b = k1, b
+    def __init__(self, rows: int = 0) -> None:
         self._number_of: dict[str, int] = {}
         self._term_of: dict[int, str] = {}
         self._slot: GrowableArray[np.int32] = GrowableArray(np.int32)  # by row
@@ -162,9 +296,7 @@ class TermIndex:
     def sequence(self, row: int) -> tuple[NDArray[np.int32], int] | None:
         """Return (the forward index of *row*, how much of it is context); it must not be changed."""
         slot = int(self._slot.rows[row])
-        if slot == _NO_SLOT:
-            return None
-        return self._sequences.sequence(slot), self._sequences.context_length(slot)
+        return None if slot == _NO_SLOT else self._sequences.sequence(slot)
 
     def term(self, number: int) -> str:
         """Return the term of a number."""
@@ -184,11 +316,14 @@ class TermIndex:
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
         self._index()
-        slots, counts, idfs = self._postings(self._term_weights(terms))
-        if not len(slots):
+        weights = self._term_weights(terms)
+        if not weights:
             return np.empty(0, dtype=np.int32), np.empty(0)
+        slots, counts, idfs = self._postings(weights)
         shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
-        self._grow_sums()
+        if len(self._sums) < len(self._row):
+            room = len(self._row) * 5 // 4
+            self._sums, self._marks = np.zeros(room), np.zeros(room, dtype=np.int64)
         sums = self._sums
         np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
         touched = self._distinct_slots(slots)
@@ -231,14 +366,11 @@ class TermIndex:
         return weights
 
     def _term_scores(
-        self,
-        idfs: NDArray[np.float64] | float,
-        counts: NDArray[np.integer],
-        lengths: NDArray[np.int32],
+        self, idfs: NDArray[np.float64] | float, counts: NDArray[np.integer], lengths: NDArray[np.int32]
     ) -> NDArray[np.float64]:
         average = self._total / len(self._slot)
-        weights = self._k1 * (1.0 - self._b + self._b * lengths.astype(np.float64) / average)
-        shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (self._k1 + 1.0) / (counts + weights)
+        weights = BM25_K1 * (1.0 - BM25_B + BM25_B * lengths.astype(np.float64) / average)
+        shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (BM25_K1 + 1.0) / (counts + weights)
         return shares
 
     def _postings(
@@ -254,8 +386,6 @@ class TermIndex:
                 counts.append(run.counts[part])
                 size += part.stop - part.start
             sizes.append(size)
-        if not slots:
-            return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.int32), np.empty(0)
         idfs = np.repeat(np.array([idf for _, idf in weights]), sizes)
         return np.concatenate(slots).astype(np.intp), np.concatenate(counts), idfs
 
@@ -268,12 +398,6 @@ class TermIndex:
         once: NDArray[np.intp] = slots[self._marks[slots] == places]
         return once
 
-    def _grow_sums(self) -> None:
-        if len(self._sums) < len(self._row):
-            room = len(self._row) * 5 // 4
-            self._sums = np.zeros(room)
-            self._marks = np.zeros(room, dtype=np.int64)
-
     def _frequency(self, number: int) -> int:
         return int(self._df[number]) if 0 < number < len(self._df) else 0
 
@@ -285,7 +409,7 @@ class TermIndex:
         run = self._run(self._indexed, end)
         if len(run.numbers) and run.numbers[-1] >= len(self._df):
             self._df = np.concatenate((self._df, np.zeros(int(run.numbers[-1]) + 1 - len(self._df), dtype=np.int64)))
-        self._df[run.numbers] += run.frequencies()
+        self._df[run.numbers] += np.diff(run.offsets)
         first, size = run.first, run.size
         while self._runs and self._runs[-1].size < _MERGE_FACTOR * size:
             older = self._runs.pop()
@@ -304,7 +428,7 @@ class TermIndex:
         slot = int(self._slot.rows[row])
         if slot == _NO_SLOT:
             return
-        sequence = self._sequences.sequence(slot)
+        sequence, _ = self._sequences.sequence(slot)
         if slot < self._indexed:
             self._df[np.unique(sequence[sequence != SENTENCE_END])] -= 1
         self._total -= int(self._sequences.lengths[slot])

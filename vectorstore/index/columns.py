@@ -10,12 +10,24 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_, or_
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.filters import And, Condition, FilterNode, Not, Or, condition_holds, filter_fields, is_number
+from vectorstore.filters import (
+    ORDER_OPERATORS,
+    And,
+    Condition,
+    FilterNode,
+    Not,
+    Or,
+    condition_holds,
+    filter_fields,
+    is_number,
+)
 from vectorstore.index.growable_array import GrowableArray
 from vectorstore.types import Metadata
 
@@ -27,9 +39,7 @@ class ValueOrder:
     """Values by number, in the order of ``append``."""
 
     def __init__(self) -> None:
-        self._floats: GrowableArray[np.float64] = GrowableArray(
-            np.float64
-        )  # NaN, which compares with nothing: not a number
+        self._floats: GrowableArray[np.float64] = GrowableArray(np.float64)  # NaN for what is no number
         self._inexact: dict[int, int] = {}
         self._texts: dict[int, str] = {}
         self._sorted: list[str] = []
@@ -58,7 +68,7 @@ class ValueOrder:
             values = floats.tolist()
             answers = np.array([condition_holds(operator, bound, True, value) for value in values], dtype=np.bool_)
         else:
-            answers = _compare_floats(operator, floats, limit)
+            answers = np.asarray(ORDER_OPERATORS[operator](floats, limit))
         for number, value in self._inexact.items():
             answers[number] = condition_holds(operator, bound, True, value)
         return answers
@@ -77,17 +87,6 @@ class ValueOrder:
         return answers
 
 
-def _compare_floats(operator: str, values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
-    match operator:
-        case "$gt":
-            return values > limit
-        case "$gte":
-            return values >= limit
-        case "$lt":
-            return values < limit
-    return values <= limit
-
-
 def _exact_float(value: float) -> float | None:
     """*value* as a float where that is the same number."""
     try:
@@ -98,7 +97,6 @@ def _exact_float(value: float) -> float | None:
 
 
 _MISSING: Final = 0
-_ORDER_OPERATORS: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _NEGATED_OPERATORS: Final = {"$ne": "$eq", "$nin": "$in"}
 _COMPARED_SINGLY: Final = 4
 """Up to so many numbers are compared one by one, more are looked up in a table."""
@@ -107,9 +105,10 @@ _UNUSED_VALUES_LIMIT: Final = 1000
 
 
 class Column:
-    """Column of one field. Number 0 means that the field is missing."""
+    """Column of the field *name*. Number 0 means that the field is missing."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._numbers: GrowableArray[np.int32] = GrowableArray(np.int32)
         self._clear_values()
 
@@ -117,18 +116,18 @@ class Column:
         """Replace the numbers of all rows."""
         self._numbers.load(np.array(numbers, dtype=np.int32))
 
-    def number(self, fields: Metadata, name: str) -> int:
+    def number(self, fields: Metadata) -> int:
         """Return the number of the value that *fields* has."""
-        return self._number(fields[name]) if name in fields else _MISSING
+        return self._number(fields[self._name]) if self._name in fields else _MISSING
 
-    def append(self, number: int) -> None:
+    def append(self, fields: Metadata) -> None:
         """Add a row."""
-        self._numbers.append(number)
+        self._numbers.append(self.number(fields))
         self._renumber_values()
 
-    def put(self, row: int, number: int) -> None:
+    def put(self, row: int, fields: Metadata) -> None:
         """Change a row."""
-        self._numbers.rows[row] = number
+        self._numbers.rows[row] = self.number(fields)
         self._renumber_values()
 
     def swap_delete(self, row: int) -> None:
@@ -148,7 +147,7 @@ class Column:
         if leaf.operator == "$exists":
             present = ~self._rows_with_codes({_MISSING, *self._equal(None)})
             return present if leaf.value else ~present
-        if leaf.operator in _ORDER_OPERATORS:
+        if leaf.operator in ORDER_OPERATORS:
             return self._ordering.answers(leaf.operator, leaf.value)[self._numbers.rows]
         answers = [condition_holds(leaf.operator, leaf.value, True, value) for value in self._values]
         answers[_MISSING] = condition_holds(leaf.operator, leaf.value, False, None)
@@ -206,27 +205,27 @@ class MetadataColumns:
     """The declared fields of a namespace, row by row."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self._columns = {name: Column() for name in names}
+        self._columns = {name: Column(name) for name in names}
 
     def load(self, metadata: Iterable[Metadata]) -> None:
         """Replace all rows by those of *metadata*, which is drawn to its end."""
-        self._columns = {name: Column() for name in self._columns}
-        numbers: dict[str, list[int]] = {name: [] for name in self._columns}
+        self._columns = {name: Column(name) for name in self._columns}
+        columns: list[tuple[Column, list[int]]] = [(column, []) for column in self._columns.values()]
         for fields in metadata:
-            for name, column in self._columns.items():
-                numbers[name].append(column.number(fields, name))
-        for name, column in self._columns.items():
-            column.load(numbers[name])
+            for column, numbers in columns:
+                numbers.append(column.number(fields))
+        for column, numbers in columns:
+            column.load(numbers)
 
     def append(self, fields: Metadata) -> None:
         """Add a row."""
-        for name, column in self._columns.items():
-            column.append(column.number(fields, name))
+        for column in self._columns.values():
+            column.append(fields)
 
     def put(self, row: int, fields: Metadata) -> None:
         """Change a row."""
-        for name, column in self._columns.items():
-            column.put(row, column.number(fields, name))
+        for column in self._columns.values():
+            column.put(row, fields)
 
     def swap_delete(self, row: int) -> None:
         """Remove a row; the last one takes its place."""
@@ -246,15 +245,9 @@ class MetadataColumns:
             case Not(inner):
                 return ~self._passing(inner, count)
             case And(nodes):
-                mask = np.ones(count, dtype=np.bool_)
-                for inner in nodes:
-                    mask &= self._passing(inner, count)
-                return mask
+                return reduce(and_, (self._passing(inner, count) for inner in nodes), np.ones(count, dtype=np.bool_))
             case Or(nodes):
-                mask = np.zeros(count, dtype=np.bool_)
-                for inner in nodes:
-                    mask |= self._passing(inner, count)
-                return mask
+                return reduce(or_, (self._passing(inner, count) for inner in nodes), np.zeros(count, dtype=np.bool_))
 
 
 def _is_nested(value: Any) -> bool:

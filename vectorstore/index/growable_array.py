@@ -16,7 +16,7 @@ T = TypeVar("T", bound=np.generic)
 class GrowableArray(Generic[T]):
     """Rows of one dtype; ``rows`` is a view of those in use, to be read anew after each append."""
 
-    def __init__(self, dtype: type[T], width: int | None = None) -> None:
+    def __init__(self, dtype: type[T] | np.dtype[T], width: int | None = None) -> None:
         self._shape: tuple[int, ...] = () if width is None else (width,)
         self._held: NDArray[T] = np.zeros((0, *self._shape), dtype=dtype)
         self._count = 0

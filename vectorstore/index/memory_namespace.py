@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.forward_index import ForwardBlock, analyze_text
+from vectorstore.index.bm25 import ForwardBlock, analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.snapshot import NamespaceState
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry
@@ -30,13 +30,13 @@ from vectorstore.validation import CheckedEntry
 KEPT_CHANGES: Final = 1000
 
 
+@dataclass(slots=True)
 class ChangeLog:
     """Ids by write number; *pruned* is the number up to which they are no longer known."""
 
-    def __init__(self, log: Iterable[tuple[int, str]] = (), *, pruned: int = 0, revision: int = 0) -> None:
-        self.log = list(log)
-        self.pruned = pruned
-        self.revision = revision
+    log: list[tuple[int, str]] = field(default_factory=list)
+    pruned: int = 0
+    revision: int = 0
 
     def add(self, id: str) -> None:
         """Count a write of an entry."""
@@ -71,82 +71,10 @@ VectorOrReason: TypeAlias = Vector | str
 """A vector of the second space, or the reason for none."""
 
 
-class PendingVectors:
-    """Vectors and reasons by id; an entry that has neither, and no reason of its own, is pending."""
-
-    def __init__(self, journal: list[Callable[[], object]]) -> None:
-        self._journal = journal
-        self._vectors: dict[str, VectorOrReason] = {}
-
-    @property
-    def given(self) -> Mapping[str, VectorOrReason]:
-        """Vectors and reasons by id."""
-        return self._vectors
-
-    def load(self, vectors: Mapping[str, VectorOrReason]) -> None:
-        """Take what entries had when it was written down."""
-        self._vectors = dict(vectors)
-
-    def give(self, id: str, vector: VectorOrReason) -> None:
-        """Set what an entry has."""
-        self._undo_to(id)
-        self._vectors[id] = vector
-
-    def forget(self, id: str) -> None:
-        """Drop what an entry has."""
-        if id in self._vectors:
-            self._undo_to(id)
-            del self._vectors[id]
-
-    def clear(self) -> None:
-        """Drop everything."""
-        before, self._vectors = self._vectors, {}
-        self._journal.append(lambda: self._put_back(before))
-
-    def is_pending(self, entry: Entry) -> bool:
-        """Return whether an entry still blocks the switch."""
-        return entry.id not in self._vectors and entry.no_vector is None
-
-    def filled(self) -> int:
-        """Return how many entries have a vector."""
-        return sum(not isinstance(vector, str) for vector in self._vectors.values())
-
-    def switched(self, entries: Iterable[Entry]) -> dict[str, Entry]:
-        """Return *entries* by id with what they have here; their own reason stays where nothing was given."""
-        return {entry.id: self._switched(entry) for entry in entries}
-
-    def _switched(self, entry: Entry) -> Entry:
-        vector = self._vectors.get(entry.id)
-        if isinstance(vector, str):
-            return replace(entry, vector=None, no_vector=vector)
-        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)
-
-    def _undo_to(self, id: str) -> None:
-        before = self._vectors.get(id)
-
-        def undo() -> None:
-            if before is None:
-                self._vectors.pop(id, None)
-            else:
-                self._vectors[id] = before
-
-        self._journal.append(undo)
-
-    def _put_back(self, before: dict[str, VectorOrReason]) -> None:
-        self._vectors = before
-
-
 def copy_entry(entry: Entry) -> Entry:
     """Return an entry that shares no memory with *entry*."""
-    return Entry(
-        entry.id,
-        None if entry.vector is None else entry.vector.copy(),
-        entry.text,
-        entry.context,
-        _deep_copy(entry.metadata),
-        entry.revision,
-        entry.no_vector,
-    )
+    vector, metadata = None if entry.vector is None else entry.vector.copy(), _deep_copy(entry.metadata)
+    return Entry(entry.id, vector, entry.text, entry.context, metadata, entry.revision, entry.no_vector)
 
 
 def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
@@ -168,7 +96,7 @@ _LOAD_BLOCK: Final = 1024
 
 
 class MemoryNamespace:
-    """Entries by id, and the index that finds them. Implements ``Reader``."""
+    """Entries by id, and the index that finds them. Implements ``NamespaceReader``."""
 
     def __init__(
         self,
@@ -181,26 +109,31 @@ class MemoryNamespace:
     ) -> None:
         self._name = name
         self._analyzer = analyzer
-        self._fields = fields
-        self._space = space
         self._journal = journal
         self._entries: dict[str, Entry] = {}
-        self._next = PendingVectors(journal)
+        self._second: dict[str, VectorOrReason] = {}  # what was given in the space that is being filled
         self._dictionary: dict[str, int] = {}
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
         self._next_key = 1
-        self._index = _empty_index(space, fields, self._dictionary)
+        self._index = NamespaceIndex(space=space, fields=fields)
+        self._index.load_terms(self._dictionary, ())
+        self.use_space(space)
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def start_space(self, space: Space | None) -> None:
-        """Begin an index for vectors of *space*; there are none yet."""
+    def use_space(self, space: Space | None) -> None:
+        """Fill the index's matrix anew from the entries, whose vectors are of *space*."""
         self._space = space
-        self._index, entries = _empty_index(space, self._fields, self._dictionary), list(self._entries.values())
-        for entry in entries:
-            self._index_entry(entry)
+        self._index.use_space(space)
+        if space is not None:
+            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
+            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
+            self._index.load_matrix(
+                (self._index.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
+                for part in parts
+            )
 
     # Writing.
 
@@ -208,18 +141,11 @@ class MemoryNamespace:
         """Write checked entries, each id once; return how many."""
         self.expect(expect)
         for checked in batch:
+            id, metadata, revision = checked.id, json.loads(checked.metadata), self._log.revision + 1
             self._put_entry(
-                Entry(
-                    id=checked.id,
-                    vector=checked.vector,
-                    text=checked.text,
-                    context=checked.context,
-                    metadata=json.loads(checked.metadata),
-                    revision=self._log.revision + 1,
-                    no_vector=checked.no_vector,
-                )
+                Entry(id, checked.vector, checked.text, checked.context, metadata, revision, checked.no_vector)
             )
-            self._next.forget(checked.id)
+            self._give(id, None)
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
@@ -244,30 +170,30 @@ class MemoryNamespace:
         self.expect(expect)
         present = [id for id in vectors if id in self._entries]
         for id in present:
-            self._next.give(id, vectors[id])
+            self._give(id, vectors[id])
         return len(present)
 
     def drop_next(self) -> None:
         """Forget all that was filled."""
-        self._next.clear()
+        before, self._second = self._second, {}
+        self._journal.append(lambda: self._second.update(before))
 
     def switch(self, space: Space) -> None:
         """Make the second space, which is *space*, the one in use; the log begins anew."""
         before = (self._entries, self._log, self._space)
-        self._entries = self._next.switched(self._entries.values())
-        self._next.clear()
+        self._entries = {id: self._switched(entry) for id, entry in self._entries.items()}
+        self.drop_next()
         self._log = self._log.restarted()
-        self._load_vectors(space)
+        self.use_space(space)
 
         def undo() -> None:
             self._entries, self._log, old = before
-            self._load_vectors(old)
+            self.use_space(old)
 
         self._journal.append(undo)
 
     def declare(self, fields: tuple[str, ...]) -> None:
         """Keep *fields* as columns."""
-        self._fields = fields
         index = self._index
         index.use_fields(fields, [self._entries[index.id_of(key)].metadata for key in index.keys().tolist()])
 
@@ -278,7 +204,7 @@ class MemoryNamespace:
             self._log.add(id)
             self._undo_to(id, self._entries[id])
             self._drop(id)
-            self._next.forget(id)
+            self._give(id, None)
         return len(present)
 
     def expect(self, expect: Mapping[str, int]) -> None:
@@ -295,11 +221,6 @@ class MemoryNamespace:
 
     # Reading.
 
-    def entry(self, id: str) -> Entry | None:
-        """Return a copy of the entry that shares nothing with the store."""
-        stored = self._entries.get(id)
-        return None if stored is None else copy_entry(stored)
-
     def matches(self, id: str, where: FilterNode) -> bool:
         """Return whether the entry *id* is here and passes."""
         stored = self._entries.get(id)
@@ -313,27 +234,24 @@ class MemoryNamespace:
 
     def page(self, where: FilterNode, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after*."""
-        ids = self.ids()
-        start = 0 if after is None else bisect_right(ids, after)
-        found: list[Entry] = []
-        for id in ids[start:]:
-            entry = self._entries[id]
-            if in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata):
-                found.append(copy_entry(entry))
-                if len(found) == size:
-                    break
-        return found
+        return self._page(
+            after, size, lambda entry: in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata)
+        )
 
     def unfilled(self, after: str | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after* that are pending in the second space."""
+        return self._page(after, size, self._is_pending)
+
+    def _page(self, after: str | None, size: int, passes: Callable[[Entry], bool]) -> list[Entry]:
         ids = self.ids()
         start = 0 if after is None else bisect_right(ids, after)
-        entries = (self._entries[id] for id in ids[start:])
-        return [copy_entry(entry) for entry in islice(filter(self._next.is_pending, entries), size)]
+        passing = filter(passes, map(self._entries.__getitem__, ids[start:]))
+        return list(map(copy_entry, islice(passing, size)))
 
     def filled(self) -> tuple[int, int]:
         """Return how many entries have a vector in the second space, and how many are pending."""
-        return self._next.filled(), sum(map(self._next.is_pending, self._entries.values()))
+        filled = sum(not isinstance(vector, str) for vector in self._second.values())
+        return filled, sum(map(self._is_pending, self._entries.values()))
 
     def changes(self, since: int | None) -> Changes:
         """Return the changes after *since*."""
@@ -357,14 +275,14 @@ class MemoryNamespace:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
         forward = self._index.forward([entry.id for entry in entries])
-        second, log = dict(self._next.given), self._log
+        second, log = dict(self._second), self._log
         return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
 
     def load(self, state: NamespaceState, *, analysed: bool) -> None:
         """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
         self._entries = {entry.id: entry for entry in state.entries}
-        self._next.load(state.second)
-        self._log = ChangeLog(state.log, pruned=state.pruned, revision=state.revision)
+        self._second = dict(state.second)
+        self._log = ChangeLog(list(state.log), state.pruned, state.revision)
         if not analysed:
             for entry in state.entries:
                 self._index_entry(entry)
@@ -373,9 +291,9 @@ class MemoryNamespace:
         self._next_key = len(keys) + 1
         self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
         self._index.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        block = ForwardBlock(keys, forward.numbers, forward.lengths.tolist(), forward.contexts.tolist())
+        block = ForwardBlock(keys, forward.numbers, forward.lengths, forward.contexts)
         self._index.load_terms(self._dictionary, [block])
-        self._load_vectors(self._space)
+        self.use_space(self._space)
 
     # Reader.
 
@@ -397,17 +315,15 @@ class MemoryNamespace:
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Return which rows pass, by the reference meaning."""
-        keys = [key for key in self._index.keys().tolist() if self.matches(self._index.id_of(key), where)]
-        return self._index.mask_of(np.array(keys, dtype=np.int64))
+        ids = map(self._index.id_of, self._index.keys().tolist())
+        return np.fromiter((self.matches(id, where) for id in ids), dtype=np.bool_, count=len(self._index))
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query."""
         mask = filter_mask(self, self._index, where)
-        if len(queries) == 1:
-            return [self._index.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
-        return self._index.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+        return self._index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*."""
@@ -438,18 +354,6 @@ class MemoryNamespace:
         sequence, context_length = analysed.numbered(self._dictionary)
         index.put_terms(key, sequence, context_length, fresh)
 
-    def _load_vectors(self, space: Space | None) -> None:
-        """Fill the index's matrix anew from the entries, whose vectors are of *space*."""
-        self._space = space
-        self._index.use_space(space)
-        if space is not None:
-            present = [(id, entry.vector) for id, entry in self._entries.items() if entry.vector is not None]
-            parts = (present[start : start + _LOAD_BLOCK] for start in range(0, len(present), _LOAD_BLOCK))
-            self._index.load_matrix(
-                (self._index.keys_of([id for id, _ in part]).tolist(), np.stack([vector for _, vector in part]))
-                for part in parts
-            )
-
     def _drop(self, id: str) -> None:
         key = self._index.key_of(id)
         if key is not None:
@@ -469,10 +373,26 @@ class MemoryNamespace:
 
         self._journal.append(undo)
 
+    def _give(self, id: str, vector: VectorOrReason | None) -> None:
+        """Set what an entry has in the second space, or drop it."""
+        before = self._second.get(id)
+        if vector is not before:
+            self._journal.append(lambda: self._put_second(id, before))
+            self._put_second(id, vector)
 
-def _empty_index(space: Space | None, fields: tuple[str, ...], dictionary: Mapping[str, int]) -> NamespaceIndex:
-    index = NamespaceIndex(space=space, fields=fields)
-    index.load_terms(dictionary, ())
-    if space is not None:
-        index.load_matrix(())
-    return index
+    def _put_second(self, id: str, vector: VectorOrReason | None) -> None:
+        if vector is None:
+            self._second.pop(id, None)
+        else:
+            self._second[id] = vector
+
+    def _is_pending(self, entry: Entry) -> bool:
+        """Return whether an entry still blocks the switch: it has no vector there, and no reason for none."""
+        return entry.id not in self._second and entry.no_vector is None
+
+    def _switched(self, entry: Entry) -> Entry:
+        """Return an entry as it is in the second space; its own reason stays where nothing was given."""
+        vector = self._second.get(entry.id)
+        if isinstance(vector, str):
+            return replace(entry, vector=None, no_vector=vector)
+        return replace(entry, vector=vector, no_vector=entry.no_vector if vector is None else None)

@@ -14,21 +14,17 @@ from numpy.typing import NDArray
 
 from vectorstore.distance import prepare_rows
 from vectorstore.filters import FilterNode
-from vectorstore.index.bm25 import BM25_B, BM25_K1, TermIndex
+from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, ForwardIndexState, TermIndex, distinct_term_numbers
 from vectorstore.index.columns import MetadataColumns
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock, ForwardIndexState, distinct_term_numbers
 from vectorstore.index.growable_array import GrowableArray
-from vectorstore.index.top_k import Ranking, top_k_ranking
-from vectorstore.index.vectors import VectorMatrix
+from vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
 from vectorstore.types import Metadata, Space, Vector
 
 
 class NamespaceIndex:
     """Finds entries by vector and by terms; they are known by the engine's row key and by their id."""
 
-    def __init__(
-        self, *, space: Space | None, fields: tuple[str, ...] = (), k1: float = BM25_K1, b: float = BM25_B
-    ) -> None:
+    def __init__(self, *, space: Space | None, fields: tuple[str, ...] = ()) -> None:
         self._space = space
         self._columns = MetadataColumns(fields)
         self._keys: GrowableArray[np.int64] = GrowableArray(np.int64)
@@ -37,7 +33,6 @@ class NamespaceIndex:
         self._key_of: dict[str, int] = {}
         self._matrix: VectorMatrix | None = None
         self._terms: TermIndex | None = None
-        self._k1, self._b = k1, b
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -151,41 +146,31 @@ class NamespaceIndex:
 
     def nearest(
         self,
-        query: Vector,
-        k: int,
-        *,
-        mask: NDArray[np.bool_] | None = None,
-        min_score: float | None = None,
-        fast: bool = False,
-    ) -> Ranking:
-        """Return the *k* nearest, best first, ties by id: exact, or as ``SearchMode.FAST`` says. *query* is raw."""
-        if k == 0 or not len(self):
-            return []
-        prepared = self._prepared(query[np.newaxis])[0]
-        return self._scored(prepared, self._loaded().candidates(prepared, k, mask, fast=fast), k, min_score)
-
-    def nearest_many(
-        self,
         queries: NDArray[np.float32],
         k: int,
         *,
         mask: NDArray[np.bool_] | None = None,
         min_score: float | None = None,
+        fast: bool = False,
     ) -> list[Ranking]:
-        """``nearest`` for each of *queries*, shape (n, d), with the same answers."""
+        """Return the *k* nearest of each of the raw *queries*, shape (n, d), best first, ties by id.
+
+        Exact; *fast* answers each as ``SearchMode.FAST`` says.
+        """
         if k == 0 or not len(self):
             return [[] for _ in queries]
         matrix, prepared = self._loaded(), self._prepared(queries)
-        found = matrix.candidates_of_many(prepared, k, mask) if len(queries) > 1 else None
+        found = None if fast or len(queries) == 1 else matrix.candidates_of_many(prepared, k, mask)
         if found is None:
-            return [self._scored(query, matrix.candidates(query, k, mask), k, min_score) for query in prepared]
+            rankings = []
+            for query in prepared:
+                rows = matrix.candidates(query, k, mask, fast=fast)
+                rankings.append(self._ranked(rows, matrix.scores(rows, query), k, min_score))
+            return rankings
         of, rows = found
-        keys, scores = self._keys.rows[rows], matrix.scores_of_pairs(rows, prepared, of)
+        scores = matrix.scores_of_pairs(rows, prepared, of)
         ends = np.searchsorted(of, np.arange(len(queries) + 1)).tolist()
-        return [
-            top_k_ranking(keys[start:end], scores[start:end], k, self.id_of, min_score)
-            for start, end in itertools.pairwise(ends)
-        ]
+        return [self._ranked(rows[i:j], scores[i:j], k, min_score) for i, j in itertools.pairwise(ends)]
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Return the exact scores of *keys*; NaN for those without a vector."""
@@ -197,9 +182,15 @@ class NamespaceIndex:
 
     # Terms.
 
+    @property
+    def terms(self) -> TermIndex:
+        """The terms by row."""
+        assert self._terms is not None, "the owner loads the terms before it asks"
+        return self._terms
+
     def load_terms(self, dictionary: Mapping[str, int], forward: Iterable[ForwardBlock]) -> None:
         """Fill the terms from blocks of sequences, each entry in one of them."""
-        terms = TermIndex(k1=self._k1, b=self._b, rows=len(self))
+        terms = TermIndex(len(self))
         terms.load(dictionary, ((self._rows(block.keys), block) for block in forward))
         self._terms = terms
 
@@ -214,49 +205,39 @@ class NamespaceIndex:
         """Return the *k* best by BM25, best first, ties by id."""
         if k == 0:
             return []
-        rows, scores = self._words().scores(terms)
+        rows, scores = self.terms.scores(terms)
         if mask is not None:
             passing = mask[rows]
             rows, scores = rows[passing], scores[passing]
-        return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of)
+        return self._ranked(rows, scores, k)
 
     def score_terms(self, terms: Sequence[str], keys: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of *keys*, to the last bit as ``matching`` gives it."""
-        return self._words().scores_of(terms, self._rows(keys))
+        return self.terms.scores_of(terms, self._rows(keys))
 
     def sequence(self, key: int) -> tuple[NDArray[np.int32], int] | None:
         """Return (the forward index of an entry, how much of it is context)."""
         row = self._row_of.get(key)
-        return None if row is None else self._words().sequence(row)
+        return None if row is None else self.terms.sequence(row)
 
     def forward(self, ids: Sequence[str]) -> ForwardIndexState:
         """Return the terms of the entries *ids*, end to end."""
+        terms = self.terms
         known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
         sequences = [sequence for sequence, _ in known]
         used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
         return ForwardIndexState(
-            terms=[self.term(number) for number in used.tolist()],
+            terms=[terms.term(number) for number in used.tolist()],
             numbers=renumbered.astype(np.int32),
             lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
             contexts=np.array([length for _, length in known], dtype=np.int32),
         )
 
-    def term(self, number: int) -> str:
-        """Return the term of a number of the dictionary."""
-        return self._words().term(number)
-
-    def df(self, terms: Sequence[str]) -> list[int]:
-        """Return in how many entries each term occurs."""
-        return self._words().df(terms)
-
-    def vocabulary(self) -> dict[str, int]:
-        """Every term in use with its document frequency."""
-        return self._words().vocabulary()
-
-    def _scored(self, prepared: Vector, rows: NDArray[np.intp], k: int, min_score: float | None) -> Ranking:
-        scores = self._loaded().scores(rows, prepared)
+    def _ranked(
+        self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None
+    ) -> Ranking:
         return top_k_ranking(self._keys.rows[rows], scores, k, self.id_of, min_score)
 
     def _prepared(self, queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -269,7 +250,3 @@ class NamespaceIndex:
     def _loaded(self) -> VectorMatrix:
         assert self._matrix is not None, "the owner loads the matrix before it asks"
         return self._matrix
-
-    def _words(self) -> TermIndex:
-        assert self._terms is not None, "the owner loads the terms before it asks"
-        return self._terms

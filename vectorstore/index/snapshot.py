@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, Final
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, NewerFile, NotAStore
-from vectorstore.index.forward_index import ForwardIndexState
+from vectorstore.index.bm25 import ForwardIndexState
 from vectorstore.persisted_names import SNAPSHOT_MAGIC
 from vectorstore.types import Entry, Metric, Space, Vector
 
@@ -130,8 +130,8 @@ _FORMAT_ERRORS: Final = (KeyError, ValueError, TypeError, IndexError, OverflowEr
 def encode_snapshot(state: StoreState) -> Iterator[bytes]:
     """Yield the bytes of a snapshot, part by part."""
     header = {
-        "space": _space_record(state.space),
-        "next_space": _space_record(state.next_space),
+        "space": None if state.space is None else asdict(state.space),
+        "next_space": None if state.next_space is None else asdict(state.next_space),
         "analyser": {"language": state.language, "fingerprint": state.fingerprint},
         "fields": list(state.fields),
     }
@@ -146,7 +146,7 @@ def decode_snapshot(data: bytes, source: str) -> StoreState:
         raise DamageError(f"{source}: its parts do not fit together ({error}); restore a copy") from error
 
 
-# Down.
+# Writing.
 
 
 def _state_arrays(state: StoreState) -> NamedArrays:
@@ -168,9 +168,9 @@ def _state_arrays(state: StoreState) -> NamedArrays:
         "entries.has_vector": np.array([entry.vector is not None for entry in entries], dtype=np.bool_),
         "entries.vectors": _stack_vectors([entry.vector for entry in entries if entry.vector is not None], state.space),
         **_text_arrays("second.id", [id for id, _ in second]),
-        **_text_arrays("second.no_vector", [given if isinstance(given, str) else "" for _, given in second]),
+        **_text_arrays("second.no_vector", [vector if isinstance(vector, str) else "" for _, vector in second]),
         "second.vectors": _stack_vectors(
-            [given for _, given in second if not isinstance(given, str)], state.next_space
+            [vector for _, vector in second if not isinstance(vector, str)], state.next_space
         ),
         **_text_arrays("changes.id", [id for _, id in changes]),
         "changes.revision": np.array([revision for revision, _ in changes], dtype=np.int64),
@@ -193,21 +193,14 @@ def _text_arrays(name: str, texts: Sequence[str]) -> NamedArrays:
 
 
 def _stack_vectors(vectors: Sequence[Vector], space: Space | None) -> NDArray[np.float32]:
-    empty = np.empty((0, 0 if space is None else space.dimension), dtype=np.float32)
-    return np.stack(vectors) if vectors else empty
+    return np.stack(vectors) if vectors else np.empty((0, _dimension_of(space)), dtype=np.float32)
 
 
 def _concatenate(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
     return np.concatenate([np.empty(0, dtype=dtype), *parts])
 
 
-def _space_record(space: Space | None) -> dict[str, object] | None:
-    if space is None:
-        return None
-    return {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
-
-
-# Up.
+# Reading.
 
 
 def _read_state(header: dict[str, Any], arrays: NamedArrays) -> StoreState:
@@ -260,20 +253,22 @@ def _read_namespaces(arrays: NamedArrays, space: Space | None, next_space: Space
 
 def _read_entries(arrays: NamedArrays, dimension: int) -> list[Entry]:
     has_vector = arrays["entries.has_vector"]
+    metadata = [json.loads(text) for text in _read_texts(arrays, "entries.metadata")]
+    _require(all(isinstance(fields, dict) for fields in metadata), "metadata that are no object")
     vectors = _read_vectors(arrays["entries.vectors"], dimension, int(np.count_nonzero(has_vector)))
     columns = zip(
         _read_texts(arrays, "entries.id"),
         _read_texts(arrays, "entries.text"),
         _read_texts(arrays, "entries.context"),
-        map(_read_metadata, _read_texts(arrays, "entries.metadata")),
+        metadata,
         arrays["entries.revision"].tolist(),
         _read_texts(arrays, "entries.no_vector"),
         has_vector.tolist(),
         strict=True,
     )
     return [
-        Entry(id, next(vectors) if has else None, text, context, metadata, revision, reason or None)
-        for id, text, context, metadata, revision, reason, has in columns
+        Entry(id, next(vectors) if has else None, text, context, fields, revision, reason or None)
+        for id, text, context, fields, revision, reason, has in columns
     ]
 
 
@@ -300,13 +295,6 @@ def _check_forward_index(forward: ForwardIndexState) -> None:
     _require(int(lengths.sum()) == len(numbers), "terms that belong to no entry")
     _require(bool((contexts >= 0).all() and (contexts <= lengths).all()), "a context longer than its entry")
     _require(not len(numbers) or 0 <= numbers.min() <= numbers.max() <= len(forward.terms), "unknown terms")
-
-
-def _read_metadata(text: str) -> dict[str, Any]:
-    value = json.loads(text)
-    _require(isinstance(value, dict), "metadata that are no object")
-    checked: dict[str, Any] = value
-    return checked
 
 
 def _read_space(facts: dict[str, Any] | None) -> Space | None:

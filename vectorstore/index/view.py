@@ -15,9 +15,9 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector, as_vectors
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import And, FilterNode, filter_tree
-from vectorstore.index.forward_index import decode_terms
+from vectorstore.index.bm25 import decode_terms
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
 from vectorstore.validation import check_ids, check_k, check_min_score, check_namespace, check_text
 
@@ -27,40 +27,33 @@ class NamespaceReader(Protocol):
 
     def rows(self) -> NamespaceIndex:
         """The index with rows and columns."""
-        ...
 
     def words(self) -> NamespaceIndex:
         """The index with its terms loaded."""
-        ...
 
     def cursor(self) -> int:
         """The namespace's write number."""
-        ...
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*, in that order."""
-        ...
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Return which rows of the index pass a filter that the index's columns cannot answer."""
-        ...
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
-        """The k nearest of each query: exact, or as ``SearchMode.FAST`` says."""
-        ...
+        """The k nearest of each of *queries*, shape (n, d): exact, or as ``SearchMode.FAST`` says."""
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*; NaN without a vector."""
-        ...
 
 
 class IndexView:
     """Reads namespaces through *open_reader*, which gives None for a namespace that was never written.
 
     *space* is the one of the vectors that it is given; *recorded*, where it is another, the one that was switched to.
-    *search* is how ``search`` and ``nearest`` find.
+    *allowed* are the namespaces that may be asked for (None: any), *search* is how ``search`` and ``nearest`` find.
     """
 
     def __init__(
@@ -69,13 +62,15 @@ class IndexView:
         space: Space | None,
         analyzer: Analyzer,
         open_reader: Callable[[str], NamespaceReader | None],
+        allowed: set[str] | None,
+        search: SearchMode,
         recorded: Space | None = None,
-        search: SearchMode = SearchMode.EXACT,
     ) -> None:
         self._space = space
         self._switched_to = None if recorded == space else recorded
         self._analyzer = analyzer
-        self._reader = open_reader
+        self._open_reader = open_reader
+        self._allowed = allowed
         self._fast = search is SearchMode.FAST
 
     def search(
@@ -88,7 +83,8 @@ class IndexView:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        return self._searched([self._query(vector)], k, where, min_score, namespace, fast=self._fast)[0]
+        query = self._query(vector)[np.newaxis]
+        return self._searched(query, k, where, min_score, namespace, fast=self._fast)[0]
 
     def search_many(
         self,
@@ -102,24 +98,17 @@ class IndexView:
         """As ``VectorStore.search_many``."""
         space = self._needed_space(vectors)
         queries = as_vectors(vectors, space.dimension, space.metric, argument="vectors")
-        return self._searched(list(queries), k, where, min_score, namespace, fast=False)
+        return self._searched(queries, k, where, min_score, namespace, fast=False)
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        check_text(query, "query")
-        check_k(k)
-        node = filter_tree(where)
-        reader = self._reader(check_namespace(namespace))
-        if reader is None or k == 0:
-            return []
-        index = reader.words()
-        ranked = index.matching(self._terms(query), k, mask=filter_mask(reader, index, node))
-        return _read_matches(reader, ranked)
+        reader, ranking = self._matching(query, check_k(k), where, namespace)
+        return [] if reader is None else _read_matches(reader, ranking)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
         names = check_ids(ids)
-        reader = self._reader(check_namespace(namespace))
+        reader = self._reader(namespace)
         if reader is None:
             return [None] * len(names)
         keys = reader.rows().keys_of(names).tolist()
@@ -130,111 +119,86 @@ class IndexView:
         self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
     ) -> list[tuple[str, float]]:
         """Ids and scores of the *n* nearest, best first."""
-        query = self._query(vector)
+        query = self._query(vector)[np.newaxis]
         check_k(n, "n")
-        node = filter_tree(where)
-        reader = self._reader(check_namespace(namespace))
+        reader, node = self._opened(where, namespace)
         if reader is None:
             return []
-        return _ids_with_scores(reader.rows(), reader.nearest([query], n, node, None, fast=self._fast)[0])
+        return _ids_with_scores(reader, reader.nearest(query, n, node, None, fast=self._fast)[0])
 
     def matching(
         self, query: str, n: int, *, where: Filter | None = None, namespace: str = ""
     ) -> list[tuple[str, float]]:
         """Ids and BM25 scores of the *n* best."""
-        check_text(query, "query")
-        check_k(n, "n")
-        node = filter_tree(where)
-        reader = self._reader(check_namespace(namespace))
-        if reader is None:
-            return []
-        index = reader.words()
-        return _ids_with_scores(index, index.matching(self._terms(query), n, mask=filter_mask(reader, index, node)))
+        reader, ranking = self._matching(query, check_k(n, "n"), where, namespace)
+        return [] if reader is None else _ids_with_scores(reader, ranking)
 
     def similarity(self, vector: VectorLike, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """Scores of *ids* against *vector*; NaN where there is none."""
         query = self._query(vector)
-        names = check_ids(ids)
-        scores = np.full(len(names), np.nan)
-        reader = self._reader(check_namespace(namespace))
-        if reader is not None and names:
-            keys = reader.rows().keys_of(names)
-            present = keys >= 0
-            scores[present] = reader.similarity(query, keys[present].tolist())
-        return scores
+        return self._scores(ids, namespace, np.nan, lambda reader, keys: reader.similarity(query, keys))
 
     def score_text(self, query: str, ids: Sequence[str], *, namespace: str = "") -> NDArray[np.float64]:
         """BM25 of *ids* for *query*; 0 where nothing matches."""
         check_text(query, "query")
-        names = check_ids(ids)
-        scores = np.zeros(len(names))
-        reader = self._reader(check_namespace(namespace))
-        if reader is not None and names:
-            index = reader.words()
-            keys = index.keys_of(names)
-            present = keys >= 0
-            scores[present] = index.score_terms(self._terms(query), keys[present].tolist())
-        return scores
+        terms = self._analyzer.terms
+        return self._scores(ids, namespace, 0.0, lambda reader, keys: reader.words().score_terms(terms(query), keys))
 
     def passing(self, ids: Sequence[str], *, where: Filter | None = None, namespace: str = "") -> NDArray[np.bool_]:
         """Return which of *ids* exist and match *where*."""
         names = check_ids(ids)
-        node = filter_tree(where)
-        passed = np.zeros(len(names), dtype=np.bool_)
-        reader = self._reader(check_namespace(namespace))
-        if reader is not None and names:
-            index = reader.rows()
-            keys = index.keys_of(names)
-            mask = filter_mask(reader, index, node)
-            allowed = index.keys() if mask is None else index.keys()[mask]
-            passed = np.isin(keys, allowed)
-        return passed
+        reader, node = self._opened(where, namespace)
+        if reader is None or not names:
+            return np.zeros(len(names), dtype=np.bool_)
+        index = reader.rows()
+        mask = filter_mask(reader, index, node)
+        return np.isin(index.keys_of(names), index.keys() if mask is None else index.keys()[mask])
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
         """The terms of each entry: first its context, then each sentence of its text."""
         names = check_ids(ids)
-        reader = self._reader(check_namespace(namespace))
+        reader = self._reader(namespace)
         if reader is None:
             return [((),)] * len(names)
         index = reader.words()
         result = []
         for key in index.keys_of(names).tolist():
             sequence = index.sequence(key) if key >= 0 else None
-            result.append(((),) if sequence is None else decode_terms(*sequence, index.term))
+            result.append(((),) if sequence is None else decode_terms(*sequence, index.terms.term))
         return result
 
     def df(self, terms: Sequence[str], *, namespace: str = "") -> list[int]:
         """Return in how many entries each term occurs."""
-        reader = self._reader(check_namespace(namespace))
-        return [0] * len(terms) if reader is None else reader.words().df(terms)
+        reader = self._reader(namespace)
+        return [0] * len(terms) if reader is None else reader.words().terms.df(terms)
 
     def vocabulary(self, *, namespace: str = "") -> Mapping[str, int]:
         """Every term with its document frequency."""
-        reader = self._reader(check_namespace(namespace))
-        return {} if reader is None else reader.words().vocabulary()
+        reader = self._reader(namespace)
+        return {} if reader is None else reader.words().terms.vocabulary()
 
     def count(self, *, namespace: str = "") -> int:
         """Return how many entries the namespace has."""
-        reader = self._reader(check_namespace(namespace))
+        reader = self._reader(namespace)
         return 0 if reader is None else len(reader.rows())
 
     def cursor(self, *, namespace: str = "") -> Cursor:
         """Return where the namespace's change log ends in this state."""
-        reader = self._reader(check_namespace(namespace))
+        reader = self._reader(namespace)
         return Cursor(namespace, 0 if reader is None else reader.cursor())
 
-    def sample_ids(self, n: int, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
-        """Up to *n* ids by chance: the same for the same generator, whatever the engine and the order of writing."""
-        reader = self._reader(check_namespace(namespace))
+    def shuffled_ids(self, rng: np.random.Generator, *, namespace: str = "") -> list[str]:
+        """Every id by chance: the same order for the same generator, whatever the engine and the order of writing."""
+        reader = self._reader(namespace)
         if reader is None:
             return []
         index = reader.rows()
         ids = sorted(map(index.id_of, index.keys().tolist()))
-        return [ids[row] for row in rng.permutation(len(ids))[:n].tolist()]
+        return [ids[row] for row in rng.permutation(len(ids)).tolist()]
 
     def _searched(
         self,
-        queries: list[Vector],
+        queries: NDArray[np.float32],
         k: int,
         where: Filter | None,
         min_score: float | None,
@@ -244,11 +208,47 @@ class IndexView:
     ) -> list[list[Match]]:
         check_k(k)
         check_min_score(min_score)
-        node = filter_tree(where)
-        reader = self._reader(check_namespace(namespace))
-        if reader is None or k == 0 or not queries:
+        reader, node = self._opened(where, namespace)
+        if reader is None or k == 0 or not len(queries):
             return [[] for _ in queries]
-        return [_read_matches(reader, ranked) for ranked in reader.nearest(queries, k, node, min_score, fast=fast)]
+        return [_read_matches(reader, ranking) for ranking in reader.nearest(queries, k, node, min_score, fast=fast)]
+
+    def _matching(
+        self, query: str, k: int, where: Filter | None, namespace: str
+    ) -> tuple[NamespaceReader | None, Ranking]:
+        check_text(query, "query")
+        reader, node = self._opened(where, namespace)
+        if reader is None or k == 0:
+            return None, []
+        index = reader.words()
+        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, index, node))
+
+    def _scores(
+        self,
+        ids: Sequence[str],
+        namespace: str,
+        missing: float,
+        score: Callable[[NamespaceReader, list[int]], NDArray[np.float64]],
+    ) -> NDArray[np.float64]:
+        """Return the scores of *ids* by *score*, which is given keys; *missing* where there is no entry."""
+        names = check_ids(ids)
+        scores = np.full(len(names), missing)
+        reader = self._reader(namespace)
+        if reader is not None and names:
+            keys = reader.rows().keys_of(names)
+            present = keys >= 0
+            scores[present] = score(reader, keys[present].tolist())
+        return scores
+
+    def _opened(self, where: Filter | None, namespace: str) -> tuple[NamespaceReader | None, FilterNode]:
+        node = filter_tree(where)
+        return self._reader(namespace), node
+
+    def _reader(self, namespace: str) -> NamespaceReader | None:
+        name = check_namespace(namespace)
+        if self._allowed is not None and name not in self._allowed:
+            raise ArgumentError("namespace", name, "this view was opened for other namespaces")
+        return self._open_reader(name)
 
     def _needed_space(self, vector: object) -> Space:
         if self._space is None:
@@ -261,9 +261,6 @@ class IndexView:
         space = self._needed_space(vector)
         return as_vector(vector, space.dimension, space.metric, argument="vector")
 
-    def _terms(self, query: str) -> list[str]:
-        return self._analyzer.terms(query)
-
 
 def filter_mask(reader: NamespaceReader, index: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
     """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
@@ -273,10 +270,11 @@ def filter_mask(reader: NamespaceReader, index: NamespaceIndex, where: FilterNod
     return reader.passing(where) if mask is None else mask
 
 
-def _ids_with_scores(index: NamespaceIndex, ranked: Ranking) -> list[tuple[str, float]]:
-    return [(index.id_of(key), score) for key, score in ranked]
+def _ids_with_scores(reader: NamespaceReader, ranking: Ranking) -> list[tuple[str, float]]:
+    id_of = reader.rows().id_of
+    return [(id_of(key), score) for key, score in ranking]
 
 
-def _read_matches(reader: NamespaceReader, ranked: Ranking) -> list[Match]:
-    entries = reader.entries([key for key, _ in ranked])
-    return [Match(entry, score) for entry, (_, score) in zip(entries, ranked, strict=True)]
+def _read_matches(reader: NamespaceReader, ranking: Ranking) -> list[Match]:
+    entries = reader.entries([key for key, _ in ranking])
+    return [Match(entry, score) for entry, (_, score) in zip(entries, ranking, strict=True)]

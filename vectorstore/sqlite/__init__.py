@@ -4,14 +4,12 @@ from vectorstore.database import Component, Migration
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.files import atomic_write
 from vectorstore.sqlite.in_memory import InMemoryDatabase
-from vectorstore.sqlite.migrations import MigrationCopy
 from vectorstore.sqlite.salvage import readable_rows, salvage_database
 
 __all__ = [
     "Component",
     "InMemoryDatabase",
     "Migration",
-    "MigrationCopy",
     "SqliteDatabase",
     "atomic_write",
     "readable_rows",

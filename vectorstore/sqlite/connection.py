@@ -109,20 +109,31 @@ def translate_system_errors(path: Path) -> Iterator[None]:
 def _translate_sqlite_error(
     error: apsw.Error, path: Path, connection: apsw.Connection | None
 ) -> VectorStoreError | None:
-    if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.ProtocolError):
-        return BusyError(f"{path}: another process or thread held the file too long; try again")
-    if isinstance(error, apsw.FullError):
-        return StorageFull(f"{path}: the disk is full; nothing of the call was written")
-    if isinstance(error, apsw.ReadOnlyError):
-        return _read_only_error(error, path, connection)
-    if isinstance(error, apsw.CantOpenError | apsw.PermissionsError | apsw.IOError):
-        return _disk_error(error, path, connection)
-    if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
-        return DamageError(f"{path}: {error}")
-    if isinstance(error, apsw.SQLError) and "malformed JSON" in str(error):  # ours is whole, so it is the stored one
-        return DamageError(f"{path}: {error}")
-    if isinstance(error, apsw.TooBigError):
-        return ArgumentError("data", str(error), "less than a gigabyte in one row is needed")
+    code = int(getattr(error, "extendedresult", 0))  # what apsw's type stubs leave out
+    match error:
+        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
+            return BusyError(f"{path}: another process or thread held the file too long; try again")
+        case apsw.FullError():
+            return _system_error(errno.ENOSPC, path)
+        case apsw.ReadOnlyError():
+            if code == apsw.SQLITE_READONLY_DBMOVED:
+                return _moved_error(path)
+            if connection is not None and not connection.readonly("main"):
+                return None  # a statement that writes came through a connection for reading: a bug, not the disk
+            return StorageUnwritable(f"{path}: the file can only be read")
+        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.IOError():
+            if code == apsw.SQLITE_CANTOPEN_SYMLINK:
+                return NotAStore(str(path), "it is a link; name the file it points to")
+            if isinstance(error, apsw.IOError) and code in _READ_ERROR_CODES:
+                return DamageError(f"{path}: cannot be read back from the disk ({error})")
+            number = _system_errno(connection)
+            return _system_error(number, path, f"{error}: {os.strerror(number)}" if number else str(error))
+        case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
+            return DamageError(f"{path}: {error}")
+        case apsw.SQLError() if "malformed JSON" in str(error):  # ours is whole, so it is the stored one
+            return DamageError(f"{path}: {error}")
+        case apsw.TooBigError():
+            return ArgumentError("data", str(error), "less than a gigabyte in one row is needed")
     return None
 
 
@@ -132,28 +143,6 @@ def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
     return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
 
 
-def _read_only_error(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError | None:
-    if _extended_code(error) == apsw.SQLITE_READONLY_DBMOVED:
-        return NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
-    if connection is not None and not connection.readonly("main"):
-        return None  # a statement that writes came through a connection for reading: a bug, not the disk
-    return StorageUnwritable(f"{path}: the file can only be read")
-
-
-def _extended_code(error: apsw.Error) -> int:
-    return int(getattr(error, "extendedresult", 0))  # what apsw's type stubs leave out
-
-
-def _disk_error(error: apsw.Error, path: Path, connection: apsw.Connection | None) -> VectorStoreError:
-    if _extended_code(error) == apsw.SQLITE_CANTOPEN_SYMLINK:
-        return NotAStore(str(path), "it is a link; name the file it points to")
-    if isinstance(error, apsw.IOError) and _extended_code(error) in _READ_ERROR_CODES:
-        return DamageError(f"{path}: cannot be read back from the disk ({error})")
-    number = _system_errno(connection)
-    reason = f"{error}: {os.strerror(number)}" if number else str(error)
-    return _system_error(number, path, reason)
-
-
 def _system_errno(connection: apsw.Connection | None) -> int:
     try:
         return 0 if connection is None else connection.system_errno
@@ -161,12 +150,36 @@ def _system_errno(connection: apsw.Connection | None) -> int:
         return 0
 
 
-def _system_error(number: int, path: Path, reason: str) -> VectorStoreError:
+def _system_error(number: int, path: Path, reason: str = "") -> VectorStoreError:
     if number in _FULL_ERRNOS:
         return StorageFull(f"{path}: the disk is full; nothing of the call was written")
     if number in _FORBIDDEN_ERRNOS:
         return StorageUnwritable(f"{path}: no permission ({reason})")
     return StorageUnwritable(f"{path}: the file cannot be opened or written ({reason})")
+
+
+def _moved_error(path: Path) -> NotAStore:
+    return NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
+
+
+DeviceInode: TypeAlias = tuple[int, int]
+"""Device and inode: which file a path means, whatever its name."""
+
+
+def device_inode(path: Path) -> DeviceInode:
+    """Return where the file is."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def check_same_file(path: Path, inode: DeviceInode) -> None:
+    """Raise when *path* means another file than the one opened: what is written would go with the old one."""
+    try:
+        same = device_inode(path) == inode
+    except OSError:
+        same = False
+    if not same:
+        raise _moved_error(path)
 
 
 _open_guards: WeakSet[ForkGuard] = WeakSet()
@@ -180,10 +193,7 @@ class ForkGuard:
     """
 
     def __init__(
-        self,
-        place: tuple[int, int],
-        shut: Callable[[], None],
-        connections: Callable[[], list[apsw.Connection]],
+        self, place: DeviceInode, shut: Callable[[], None], connections: Callable[[], list[apsw.Connection]]
     ) -> None:
         self.place = place
         self._shut = shut
@@ -235,7 +245,7 @@ class ForkGuard:
             self._shut()
         self._changed.notify_all()
 
-    def keep_if_forked(self) -> None:
+    def __del__(self) -> None:
         """In a forked child, see to it that connections are never closed, not even when the interpreter ends."""
         if self.forked() and not self._shut_down:
             for connection in self._connections():
@@ -255,7 +265,7 @@ class ForkGuard:
             connection.close()
 
 
-def release_inherited(inode: tuple[int, int]) -> None:
+def release_inherited(inode: DeviceInode) -> None:
     """In a forked child, forget the parent's connections to a file before it is opened anew.
 
     Else SQLite takes the parent's locks for its own, locks nothing, and loses the child's writes when the parent
@@ -301,16 +311,22 @@ def open_connection(path: Path, access: Access, *, busy_timeout: float, keep_log
     return connection
 
 
-def open_memory_connection() -> apsw.Connection:
-    """Open an empty database in the memory of the process, private to its connection."""
-    check_sqlite_version(apsw.SQLITE_VERSION_NUMBER, apsw.sqlite_lib_version())
-    connection = apsw.Connection(":memory:")
+def reading_access(path: Path, access: Access) -> Access:
+    """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
+
+    An index made beside another user's file would be ours, and in that user's way.
+    """
+    if access is Access.FROZEN and (path.with_name(path.name + "-shm").exists() or log_size(path)):
+        return Access.READ_ONLY
+    return access
+
+
+def log_size(path: Path) -> int:
+    """Return the bytes of the file's log, 0 where it has none."""
     try:
-        _configure(connection, Access.WRITE, 0.0)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+        return path.with_name(path.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def check_sqlite_version(compiled: int, loaded: str) -> None:
@@ -348,8 +364,7 @@ def _load_sqlite_vec(connection: apsw.Connection) -> None:
         connection.load_extension(path)
     except apsw.ExtensionLoadingError as error:
         raise UnsupportedError(
-            "open",
-            f"sqlite-vec does not load on this machine ({error}): pip install --force-reinstall sqlite-vec",
+            "open", f"sqlite-vec does not load on this machine ({error}): pip install --force-reinstall sqlite-vec"
         ) from error
     finally:
         connection.enable_load_extension(False)

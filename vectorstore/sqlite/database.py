@@ -7,55 +7,52 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import apsw
 
 from vectorstore.database import SQLITE, Component, Connection, Dialect
-from vectorstore.errors import ArgumentError, BusyError, NotAStore, UnsupportedError
+from vectorstore.errors import (
+    ArgumentError,
+    BusyError,
+    NotAStore,
+    StorageFull,
+    StorageUnwritable,
+    UnsupportedError,
+    VectorStoreError,
+)
 from vectorstore.sqlite import backup, secure_delete
-from vectorstore.sqlite.backup import write_backup
-from vectorstore.sqlite.connection import translate_system_errors
+from vectorstore.sqlite.connection import fetch_one, translate_system_errors
 from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
-    check_component_version,
     check_path,
-    component_versions,
     create_database_file,
-    is_attached,
+    has_rows,
     is_missing,
     open_database_file,
-    total_component_version,
     utc_now,
 )
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
-from vectorstore.sqlite.migrations import (
-    MigrationCopy,
-    Migrator,
-    drop_copy_records,
-    permit_without_copy,
-    recorded_copies,
-)
+from vectorstore.sqlite.migrations import check_component_version, component_versions, is_attached, run_migrations
 from vectorstore.sqlite.salvage import salvage_file
 from vectorstore.sqlite.secure_delete import size_on_disk
 from vectorstore.sqlite.transactions import Transactions
 from vectorstore.types import Compaction, Finding
 
 _ERASURE_WAIT: Final = 0.25
-"""Seconds that ``finish_erasure`` has_pending for readers to leave."""
+"""Seconds that ``finish_erasure`` waits for readers to leave."""
 
 
 class SqliteDatabase:
     """A file and the components in it.
 
     *create* makes a missing file. With *read_only*, and when this user cannot write the file, nothing is
-    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call has_pending.
+    written and every ``write`` raises ``StorageUnwritable``. *busy_timeout* is how many seconds a call waits.
     """
 
     def __init__(
@@ -78,14 +75,12 @@ class SqliteDatabase:
         opened = open_database_file(self.path, components, read_only=read_only, busy_timeout=timeout)
         self._birth, self._access = opened.birth, opened.reading
         self._transactions = Transactions(self.path, opened, check=self._check_versions, busy_timeout=timeout)
-        self._migrator = Migrator(
-            self.path, self._transactions, identity=self.identity, now=lambda: self._clock().isoformat(), token=token
-        )
         try:
             for component in components:
                 self.attach(component)
             if not self.read_only:
-                self._migrator.inspect_copies()
+                if (own := str(self.path)) in self.backups():  # a copy that is put to use is no mere copy any more
+                    self._transactions.write_soon(lambda connection: backup.drop_backup_record(connection, own))
                 self._transactions.finish_erasure(wait=0.0)
         except BaseException:
             self.close()
@@ -109,25 +104,27 @@ class SqliteDatabase:
     def attach(self, component: Component) -> None:
         """As ``Database.attach``.
 
-        Before tables of an older Tellback are changed in a file that holds rows, a checked copy of the file is made
-        beside it and recorded (``migration_copies``); not inside ``write()``, where that raises ``UnsupportedError``.
-        It is removed when the result has been verified: before the next ``write()`` or at closing in a file of up to
-        128 MB, else by ``verify``. No room for it raises ``StorageFull``, and changes nothing.
+        Tables of an older Tellback in a file that holds rows are changed and verified in one transaction. Where that
+        finds something wrong, a checked copy of the file from before is left beside it, which is one of its
+        ``backups``; no room for it raises ``StorageFull`` and changes nothing. Inside ``write()`` such tables raise
+        ``UnsupportedError``.
         """
         if is_attached(component, self._components):
             return
-        if not self.in_write():
-            with self.read() as connection:
-                found = component_versions(connection)
+        with self.read() as connection:
+            found = component_versions(connection)
             check_component_version(self.path, found, component)
-            if found.get(component.name) == len(component.migrations):
-                self._components[component.name] = component
-                return
-        self._migrator.migrate(component)
-        if self.in_write():
-            self.on_commit(lambda: self._components.setdefault(component.name, component))
-        else:
-            self._components.setdefault(component.name, component)
+            before, newest = found.get(component.name, 0), len(component.migrations)
+            if self.in_write() and before not in (0, newest) and has_rows(connection):
+                raise UnsupportedError("attach", f"an older {component.name!r} must be attached outside of write()")
+        if self.in_write() or not before:
+            with self.write() as connection:
+                run_migrations(connection, component, self.path)
+                self.on_commit(lambda: self._components.setdefault(component.name, component))
+            return
+        if before != newest:
+            self._upgrade(component, before)
+        self._components[component.name] = component
 
     def read(self) -> AbstractContextManager[apsw.Connection]:
         """As ``Database.read``. Do not keep a cursor beyond the block."""
@@ -135,8 +132,6 @@ class SqliteDatabase:
 
     def write(self, *, wait: bool = True) -> AbstractContextManager[apsw.Connection]:
         """As ``Database.write``; waiting ends with ``BusyError`` after the busy timeout."""
-        if wait:
-            self._settle()
         return self._transactions.write(wait=wait)
 
     def in_write(self) -> bool:
@@ -207,12 +202,8 @@ class SqliteDatabase:
         That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
         next commit; not in a file that can only be read.
         """
-        target = self._free_path(path, "backup")
-        with self.read() as connection:
-            try:
-                write_backup(connection, target, token=self._token)
-            except FileExistsError as error:
-                raise _path_taken(path) from error
+        with self._new_file(path, "backup") as target, self.read() as connection:
+            backup.write_backup(connection, target, token=self._token)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 
@@ -232,34 +223,17 @@ class SqliteDatabase:
                 raise ArgumentError("path", path, "the path of a recorded backup of this file is needed")
             with translate_system_errors(Path(path)):
                 removed = backup.remove_backup_file(Path(path), of=self.identity, original=self.path)
-            drop_copy_records(connection, path)
+            backup.drop_backup_record(connection, path)
         return removed
 
-    def migration_copies(self) -> list[MigrationCopy]:
-        """Return the recorded copies from before migrations, in order of path; they are among ``backups``, too."""
-        with self.read() as connection:
-            return recorded_copies(connection)
-
-    def migrate_without_copy(self) -> None:
-        """Let the parts that the file has, in their present versions, be migrated without a copy before; recorded.
-
-        For a disk without room. Call it on the file opened without components, then open it with them.
-        """
-        timestamp = self._clock().isoformat()
-        with self.write() as connection:
-            permit_without_copy(connection, component_versions(connection), timestamp)
+    def migration_copies(self) -> dict[str, str]:
+        """Return those ``backups`` that are from before a migration whose result was not right."""
+        return {path: time for path, time in self.backups().items() if backup.is_migration_copy(path)}
 
     def verify(self) -> list[Finding]:
-        """Check pages, references, header and every component's tables; an empty list means all is well.
-
-        Then copies from before migrations are removed, unless one of their parts is not attached here.
-        """
+        """Check pages, references, header and every component's tables; an empty list means all is well."""
         with self.read() if self.in_write() else self._transactions.read_fresh() as connection:
-            findings = verify_file(connection, [*self._components.values()])
-            copies = [] if findings else self._migrator.verifiable(connection, self._components)
-        if not self.in_write() and not self.read_only:
-            self._migrator.remove_copies(copies)
-        return findings
+            return verify_file(connection, [*self._components.values()])
 
     def rebuild(self) -> None:
         """Make indexes and every component's derived tables again, in one transaction."""
@@ -268,38 +242,27 @@ class SqliteDatabase:
 
     def salvage(self, path: str | os.PathLike[str]) -> int:
         """Copy every readable row into a new file at *path* and return how many; this file is only read."""
-        target = self._free_path(path, "salvage")
         with self.read() as connection:
             strangers = sorted(component_versions(connection).keys() - self._components.keys())
         if strangers:
             raise UnsupportedError("salvage", f"nothing attached can copy these parts of the file: {strangers}")
         parts = [*self._components.values()]
-        with self._transactions.inside():
-            try:
-                return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
-            except FileExistsError as error:
-                raise _path_taken(path) from error
+        with self._new_file(path, "salvage") as target, self._transactions.inside():
+            return salvage_file(self.path, self._access, target, parts, self._birth, token=self._token)
 
     def close(self) -> None:
         """Release the file; twice is harmless, and any other call afterwards raises ``StoreClosed``.
 
-        It has_pending for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
+        It waits for other threads' blocks. One that outlasts the busy timeout, or that this thread is inside
         of, ends as it would have and then releases the file.
         """
-        self._settle()
         self._transactions.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def __del__(self) -> None:
-        if (transactions := getattr(self, "_transactions", None)) is not None:
-            transactions.keep_if_forked()
 
     def _make_if_missing(self, create: bool, components: Sequence[Component]) -> None:
         with translate_system_errors(self.path):
@@ -311,14 +274,46 @@ class SqliteDatabase:
             with suppress(FileExistsError):  # another process was first: its file is opened
                 create_database_file(self.path, components, birth, token=self._token)
 
-    def _settle(self) -> None:
-        if self._migrator.has_pending(self._components) and not self.in_write() and not self._transactions.reading:
-            self._migrator.settle(self._components)
+    def _upgrade(self, component: Component, before: int) -> None:
+        """Migrate the tables of an older version; where the result is not right, leave a copy from before."""
+        copy, timestamp = backup.migration_copy_path(self.path, component, before), self._clock().isoformat()
+        with self.write() as connection:
+            backup.record_backup(connection, copy, timestamp)
+        copied = False
+        try:
+            with self.write() as connection:
+                if component_versions(connection).get(component.name) != before:  # another process was first
+                    return
+                run_migrations(connection, component, self.path)
+                if has_rows(connection) and verify_file(connection, [component]):
+                    self._copy_unchanged(copy)
+                    copied = True
+                    backup.record_backup(connection, copy, timestamp)
+        except BaseException:
+            if copied:
+                with suppress(OSError):
+                    secure_delete.wipe_file(copy, of=self.identity)
+            raise
+        finally:
+            with suppress(VectorStoreError), self.write() as connection:
+                if not os.path.lexists(copy):
+                    backup.drop_backup_record(connection, str(copy))
+
+    def _copy_unchanged(self, copy: Path) -> None:
+        """Copy the file as it is without what this thread's present ``write()`` changed."""
+        try:
+            with self._transactions.read_fresh(fresh=False) as source:
+                backup.write_backup(source, copy, token=self._token)
+        except FileExistsError as error:
+            raise StorageUnwritable(f"{copy}: something came to stand where a copy was to be put") from error
+        except (StorageFull, StorageUnwritable) as error:
+            advice = "Nothing was changed; make room for a copy beside it, which is left where a migration goes wrong"
+            raise type(error)(f"{error}. {advice}") from error
 
     def _check_versions(self, connection: apsw.Connection) -> None:
-        # A process with a newer Tellback may have migrated the file meanwhile.
-        total = total_component_version(connection)
-        if total != self._known_version:
+        # A process with a newer Tellback may have migrated the file meanwhile; each migration adds to the sum.
+        (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
+        if total != self._known_version or not isinstance(total, int):
             found = component_versions(connection)
             for component in self._components.values():
                 check_component_version(self.path, found, component)
@@ -327,17 +322,18 @@ class SqliteDatabase:
     def _mark(self) -> str:
         return f"{self._clock().isoformat()} {self._token(8).hex()}"
 
-    def _free_path(self, path: str | os.PathLike[str], operation: str) -> Path:
+    @contextmanager
+    def _new_file(self, path: str | os.PathLike[str], operation: str) -> Iterator[Path]:
+        """Yield the absolute path of a file that *operation* makes, where nothing may be."""
         if self.in_write():
             raise UnsupportedError(operation, "it cannot be made inside write()")
         target = check_path(path)
-        if os.path.lexists(target):
-            raise _path_taken(path)
-        return target
-
-
-def _path_taken(path: object) -> ArgumentError:
-    return ArgumentError("path", path, "a path where nothing is yet is needed")
+        try:
+            if os.path.lexists(target):
+                raise FileExistsError(target)
+            yield target
+        except FileExistsError as error:
+            raise ArgumentError("path", path, "a path where nothing is yet is needed") from error
 
 
 def _check_timeout(seconds: object) -> float:

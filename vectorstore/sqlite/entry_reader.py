@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import numpy as np
@@ -25,7 +26,7 @@ from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
-from vectorstore.types import Changes, Cursor, Entry, Finding, Vector
+from vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
 
 COLUMNS = "e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"
 FROM_ENTRIES = "FROM entries AS e LEFT JOIN vectors AS v ON v.key = e.key"
@@ -34,6 +35,9 @@ IS_PENDING = (
     " AND NOT EXISTS (SELECT 1 FROM next_no_vector AS r WHERE r.key = e.key))"
 )
 """Condition of an entry that is pending in the space being filled."""
+SPACE_FACT: Final = "space"
+NEXT_SPACE_FACT: Final = "next_space"
+"""Names, in the file, of the space in use and of the one being filled."""
 _LOAD_BLOCK = 512
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
 _TABLE_COLUMNS = {
@@ -64,6 +68,19 @@ class StoredEntry:
     vector_checksum: int | None
     next_checksum: int | None
     """Of its vector in the space that is being filled, or of the reason for none there."""
+
+
+def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
+    """Return the space in use, or the one being filled."""
+    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    return None if row is None else parse_space(row[0])
+
+
+@lru_cache(maxsize=4)
+def parse_space(text: str) -> Space:
+    """Return the space of a recorded text; every call that searches asks."""
+    facts = json.loads(text)
+    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
 def namespace_key(connection: Connection, name: str) -> int | None:
@@ -115,33 +132,34 @@ def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) ->
 
 
 def entry_page(
-    connection: Connection,
-    namespace: int,
-    where: FilterNode,
-    after: str | None,
-    embedded: bool | None,
-    size: int,
+    connection: Connection, namespace: int, where: FilterNode, after: str | None, embedded: bool | None, size: int
 ) -> list[Entry]:
     """Return up to *size* entries after the id *after*, in order of id."""
     condition, values = filter_to_sql(where)
     state = {None: "", True: " AND v.key IS NOT NULL", False: " AND v.key IS NULL AND e.no_vector IS NULL"}
-    start = "" if after is None else " AND e.id > ?"
-    rows = iterate_rows(
-        connection,
-        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ?{start}{state[embedded]} AND ({condition})"
-        " ORDER BY e.id LIMIT ?",
-        (namespace, *(() if after is None else (after,)), *values, size),
-    )
-    return [checked_entry(row) for row in rows]
+    return _id_page(connection, namespace, after, f"({condition}){state[embedded]}", values, size)
 
 
 def pending_page(connection: Connection, namespace: int, after: str | None, size: int) -> list[Entry]:
     """Return up to *size* entries after the id *after* that are pending in the space being filled, by id."""
-    start = "" if after is None else " AND e.id > ?"
+    return _id_page(connection, namespace, after, IS_PENDING, (), size)
+
+
+def _id_page(
+    connection: Connection, namespace: int, after: str | None, condition: str, values: Sequence[Any], size: int
+) -> list[Entry]:
+    if after is not None:
+        condition, values = f"e.id > ? AND {condition}", (after, *values)
+    return _checked_entries(connection, namespace, condition, values, "e.id", size)
+
+
+def _checked_entries(
+    connection: Connection, namespace: int, condition: str, values: Sequence[Any], order: str, size: int
+) -> list[Entry]:
     rows = iterate_rows(
         connection,
-        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ?{start} AND {IS_PENDING} ORDER BY e.id LIMIT ?",
-        (namespace, *(() if after is None else (after,)), size),
+        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ? AND {condition} ORDER BY {order} LIMIT ?",
+        (namespace, *values, size),
     )
     return [checked_entry(row) for row in rows]
 
@@ -231,12 +249,13 @@ def check_tables(connection: Connection) -> None:
         raise DamageError([Finding("namespaces", "are not all there")])
 
 
-def check_entry_count(connection: Connection, namespace: int) -> None:
-    """Raise when entries were lost from the index by which they are found."""
-    (counted,) = fetch_one(connection, "SELECT count(*) FROM entries WHERE namespace = ?", (namespace,))
+def check_entry_count(connection: Connection, namespace: int, index: str = "") -> None:
+    """Raise when entries were lost from the index by which they are found, *index* where it is that of an order."""
+    used, found_by = (f" INDEXED BY {index}", f" by {index}") if index else ("", "")
+    (counted,) = fetch_one(connection, f"SELECT count(*) FROM entries{used} WHERE namespace = ?", (namespace,))
     (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
     if counted != entries:
-        raise DamageError([Finding("entries", f"{counted} are found where {entries} were counted")])
+        raise DamageError([Finding("entries", f"{counted} are found{found_by} where {entries} were counted")])
 
 
 def checked_entry(row: Row) -> Entry:
@@ -308,7 +327,8 @@ def ordered_entries(
     _make_order_index(database, fields)
     with database.read() as connection:
         if (key := namespace_key(connection, namespace)) is not None:
-            _check_order_index(connection, key, fields)
+            index = _order_index_name(fields) if _has_order_index(connection, fields) else ""
+            check_entry_count(connection, key, index)
 
     def pages() -> Iterator[Entry]:
         position, size = after, _FIRST_PAGE_SIZE
@@ -344,20 +364,6 @@ def _make_order_index(database: SqliteDatabase, fields: Sequence[str]) -> None:
         return
 
 
-def _check_order_index(connection: Connection, namespace: int, fields: Sequence[str]) -> None:
-    """Raise when entries were lost from the index by which they are found."""
-    if not _has_order_index(connection, fields):
-        check_entry_count(connection, namespace)
-        return
-    query = f"SELECT count(*) FROM entries INDEXED BY {_order_index_name(fields)} WHERE namespace = ?"
-    (counted,) = fetch_one(connection, query, (namespace,))
-    (entries,) = fetch_one(connection, "SELECT entries FROM namespaces WHERE key = ?", (namespace,))
-    if counted != entries:
-        raise DamageError(
-            [Finding("entries", f"{counted} are found by {_order_index_name(fields)} where {entries} were counted")]
-        )
-
-
 def _ordered_page(
     connection: Connection,
     namespace: int,
@@ -369,36 +375,19 @@ def _ordered_page(
     reverse: bool,
 ) -> list[Entry]:
     """Return up to *size* entries behind the place *after*: first the others of its value, then those of the next."""
+
+    def page(start: str, bound: Sequence[str], order: str, size: int) -> list[Entry]:
+        return _checked_entries(connection, namespace, f"{start} AND ({condition})", (*bound, *values), order, size)
+
+    condition, values = filter_to_sql(where)
     value_sql, sign, down = _order_sql(fields, "e."), "<" if reverse else ">", " DESC" if reverse else ""
     order = f"{value_sql}{down}, e.id{down}"
     if after is None:
-        return _fetch_ordered(connection, namespace, where, "1", (), order, size)
-    value, id = after
-    same = f"{value_sql} = ? AND e.id {sign} ?"
-    found = _fetch_ordered(connection, namespace, where, same, (value, id), f"e.id{down}", size)
+        return page("1", (), order, size)
+    found = page(f"{value_sql} = ? AND e.id {sign} ?", after, f"e.id{down}", size)
     if len(found) < size:
-        found += _fetch_ordered(
-            connection, namespace, where, f"{value_sql} {sign} ?", (value,), order, size - len(found)
-        )
+        found += page(f"{value_sql} {sign} ?", after[:1], order, size - len(found))
     return found
-
-
-def _fetch_ordered(
-    connection: Connection,
-    namespace: int,
-    where: FilterNode,
-    start: str,
-    bound: Sequence[object],
-    order: str,
-    size: int,
-) -> list[Entry]:
-    condition, values = filter_to_sql(where)
-    found = fetch_all(
-        connection,
-        f"SELECT {COLUMNS} {FROM_ENTRIES} WHERE e.namespace = ? AND {start} AND ({condition}) ORDER BY {order} LIMIT ?",
-        (namespace, *bound, *values, size),
-    )
-    return [checked_entry(row) for row in found]
 
 
 def _order_sql(fields: Sequence[str], of: str = "") -> str:

@@ -5,8 +5,9 @@ All of it happens in the caller's write transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import islice
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from itertools import count, islice
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.distance import row_norms
 from vectorstore.errors import RevisionConflict
-from vectorstore.index.forward_index import analyze_text, distinct_term_numbers
+from vectorstore.index.bm25 import analyze_text, distinct_term_numbers
 from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows, json_array
 from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
@@ -25,17 +26,27 @@ _PAGE_SIZE = 1000
 
 
 class TermDictionary:
-    """Numbers terms from *next_number* on, which the caller keeps; ``numbers`` knows those that were asked for."""
+    """Terms of a namespace by their numbers; new terms are numbered from *next_number* on, which the caller keeps."""
 
     def __init__(self, connection: Connection, namespace: int, *, next_number: int) -> None:
         self._connection = connection
         self._namespace = namespace
-        self.numbers: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self.next_number = next_number
 
-    def intern(self, terms: Set[str]) -> None:
+    def write_forward_index(self, entries: Iterable[tuple[int, str, str]], analyzer: Analyzer) -> None:
+        """Store the forward index of *entries* (key, text, context), and the terms that are new."""
+        analysed = [(key, analyze_text(analyzer, text, context)) for key, text, context in entries]
+        self._intern(set().union(*(terms.distinct() for _, terms in analysed)))
+        rows = []
+        for key, terms in analysed:
+            sequence, context_length = terms.numbered(self._numbers)
+            rows.append((key, self._namespace, context_length, sequence.astype("<i4", copy=False).tobytes()))
+        self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
+
+    def _intern(self, terms: Set[str]) -> None:
         """Make sure that each of *terms* has a number."""
-        unknown = sorted(terms - self.numbers.keys())
+        unknown = sorted(terms - self._numbers.keys())
         if not unknown:
             return
         known = iterate_rows(
@@ -44,15 +55,25 @@ class TermDictionary:
             " CROSS JOIN terms AS t ON t.namespace = ? AND t.term = wanted.value",
             (json_array(unknown), self._namespace),
         )
-        self.numbers.update(dict(known))
-        fresh = [term for term in unknown if term not in self.numbers]
-        for term in fresh:
-            self.numbers[term] = self.next_number
-            self.next_number += 1
+        self._numbers.update(dict(known))
+        fresh = [term for term in unknown if term not in self._numbers]
+        self._numbers.update(zip(fresh, count(self.next_number)))
+        self.next_number += len(fresh)
         self._connection.executemany(
             "INSERT INTO terms (namespace, number, term) VALUES (?, ?, ?)",
-            ((self._namespace, self.numbers[term], term) for term in fresh),
+            ((self._namespace, self._numbers[term], term) for term in fresh),
         )
+
+
+def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, next_number: int) -> int:
+    """Make the terms and the forward index of a namespace, which has none, from its entries; return the next number."""
+    dictionary = TermDictionary(connection, namespace, next_number=next_number)
+    rows = iterate_rows(
+        connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
+    )
+    while page := list(islice(rows, _PAGE_SIZE)):
+        dictionary.write_forward_index(page, analyzer)
+    return dictionary.next_number
 
 
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
@@ -64,15 +85,13 @@ def remove_unused_terms(connection: Connection, namespace: int) -> None:
         used = distinct_term_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
         unused = np.setdiff1d(unused, used, assume_unique=True)
     connection.executemany(
-        "DELETE FROM terms WHERE namespace = ? AND number = ?",
-        ((namespace, number) for number in unused.tolist()),
+        "DELETE FROM terms WHERE namespace = ? AND number = ?", ((namespace, number) for number in unused.tolist())
     )
 
 
 KEPT_CHANGES = 1000
-_NAMESPACE_SQL = (
-    "SELECT key, revision, entries, pruned, tally, vector_tally, next_tally, next_term FROM namespaces WHERE name = ?"
-)
+_CONTENT_COLUMNS = ("revision", "text", "context", "metadata", "no_vector")
+_NAMESPACE_COLUMNS = "key, revision, entries, pruned, tally, vector_tally, next_tally, next_term"
 _INSERT_VECTOR_SQL = (
     "INSERT INTO {} (key, namespace, norm, checksum, vector) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE"
     " SET norm = excluded.norm, checksum = excluded.checksum, vector = excluded.vector"
@@ -86,11 +105,11 @@ class NamespaceWriter:
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
         self._name = name
-        found = fetch_first(connection, _NAMESPACE_SQL, (name,))
+        found = fetch_first(connection, f"SELECT {_NAMESPACE_COLUMNS} FROM namespaces WHERE name = ?", (name,))
         self._created = found is None
-        if self._created:
-            connection.execute("INSERT INTO namespaces (name) VALUES (?)", (name,))
-        row = found or fetch_one(connection, _NAMESPACE_SQL, (name,))
+        row = found or fetch_one(
+            connection, f"INSERT INTO namespaces (name) VALUES (?) RETURNING {_NAMESPACE_COLUMNS}", (name,)
+        )
         self.key: int = row[0]
         self._revision: int = row[1]
         self._entries: int = row[2]
@@ -102,20 +121,11 @@ class NamespaceWriter:
         self._filled = False
         self._log: list[tuple[int, int, int, str | None]] = []
 
-    def expect(self, expect: Mapping[str, int], stored: Mapping[str, StoredEntry]) -> None:
-        """Raise where an entry is not at the revision that is expected."""
-        for id, expected in expect.items():
-            actual = stored[id].revision if id in stored else 0
-            if actual != expected:
-                raise RevisionConflict(id, self._name, expected, actual)
-
     def write(self, batch: Sequence[CheckedEntry], expect: Mapping[str, int], analyzer: Analyzer) -> int:
         """Write checked entries, each id once; return how many."""
-        stored = stored_entries_by_id(self._connection, self.key, {*(checked.id for checked in batch), *expect})
-        self.expect(expect, stored)
-        next_key = self._reserve_keys(sum(checked.id not in stored for checked in batch))
+        stored = self._stored([checked.id for checked in batch], expect)
+        next_key = self._reserve_keys(len(batch) - len(stored))
         rows, vectors, replaced = [], [], []
-        lengths = _vector_norms([checked.vector for checked in batch if checked.vector is not None])
         for checked in batch:
             before = stored.get(checked.id)
             if before is None:
@@ -125,78 +135,65 @@ class NamespaceWriter:
                 key = before.key
                 self._tally = add_checksums(self._tally, -before.checksum)
                 self._drop_vector_checksum(before)
-            content = (
-                checked.id,
-                self._next_revision(key),
-                checked.text,
-                checked.context,
-                checked.metadata,
-                checked.no_vector,
-            )
+            revision = self._next_revision(key)
+            content = checked.id, revision, checked.text, checked.context, checked.metadata, checked.no_vector
             rows.append((key, self.key, *content, entry_checksum(*content, has_vector=checked.vector is not None)))
             if checked.vector is not None:
-                vectors.append(self._vector_row(key, checked.id, checked.vector, next(lengths)))
+                vectors.append((key, checked.id, checked.vector))
             elif before is not None and before.vector_checksum is not None:
                 replaced.append((key,))
         self._tally = add_checksums(self._tally, *(row[-1] for row in rows))
-        self._vector_tally = add_checksums(self._vector_tally, *(row[3] for row in vectors))
         self._connection.executemany(
             "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET"
             " revision = excluded.revision, text = excluded.text, context = excluded.context,"
             " metadata = excluded.metadata, no_vector = excluded.no_vector, checksum = excluded.checksum",
             rows,
         )
-        self._connection.executemany(_INSERT_VECTOR_SQL.format("vectors"), vectors)
+        self._vector_tally = add_checksums(self._vector_tally, *self._put_vectors("vectors", vectors))
         if replaced:
             self._connection.executemany("DELETE FROM vectors WHERE key = ?", replaced)
-        if stored:
-            self._forget_next(stored[checked.id] for checked in batch if checked.id in stored)
-        self._write_terms(batch, [row[0] for row in rows], analyzer)
+        self._forget_next(stored.values())
+        dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
+        texts = ((row[0], checked.text, checked.context) for row, checked in zip(rows, batch, strict=True))
+        dictionary.write_forward_index(texts, analyzer)
+        self._next_term = dictionary.next_number
         return len(batch)
 
     def patch(self, metadata: Mapping[str, str], expect: Mapping[str, int]) -> int:
         """Replace the metadata (JSON text) of entries; return how many there were."""
-        stored = stored_entries_by_id(self._connection, self.key, {*metadata, *expect})
-        self.expect(expect, stored)
-        present = [id for id in metadata if id in stored]
-        for id in present:
-            self._rewrite(id, stored[id], metadata=metadata[id], revision=self._next_revision(stored[id].key))
-        return len(present)
+        stored = self._stored(metadata, expect)
+        for id, entry in stored.items():
+            changes = {"metadata": metadata[id], "revision": self._next_revision(entry.key)}
+            self._rewrite(id, entry, changes, has_vector=entry.vector_checksum is not None)
+        return len(stored)
 
     def put_vectors(self, vectors: Mapping[str, Vector], expect: Mapping[str, int]) -> int:
         """Give entries their vectors; return how many there were."""
-        stored = stored_entries_by_id(self._connection, self.key, {*vectors, *expect})
-        self.expect(expect, stored)
-        present = [id for id in vectors if id in stored]
-        for id in present:
-            self._next_revision(stored[id].key)
-            self._rewrite(id, stored[id], clear_reason=True)
-            self._drop_vector_checksum(stored[id])
-            row = self._vector_row(stored[id].key, id, vectors[id], next(_vector_norms([vectors[id]])))
-            self._vector_tally = add_checksums(self._vector_tally, row[3])
-            self._connection.execute(_INSERT_VECTOR_SQL.format("vectors"), row)
-        return len(present)
+        stored = self._stored(vectors, expect)
+        for id, entry in stored.items():
+            self._next_revision(entry.key)
+            self._rewrite(id, entry, {"no_vector": None}, has_vector=True)
+            self._drop_vector_checksum(entry)
+        rows = [(entry.key, id, vectors[id]) for id, entry in stored.items()]
+        self._vector_tally = add_checksums(self._vector_tally, *self._put_vectors("vectors", rows))
+        return len(stored)
 
     def fill(self, filled: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the space being filled, or a reason for none; return how many there were."""
-        stored = stored_entries_by_id(self._connection, self.key, {*filled, *expect})
-        self.expect(expect, stored)
-        present = [id for id in filled if id in stored]
-        self._forget_next(stored[id] for id in present)
-        vectors, reasons, checksums = [], [], []
-        for id in present:
-            key, vector = stored[id].key, filled[id]
+        stored = self._stored(filled, expect)
+        self._forget_next(stored.values())
+        vectors, reasons = [], []
+        for id, entry in stored.items():
+            vector = filled[id]
             if isinstance(vector, str):
-                checksums.append(reason_checksum(id, vector))
-                reasons.append((key, self.key, vector, checksums[-1]))
+                reasons.append((entry.key, self.key, vector, reason_checksum(id, vector)))
             else:
-                vectors.append(self._vector_row(key, id, vector, next(_vector_norms([vector]))))
-                checksums.append(vectors[-1][3])
-        self._connection.executemany(_INSERT_VECTOR_SQL.format("next_vectors"), vectors)
+                vectors.append((entry.key, id, vector))
         self._connection.executemany("INSERT INTO next_no_vector VALUES (?, ?, ?, ?)", reasons)
+        checksums = [*self._put_vectors("next_vectors", vectors), *(row[3] for row in reasons)]
         self._next_tally = add_checksums(self._next_tally, *checksums)
-        self._filled = bool(present)
-        return len(present)
+        self._filled = bool(stored)
+        return len(stored)
 
     def remove(self, ids: Iterable[str], *, erase: bool = False) -> int:
         """Remove entries; return how many there were. *erase*: and terms that nothing uses any more."""
@@ -264,12 +261,30 @@ class NamespaceWriter:
         )
         return int(after) - count
 
-    def _vector_row(self, key: int, id: str, vector: Vector, norm: float) -> tuple[int, int, float, int, bytes]:
-        blob = vector.astype("<f4", copy=False).tobytes()
-        return key, self.key, norm, vector_checksum(id, blob), blob
+    def _put_vectors(self, table: str, vectors: Sequence[tuple[int, str, Vector]]) -> list[int]:
+        """Write *vectors* (key, id, vector) to *table*, and return their checksums."""
+        if not vectors:
+            return []
+        norms = row_norms(np.stack([vector for _, _, vector in vectors])).tolist()
+        blobs = [vector.astype("<f4", copy=False).tobytes() for _, _, vector in vectors]
+        rows = [
+            (key, self.key, norm, vector_checksum(id, blob), blob)
+            for (key, id, _), norm, blob in zip(vectors, norms, blobs, strict=True)
+        ]
+        self._connection.executemany(_INSERT_VECTOR_SQL.format(table), rows)
+        return [row[3] for row in rows]
 
-    def _drop_vector_checksum(self, stored: StoredEntry | None) -> None:
-        if stored is not None and stored.vector_checksum is not None:
+    def _stored(self, ids: Collection[str], expect: Mapping[str, int]) -> dict[str, StoredEntry]:
+        """Return those of *ids* that are stored, in this order; raise where a revision is not the expected one."""
+        found = stored_entries_by_id(self._connection, self.key, {*ids, *expect})
+        for id, expected in expect.items():
+            actual = found[id].revision if id in found else 0
+            if actual != expected:
+                raise RevisionConflict(id, self._name, expected, actual)
+        return {id: found[id] for id in ids if id in found}
+
+    def _drop_vector_checksum(self, stored: StoredEntry) -> None:
+        if stored.vector_checksum is not None:
             self._vector_tally = add_checksums(self._vector_tally, -stored.vector_checksum)
 
     def _forget_next(self, entries: Iterable[StoredEntry]) -> None:
@@ -279,49 +294,15 @@ class NamespaceWriter:
             self._connection.executemany(f"DELETE FROM {table} WHERE key = ?", ((key,) for key, _ in checksums))
         self._next_tally = add_checksums(self._next_tally, *(-checksum for _, checksum in checksums))
 
-    def _rewrite(
-        self,
-        id: str,
-        stored: StoredEntry,
-        *,
-        metadata: str | None = None,
-        revision: int | None = None,
-        clear_reason: bool = False,
-    ) -> None:
+    def _rewrite(self, id: str, stored: StoredEntry, changes: Mapping[str, Any], *, has_vector: bool) -> None:
+        """Change columns of an entry's row, and its checksum."""
         row = fetch_one(
-            self._connection,
-            "SELECT revision, text, context, metadata, no_vector FROM entries WHERE key = ?",
-            (stored.key,),
+            self._connection, f"SELECT {', '.join(_CONTENT_COLUMNS)} FROM entries WHERE key = ?", (stored.key,)
         )
-        content = (
-            row[0] if revision is None else revision,
-            row[1],
-            row[2],
-            row[3] if metadata is None else metadata,
-            None if clear_reason else row[4],
-        )
-        has_vector = clear_reason or stored.vector_checksum is not None
-        checksum = entry_checksum(id, *content, has_vector=has_vector)
+        content = {**dict(zip(_CONTENT_COLUMNS, row, strict=True)), **changes}
+        checksum = entry_checksum(id, **content, has_vector=has_vector)
         self._tally = add_checksums(self._tally, checksum, -stored.checksum)
         self._connection.execute(
             "UPDATE entries SET revision = ?, metadata = ?, no_vector = ?, checksum = ? WHERE key = ?",
-            (content[0], content[3], content[4], checksum, stored.key),
+            (content["revision"], content["metadata"], content["no_vector"], checksum, stored.key),
         )
-
-    def _write_terms(self, batch: Sequence[CheckedEntry], keys: Sequence[int], analyzer: Analyzer) -> None:
-        analysed = [analyze_text(analyzer, checked.text, checked.context) for checked in batch]
-        dictionary = TermDictionary(self._connection, self.key, next_number=self._next_term)
-        dictionary.intern(set().union(*(terms.distinct() for terms in analysed)))
-        self._next_term = dictionary.next_number
-        rows = []
-        for key, terms in zip(keys, analysed, strict=True):
-            sequence, context_length = terms.numbered(dictionary.numbers)
-            rows.append((key, self.key, context_length, sequence.astype("<i4", copy=False).tobytes()))
-        self._connection.executemany("INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)", rows)
-
-
-def _vector_norms(vectors: Sequence[Vector]) -> Iterator[float]:
-    """The length of each of *vectors*, all worked out together."""
-    if len(vectors) == 1:
-        return iter(row_norms(vectors[0][np.newaxis]).tolist())
-    return iter(row_norms(np.stack(vectors)).tolist() if vectors else ())

@@ -1,8 +1,7 @@
 """Database files: looked at without SQLite, created whole under a private name, checked, and opened.
 
 A file keeps of itself whose it is (the header), and in the table ``file_facts`` its identity, when it was created, the
-mark of an unfinished erasure and the copies made of it; in the table ``components`` (name, version), how many of each
-component's migrations ran. A foreign, newer or linked file is refused untouched. A file
+mark of an unfinished erasure and the copies made of it. A foreign, newer or linked file is refused untouched. A file
 that cannot be written is opened for reading.
 """
 
@@ -10,8 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,29 +19,33 @@ from typing import Final, TypeAlias
 import apsw
 
 from vectorstore.database import Component, Connection
-from vectorstore.errors import ArgumentError, DamageError, NewerFile, NotAStore, StorageUnwritable
+from vectorstore.errors import ArgumentError, NewerFile, NotAStore, StorageUnwritable
 from vectorstore.persisted_names import APPLICATION_ID
 from vectorstore.sqlite.connection import (
     Access,
+    DeviceInode,
+    device_inode,
     fetch_all,
     fetch_first,
     fetch_one,
+    log_size,
     open_connection,
+    reading_access,
     release_inherited,
     translate_errors,
     translate_system_errors,
 )
+from vectorstore.sqlite.migrations import check_component_version, component_versions, run_migrations
 from vectorstore.types import Finding
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
+"""So many random bytes, like ``os.urandom``."""
 
 
 def utc_now() -> datetime:
     """Return the present moment."""
     return datetime.now(UTC)
 
-
-"""So many random bytes, like ``os.urandom``."""
 
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 """Ends of the names of the files that SQLite makes beside a file."""
@@ -55,8 +58,10 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
     ``FileExistsError`` says that another was there first, unless *replace*, which takes the place of what is there
     in one step. Whatever goes wrong, nothing of ours stays behind.
     """
-    make_private_folders(path.parent)
-    private = private_path(path, token(8))
+    missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(0o700, exist_ok=True)
+    private = path.with_name(f".tellback-{token(8).hex()}.part")
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(private, flags, 0o600)
     try:
@@ -72,23 +77,7 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
         flush_folder(path.parent)
     finally:
         for leftover in (private, *(private.with_name(private.name + end) for end in SIDE_FILE_SUFFIXES)):
-            with suppress(FileNotFoundError):
-                leftover.unlink()
-
-
-def private_path(path: Path, random: bytes) -> Path:
-    """Return the private name, made of eight *random* bytes, under which what comes to *path* is filled."""
-    return path.with_name(f".tellback-{random.hex()}.part")
-
-
-def make_private_folders(folder: Path) -> None:
-    """Make *folder* and its missing parents, for their owner alone."""
-    missing = []
-    while not folder.exists():
-        missing.append(folder)
-        folder = folder.parent
-    for part in reversed(missing):
-        part.mkdir(0o700, exist_ok=True)
+            leftover.unlink(missing_ok=True)
 
 
 def _link_into_place(private: Path, path: Path) -> None:
@@ -155,8 +144,7 @@ def is_missing(path: Path) -> bool:
         wal = path.with_name(path.name + "-wal")
         if wal.exists() and not path.exists():
             raise NotAStore(
-                str(path),
-                f"the file is gone but its log {wal.name} is there; restore the file, or move the log away",
+                str(path), f"the file is gone but its log {wal.name} is there; restore the file, or move the log away"
             ) from None
         return not path.exists()
     if stat.S_ISLNK(mode):
@@ -210,16 +198,6 @@ def write_header(connection: apsw.Connection, birth: FileIdentity) -> None:
     write_fact(connection, "created", birth.created)
 
 
-def read_identity(connection: apsw.Connection, path: Path) -> FileIdentity:
-    """Return the identity recorded in the file; a file without one is not whole."""
-    if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
-        raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
-    identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
-    if identity is None or created is None:
-        raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
-    return FileIdentity(identity, created)
-
-
 def check_header(path: Path, application: int, version: int) -> None:
     """Refuse a file of another program, or of a newer Tellback."""
     if application != APPLICATION_ID:
@@ -237,22 +215,8 @@ def read_fact(connection: Connection, name: str) -> str | None:
 def write_fact(connection: apsw.Connection, name: str, value: str) -> None:
     """Record a fact of the file."""
     connection.execute(
-        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        (name, value),
+        "INSERT INTO file_facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", (name, value)
     )
-
-
-def read_facts(connection: apsw.Connection, kind: str) -> dict[str, str]:
-    """Return the facts whose names begin with *kind* (and a blank), by the rest of the name, in its order."""
-    rows = fetch_all(
-        connection, "SELECT name, value FROM file_facts WHERE name >= ? AND name < ?", (kind, kind[:-1] + "!")
-    )
-    return {str(name)[len(kind) :]: str(value) for name, value in sorted(rows)}
-
-
-def delete_fact(connection: apsw.Connection, name: str) -> None:
-    """Take a fact of the file away."""
-    connection.execute("DELETE FROM file_facts WHERE name = ?", (name,))
 
 
 def has_rows(connection: apsw.Connection) -> bool:
@@ -278,36 +242,30 @@ def verify_header(connection: Connection) -> list[Finding]:
     return findings
 
 
-FillCallback = Callable[[apsw.Connection], int]
-
-
 def create_database_file(
     path: Path,
     components: Sequence[Component],
     birth: FileIdentity,
     *,
     token: RandomBytes,
-    fill: FillCallback | None = None,
+    fill: Callable[[apsw.Connection], int] | None = None,
 ) -> int:
     """Make the file; *fill* may put rows in, and its count is returned. ``FileExistsError``: one is there."""
     filled = 0
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
-        try:
-            with translate_errors(path, connection):
-                # Nobody sees the private file: it needs neither a journal on disk nor a sync for each step.
-                connection.pragma("journal_mode", "memory")
-                connection.pragma("synchronous", "off")
-                connection.execute("BEGIN IMMEDIATE")
-                write_header(connection, birth)
-                for component in components:
-                    run_migrations(connection, component, path)
-                if fill is not None:
-                    filled = fill(connection)
-                connection.execute("COMMIT")
-                enable_wal(connection, path)
-        finally:
-            connection.close()
+        with closing(connection), translate_errors(path, connection):
+            # Nobody sees the private file: it needs neither a journal on disk nor a sync for each step.
+            connection.pragma("journal_mode", "memory")
+            connection.pragma("synchronous", "off")
+            connection.execute("BEGIN IMMEDIATE")
+            write_header(connection, birth)
+            for component in components:
+                run_migrations(connection, component, path)
+            if fill is not None:
+                filled = fill(connection)
+            connection.execute("COMMIT")
+            enable_wal(connection, path)
     return filled
 
 
@@ -317,10 +275,6 @@ def enable_wal(connection: apsw.Connection, path: Path) -> None:
         raise StorageUnwritable(
             f"{path}: this file system has no shared memory, which a memory file needs; use a local disk"
         )
-
-
-DeviceInode: TypeAlias = tuple[int, int]
-"""Device and inode: which file a path means, whatever its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,26 +296,15 @@ def open_database_file(
         release_inherited(inode)
         check_database_file(path)
         if not read_only and (found := _open_for_writing(path, components, busy_timeout)) is not None:
-            writer, birth = found
-            return OpenedFile(writer, Access.READ, birth, inode)
-        access, birth = _open_for_reading(path, components, busy_timeout)
-        return OpenedFile(None, access, birth, inode)
+            return OpenedFile(found[0], Access.READ, found[1], inode)
+        access = Access.READ_ONLY if _is_writable(path) else Access.FROZEN
+        connection = open_connection(path, reading_access(path, access), busy_timeout=busy_timeout)
+        with closing(connection), translate_errors(path, connection):
+            return OpenedFile(None, access, _check_opened(path, connection, components), inode)
 
 
-def device_inode(path: Path) -> DeviceInode:
-    """Return where the file is."""
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
-def check_same_file(path: Path, inode: DeviceInode) -> None:
-    """Raise when *path* means another file than the one opened: what is written would go with the old one."""
-    try:
-        same = device_inode(path) == inode
-    except OSError:
-        same = False
-    if not same:
-        raise NotAStore(str(path), "it was moved, removed or replaced since it was opened; open it again")
+def _is_writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def _open_for_writing(
@@ -369,111 +312,33 @@ def _open_for_writing(
 ) -> tuple[apsw.Connection, FileIdentity] | None:
     if not os.access(path, os.W_OK):
         return None  # even to try would make an index of ours beside another user's file
-    # What a newer Tellback left in the log must not be moved into the file by our closing it.
-    has_log = _wal_size(path) > 0
-    connection = None
-    try:
-        connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=has_log)
-        if connection.readonly("main"):
-            connection.close()
+    with ExitStack() as undo:
+        try:
+            # What a newer Tellback left in the log must not be moved into the file by our closing it.
+            connection = open_connection(path, Access.WRITE, busy_timeout=busy_timeout, keep_log=log_size(path) > 0)
+            undo.callback(connection.close)
+            if connection.readonly("main"):
+                return None
+            with translate_errors(path, connection):
+                birth = _check_opened(path, connection, components)
+                enable_wal(connection, path)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except (apsw.CantOpenError, apsw.ReadOnlyError, StorageUnwritable):
+            if _is_writable(path):
+                raise
             return None
-        with translate_errors(path, connection):
-            birth = _check_opened(path, connection, components)
-            enable_wal(connection, path)
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
-    except (apsw.CantOpenError, apsw.ReadOnlyError, StorageUnwritable):
-        if connection is not None:
-            connection.close()
-        if os.access(path.parent, os.W_OK) and os.access(path, os.W_OK):
-            raise
-        return None
-    except BaseException:
-        if connection is not None:
-            connection.close()
-        raise
-    return connection, birth
+        undo.pop_all()
+        return connection, birth
 
 
 def _check_opened(path: Path, connection: apsw.Connection, components: Sequence[Component]) -> FileIdentity:
     check_header(path, connection.pragma("application_id"), connection.pragma("user_version"))
-    birth = read_identity(connection, path)
+    if not all(connection.table_exists("main", table) for table in ("file_facts", "components")):
+        raise NotAStore(str(path), "the file lacks the tables that make it whole; restore a backup")
+    identity, created = read_fact(connection, "identity"), read_fact(connection, "created")
+    if identity is None or created is None:
+        raise NotAStore(str(path), "the file does not know its identity, so it is not whole; restore a backup")
     found = component_versions(connection)
     for component in components:
         check_component_version(path, found, component)
-    return birth
-
-
-def _open_for_reading(path: Path, components: Sequence[Component], busy_timeout: float) -> tuple[Access, FileIdentity]:
-    access = Access.READ_ONLY if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK) else Access.FROZEN
-    connection = open_connection(path, reading_access(path, access), busy_timeout=busy_timeout)
-    try:
-        with translate_errors(path, connection):
-            return access, _check_opened(path, connection, components)
-    finally:
-        connection.close()
-
-
-def reading_access(path: Path, access: Access) -> Access:
-    """Return how to read a file that this user cannot write: through its log if it has one, else as frozen.
-
-    An index made beside another user's file would be ours, and in that user's way.
-    """
-    if access is Access.FROZEN and (path.with_name(path.name + "-shm").exists() or _wal_size(path)):
-        return Access.READ_ONLY
-    return access
-
-
-def _wal_size(path: Path) -> int:
-    try:
-        return path.with_name(path.name + "-wal").stat().st_size
-    except FileNotFoundError:
-        return 0
-
-
-def component_versions(connection: Connection) -> dict[str, int]:
-    """Return the version of each component's tables."""
-    found: dict[str, int] = dict(fetch_all(connection, "SELECT name, version FROM components"))
-    if not all(isinstance(name, str) and isinstance(version, int) for name, version in found.items()):
-        raise DamageError([Finding("components", "is not what was written")])
-    return found
-
-
-def total_component_version(connection: Connection) -> int:
-    """Return a number that every migration of a component changes, in whichever process."""
-    (total,) = fetch_one(connection, "SELECT coalesce(sum(version), 0) FROM components")
-    if not isinstance(total, int):
-        raise DamageError([Finding("components", "is not what was written")])
-    return total
-
-
-def check_component_version(path: Path, found: Mapping[str, int], component: Component) -> None:
-    """Refuse tables of a newer Tellback."""
-    known = len(component.migrations)
-    if found.get(component.name, 0) > known:
-        raise NewerFile(str(path), component.name, found[component.name], known)
-
-
-def is_attached(component: Component, attached: Mapping[str, Component]) -> bool:
-    """Return whether *component* is among *attached*; another one of its name raises."""
-    known = attached.get(component.name)
-    if known is not None and (type(known) is not type(component) or known.migrations[:1] != component.migrations[:1]):
-        raise ArgumentError("component", component, f"another part is named {component.name!r} here")
-    return known is not None
-
-
-def run_migrations(connection: Connection, component: Component, path: Path) -> None:
-    """Bring a component's tables to its newest version, inside the caller's write transaction."""
-    found = component_versions(connection)
-    check_component_version(path, found, component)
-    try:
-        for step in component.migrations[found.get(component.name, 0) :]:
-            step(connection)
-    except apsw.SQLError as error:
-        if found.get(component.name) or "already exists" not in str(error):
-            raise
-        problem = "the version of tables that are there is missing"
-        raise DamageError([Finding("components", problem, component.name)]) from error
-    connection.execute(
-        "INSERT INTO components VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version",
-        (component.name, len(component.migrations)),
-    )
+    return FileIdentity(identity, created)

@@ -2,7 +2,8 @@
 
 SQLite's JSON functions decide wherever they can. They cannot compare lists and objects (1 and 1.0 inside
 them), and they read whole numbers beyond 64 bits as floats; there, and for filters too long for one
-expression, the SQL calls a function of ours, which ``register_filter_function`` puts on a connection. Fields are
+expression, the SQL calls a function of ours, which ``register_filter_function`` puts on a connection, with the filter
+itself as a bound value. Fields are
 compared with the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name.
 Values are always bound.
 """
@@ -11,12 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import apsw
 
-from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, thaw_json
+from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter
 
 FILTER_FUNCTION: Final = "tellback_matches"
 SQL_NODES_LIMIT: Final = 100
@@ -32,10 +32,15 @@ _JSON_TYPES: Final = {None: "'null'", True: "'true'", False: "'false'"}
 
 def register_filter_function(connection: apsw.Connection) -> None:
     """Give *connection* the function that the text of ``filter_to_sql`` may call."""
-    connection.create_scalar_function(FILTER_FUNCTION, _filter_function, 2, deterministic=True)
+
+    def matches(*arguments: Any) -> bool:
+        metadata, node = arguments
+        return matches_filter(node, json.loads(metadata))
+
+    connection.create_scalar_function(FILTER_FUNCTION, matches, 2, deterministic=True)
 
 
-def filter_to_sql(node: FilterNode, *, column: str = "e.metadata") -> tuple[str, list[apsw.SQLiteValue]]:
+def filter_to_sql(node: FilterNode, *, column: str = "e.metadata") -> tuple[str, list[apsw.Binding]]:
     """Return the condition for *node* over *column* (SQL of ours, never a user's), and the values to bind.
 
     The condition is 0 or 1, never NULL, and may stand beside AND and OR as it is.
@@ -50,15 +55,15 @@ class _ConditionWriter:
 
     def __init__(self, column: str) -> None:
         self.column = column
-        self.values: list[apsw.SQLiteValue] = []
+        self.values: list[apsw.Binding] = []
 
-    def bind(self, value: apsw.SQLiteValue) -> str:
+    def bind(self, value: apsw.Binding) -> str:
         self.values.append(value)
         return "?"
 
     def reference(self, node: FilterNode) -> str:
         """The reference meaning itself, on the whole row."""
-        return f"{FILTER_FUNCTION}({self.column}, {self.bind(json.dumps(_encode_node(node)))})"
+        return f"{FILTER_FUNCTION}({self.column}, {self.bind(apsw.pyobject(node))})"
 
     def node(self, node: FilterNode) -> str:
         match node:
@@ -150,37 +155,3 @@ def _node_count(node: FilterNode) -> int:
         case Not(inner):
             return 1 + _node_count(inner)
     return 1
-
-
-def _filter_function(*arguments: apsw.SQLiteValue) -> bool:
-    metadata, coded = arguments
-    return matches_filter(_decode_filter(str(coded)), json.loads(str(metadata)))
-
-
-@lru_cache(maxsize=16)
-def _decode_filter(coded: str) -> FilterNode:
-    return _decode_node(json.loads(coded))
-
-
-def _encode_node(node: FilterNode) -> list[Any]:
-    match node:
-        case And(nodes):
-            return ["all", *(_encode_node(inner) for inner in nodes)]
-        case Or(nodes):
-            return ["any", *(_encode_node(inner) for inner in nodes)]
-        case Not(inner):
-            return ["not", _encode_node(inner)]
-        case Condition(field, operator, value):
-            return ["test", field, operator, thaw_json(value)]
-
-
-def _decode_node(coded: list[Any]) -> FilterNode:
-    match coded:
-        case ["all", *nodes]:
-            return And(tuple(_decode_node(inner) for inner in nodes))
-        case ["any", *nodes]:
-            return Or(tuple(_decode_node(inner) for inner in nodes))
-        case ["not", inner]:
-            return Not(_decode_node(inner))
-    _, field, operator, value = coded
-    return Condition(field, operator, value)

@@ -1,7 +1,7 @@
 """Database in the memory of the process: components keep their tables in it as in a file, and lose them with it.
 
-One connection, which threads take turns on, since a ``:memory:`` database is private to its connection. It is opened by
-the first block that asks for it; a store in the process keeps its transactions here whether or not tables are used.
+One connection, which threads take turns on, since a ``:memory:`` database is private to its connection. A store in the
+process keeps its transactions here whether or not tables are used.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
-import apsw
-
 from vectorstore.database import SQLITE, Component, Connection, Dialect
-from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError, VectorStoreError
-from vectorstore.sqlite.connection import open_memory_connection, translate_errors
-from vectorstore.sqlite.files import FileIdentity, RandomBytes, is_attached, run_migrations, utc_now, write_header
+from vectorstore.errors import ArgumentError, BusyError, StoreClosed, UnsupportedError
+from vectorstore.sqlite.connection import Access, open_connection, translate_errors
+from vectorstore.sqlite.files import FileIdentity, RandomBytes, utc_now, write_header
 from vectorstore.sqlite.integrity import rebuild_components, verify_file
-from vectorstore.sqlite.transactions import TRANSACTION_LOST, run_callbacks
+from vectorstore.sqlite.migrations import is_attached, run_migrations
+from vectorstore.sqlite.transactions import WriteTransaction, run_callbacks
 from vectorstore.types import Finding
 
 _MEMORY: Final = Path(":memory:")
@@ -48,13 +46,13 @@ class InMemoryDatabase:
         """Undoes of what the present ``write()`` changed outside of the tables; run backwards where it is undone."""
         self._lock = lock or threading.RLock()
         self._birth = FileIdentity(token(16).hex(), clock().isoformat())
-        self._connection: apsw.Connection | None = None
+        self._connection = open_connection(_MEMORY, Access.WRITE, busy_timeout=0)
+        write_header(self._connection, self._birth)
+        self._connection.set_commit_hook(_refuse_commit)
         self._components: dict[str, Component] = {}
-        self._callbacks: list[Callable[[], object]] = []
-        self._depth = 0
+        self._writing: WriteTransaction | None = None
         self._writer: int | None = None
         self._closed = False
-        self._committing = threading.Event()
         for component in components:
             self.attach(component)
 
@@ -90,39 +88,37 @@ class InMemoryDatabase:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """As ``Database.read``."""
-        with self.inside():
-            connection = self._opened()
-            with translate_errors(_MEMORY, connection):
-                yield connection
+        with self.inside(), translate_errors(_MEMORY, self._connection):
+            yield self._connection
 
     @contextmanager
     def write(self, *, wait: bool = True) -> Iterator[Connection]:
         """As ``Database.write``; waiting has no end."""
-        with self.transaction(wait=wait):
-            connection = self._opened()
-            with translate_errors(_MEMORY, connection):
-                yield connection
+        with self.transaction(wait=wait), translate_errors(_MEMORY, self._connection):
+            yield self._connection
 
     @contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[None]:
-        """``write`` without its connection, which is not opened for it: what is undone is *journal* and the tables."""
-        callbacks: list[Callable[[], object]] = []
+        """``write`` without its connection: what is undone is *journal* and the tables."""
         with self.inside(wait=wait):
-            marks = len(self.journal), len(self._callbacks)
-            self._begin()
+            if self._writing is not None:
+                with self._undoing(), self._writing.inner():
+                    yield
+                return
+            writing = WriteTransaction(self._connection)
             try:
-                yield
-                self._release()
-            except BaseException:
-                self._roll_back(*marks)
-                raise
+                with self._undoing():
+                    writing.begin()
+                    self._writing, self._writer = writing, threading.get_ident()
+                    yield
+                    writing.commit()
             finally:
-                self._depth -= 1
-                if not self._depth:
-                    callbacks, self._callbacks, self._writer = self._callbacks, [], None
-                    self.journal.clear()
-                    self._shut_if_closed()
-        run_callbacks(callbacks)
+                self._writing = self._writer = None
+                writing.end()
+                self._connection.set_commit_hook(_refuse_commit)
+                self.journal.clear()
+                self._shut_if_closed()
+        run_callbacks(writing.callbacks)
 
     @contextmanager
     def inside(self, *, wait: bool = True) -> Iterator[None]:
@@ -142,12 +138,11 @@ class InMemoryDatabase:
 
     def on_commit(self, callback: Callable[[], object]) -> None:
         """As ``Database.on_commit``."""
-        self._check_writing("on_commit")
-        self._callbacks.append(callback)
+        self._present_write("on_commit").callbacks.append(callback)
 
     def mark_erasure(self, connection: Connection) -> None:
         """As ``Database.mark_erasure``: nothing of it is on a disk, and freed pages are zeroed at once."""
-        self._check_writing("mark_erasure")
+        self._present_write("mark_erasure")
         if connection is not self._connection:
             raise ArgumentError("connection", connection, "the connection of this thread's write() is needed")
 
@@ -177,14 +172,12 @@ class InMemoryDatabase:
     def verify(self) -> list[Finding]:
         """As ``Database.verify``."""
         with self.inside():
-            if self._connection is None:
-                return []
             return verify_file(self._connection, [*self._components.values()])
 
     def rebuild(self) -> None:
         """Make indexes and every component's derived tables again, in one transaction."""
         with self.write():
-            rebuild_components(self._opened(), [*self._components.values()])
+            rebuild_components(self._connection, [*self._components.values()])
 
     def close(self) -> None:
         """As ``Database.close``; what was in it is gone."""
@@ -195,62 +188,30 @@ class InMemoryDatabase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _opened(self) -> apsw.Connection:
-        """Return the connection, with a transaction and savepoints for the blocks that are open already."""
-        if self._connection is None:
-            connection, committing = open_memory_connection(), self._committing
-            write_header(connection, self._birth)
-            connection.set_commit_hook(lambda: not committing.is_set())  # only ``_release`` commits
-            for depth in range(1, self._depth + 1):
-                _begin_level(connection, depth)
-            self._connection = connection
-        return self._connection
-
-    def _begin(self) -> None:
-        if self._connection is not None:
-            _begin_level(self._connection, self._depth + 1)
-        self._depth += 1
-        self._writer = threading.get_ident()
-
-    def _release(self) -> None:
-        if self._connection is None:
-            return
-        if not self._connection.in_transaction:
-            raise VectorStoreError(TRANSACTION_LOST)
-        if self._depth > 1:
-            self._connection.execute(f"RELEASE inner_{self._depth}")
-            return
-        self._committing.set()
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Undo what the block adds to *journal* where it fails."""
+        mark = len(self.journal)
         try:
-            self._connection.execute("COMMIT")
-        finally:
-            self._committing.clear()
-
-    def _roll_back(self, journal: int, callbacks: int) -> None:
-        del self._callbacks[callbacks:]
-        if self._connection is not None and self._connection.in_transaction:
-            if self._depth > 1:
-                self._connection.execute(f"ROLLBACK TO inner_{self._depth}")
-                self._connection.execute(f"RELEASE inner_{self._depth}")
-            else:
-                self._connection.execute("ROLLBACK")
-        while len(self.journal) > journal:
-            self.journal.pop()()
+            yield
+        except BaseException:
+            while len(self.journal) > mark:
+                self.journal.pop()()
+            raise
 
     def _shut_if_closed(self) -> None:
-        if self._closed and not self._depth and self._connection is not None:
+        if self._closed and self._writing is None:
             self._connection.close(True)
-            self._connection = None
 
-    def _check_writing(self, operation: str) -> None:
-        if not self.in_write():
+    def _present_write(self, operation: str) -> WriteTransaction:
+        if self._writing is None or not self.in_write():
             raise UnsupportedError(operation, "it belongs inside write()")
+        return self._writing
 
 
-def _begin_level(connection: apsw.Connection, depth: int) -> None:
-    connection.execute(f"SAVEPOINT inner_{depth}" if depth > 1 else "BEGIN IMMEDIATE")
+def _refuse_commit() -> bool:
+    """Commit hook outside of ``write()``: a statement that writes there is undone."""
+    return True

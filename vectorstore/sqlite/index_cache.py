@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError
 from vectorstore.filters import FilterNode
-from vectorstore.index.forward_index import SENTENCE_END, ForwardBlock
+from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
 from vectorstore.index.namespace_index import NamespaceIndex
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
 from vectorstore.sqlite.entry_reader import matching_keys, parse_entry, rows_by_key, vector_blocks
@@ -142,8 +142,15 @@ class NamespaceIndexCache:
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of an index."""
         assert self.space is not None
-        blocks = vector_blocks(connection, self.space.dimension, namespace=loaded.key)
-        loaded.index.load_matrix(_check_vector_keys(blocks, set(loaded.index.keys().tolist())))
+        dimension, known = self.space.dimension, set(loaded.index.keys().tolist())
+
+        def blocks() -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+            for keys, vectors in vector_blocks(connection, dimension, namespace=loaded.key):
+                if not known.issuperset(keys):
+                    raise DamageError([Finding("vectors", "one belongs to no entry")])
+                yield keys, vectors
+
+        loaded.index.load_matrix(blocks())
 
     def load_terms(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the terms of an index."""
@@ -253,16 +260,6 @@ def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
 
 
-def _check_vector_keys(
-    blocks: Iterator[tuple[list[int], NDArray[np.float32]]], keys: set[int]
-) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """Pass vectors on, none of which may be of an entry that is not there."""
-    for found, vectors in blocks:
-        if not keys.issuperset(found):
-            raise DamageError([Finding("vectors", "one belongs to no entry")])
-        yield found, vectors
-
-
 def _term_numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
     """Return the term numbers of sequences end to end."""
     try:
@@ -314,18 +311,15 @@ class SqliteNamespaceReader:
         return self._loaded.index.mask_of(matching_keys(self._connection, self._loaded.key, where))
 
     def nearest(
-        self, queries: Sequence[Vector], k: int, where: FilterNode, min_score: float | None, *, fast: bool
+        self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query, from memory where the matrix fits and else by SQL."""
-        index = self._loaded.index
         if not self._in_memory():
             assert self._indexes.space is not None
             search = SqlVectorSearch(self._connection, self._indexes.space, self._loaded.key, where)
             return [search.nearest(query, k, min_score) for query in queries]
-        mask = filter_mask(self, index, where)
-        if len(queries) == 1:
-            return [index.nearest(queries[0], k, mask=mask, min_score=min_score, fast=fast)]
-        return index.nearest_many(np.stack(queries), k, mask=mask, min_score=min_score)
+        mask = filter_mask(self, self._loaded.index, where)
+        return self._loaded.index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
         """Exact scores of *keys*."""

@@ -17,9 +17,10 @@ import numpy as np
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Component, Connection
 from vectorstore.errors import DamageError
-from vectorstore.index.forward_index import analyze_text, decode_terms
+from vectorstore.index.bm25 import analyze_text, decode_terms
 from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
-from vectorstore.sqlite.files import component_versions, verify_header
+from vectorstore.sqlite.files import verify_header
+from vectorstore.sqlite.migrations import component_versions
 from vectorstore.types import Finding
 
 _SIGN_BIT: Final = 1 << 63
@@ -156,12 +157,7 @@ def _verify_migration(connection: Connection, key: int, name: str, tally: int) -
 
 
 def _same_terms(
-    analyzer: Analyzer,
-    text: str,
-    context: str,
-    sequence: bytes | None,
-    context_length: int,
-    terms: dict[int, str],
+    analyzer: Analyzer, text: str, context: str, sequence: bytes | None, context_length: int, terms: dict[int, str]
 ) -> bool:
     if not isinstance(sequence, bytes) or len(sequence) % 4:
         return False
@@ -211,15 +207,13 @@ def _run_check(part: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
 
 
 def _page_findings(connection: Connection) -> Iterable[Finding]:
-    rows = connection.execute("PRAGMA integrity_check").fetchall()
-    return [Finding("pages", str(text)) for (text,) in rows if text != "ok"]
+    return [Finding("pages", str(text)) for (text,) in fetch_all(connection, "PRAGMA integrity_check") if text != "ok"]
 
 
 def _reference_findings(connection: Connection) -> Iterable[Finding]:
-    rows = connection.execute("PRAGMA foreign_key_check").fetchall()
     return [
         Finding("references", f"row {row} refers to a missing row of {parent}", str(table))
-        for table, row, parent, _ in rows
+        for table, row, parent, _ in fetch_all(connection, "PRAGMA foreign_key_check")
     ]
 
 

@@ -11,10 +11,11 @@ import json
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import apsw
 import numpy as np
@@ -27,6 +28,7 @@ from vectorstore.sqlite.connection import (
     fetch_first,
     fetch_one,
     open_connection,
+    reading_access,
     translate_errors,
     translate_system_errors,
 )
@@ -34,14 +36,13 @@ from vectorstore.sqlite.files import (
     FileIdentity,
     RandomBytes,
     check_path,
-    component_versions,
     create_database_file,
     is_missing,
     read_fact,
-    reading_access,
     utc_now,
 )
 from vectorstore.sqlite.integrity import entry_checksum, reason_checksum, vector_checksum
+from vectorstore.sqlite.migrations import component_versions
 
 
 def salvage_file(
@@ -62,10 +63,8 @@ def salvage_file(
             source.execute("BEGIN")
             return sum(component.salvage(source, connection) for component in components)
 
-    try:
+    with closing(source):
         return create_database_file(target, components, birth, token=token, fill=fill)
-    finally:
-        source.close(True)
 
 
 def salvage_database(
@@ -87,15 +86,12 @@ def salvage_database(
     with translate_system_errors(origin):
         if is_missing(origin):
             raise NotAStore(str(origin), "there is no such file")
-        source = open_connection(origin, reading_access(origin, Access.FROZEN), busy_timeout=0, keep_log=True)
-        try:
+        access = reading_access(origin, Access.FROZEN)
+        with closing(open_connection(origin, access, busy_timeout=0, keep_log=True)) as source:
             found, birth = _read_parts_and_identity(source, FileIdentity(token(16).hex(), clock().isoformat()))
-        finally:
-            source.close()
     known = {component.name for component in components}
     if known & found and (strangers := sorted(found - known)):  # without one of them the list itself is damaged
         raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {strangers}")
-    access = reading_access(origin, Access.FROZEN)
     return salvage_file(origin, access, destination, components, birth, token=token)
 
 
@@ -135,27 +131,23 @@ def readable_rows(connection: Connection, table: str, columns: str, *, key: str 
     stretches = [(_LEAST_KEY, _GREATEST_KEY)]
     while stretches and reader.tries > 0:
         low, high = stretches.pop()
-        upwards = yield from reader.read(low, high)
-        if upwards.whole:
+        if (upwards := (yield from reader.read(low, high))) is None:
             continue
-        downwards = yield from reader.read(low, high, down=True)
-        if downwards.whole:
+        if (downwards := (yield from reader.read(low, high, down=True))) is None:
             continue
         stretches += [*upwards.jumps, *downwards.jumps]
         if upwards.reached < downwards.reached:
             stretches += reader.split(upwards.reached, downwards.reached)
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadEnd:
-    """End of a reading: at the end of all rows, or short of the key *reached*.
+class _ReadFailure(NamedTuple):
+    """The key short of which a reading failed.
 
     *jumps* are stretches that were passed over just before: a page of noise can hold a key far ahead.
     """
 
-    whole: bool
     reached: int
-    jumps: tuple[tuple[int, int], ...] = ()
+    jumps: list[tuple[int, int]]
 
 
 class _DamagedTable:
@@ -168,8 +160,8 @@ class _DamagedTable:
         select = f"SELECT {key}, {columns} FROM {table} WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
         self._up, self._down, self._one = select, f"{select} DESC", f"{select} LIMIT 1"
 
-    def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadEnd]:
-        """Yield rows from *low* on, or from *high* down, that were not yielded before."""
+    def read(self, low: int, high: int, *, down: bool = False) -> Generator[Row, None, _ReadFailure | None]:
+        """Yield rows from *low* on, or from *high* down, that were not yielded before; return where it failed."""
         key, step = (high, -1) if down else (low, 1)
         jumps = deque[tuple[int, int]](maxlen=_JUMPS_KEPT)
         try:
@@ -183,8 +175,8 @@ class _DamagedTable:
                     yield row[1:]
         except _DAMAGE_ERRORS:
             self.tries -= 1
-            return _ReadEnd(False, min(max(key, low), high), tuple(jumps))
-        return _ReadEnd(True, key)
+            return _ReadFailure(min(max(key, low), high), [*jumps])
+        return None
 
     def split(self, low: int, high: int) -> list[tuple[int, int]]:
         """Return the stretches beside the first place found inside from which rows can be read; none if there is none.
@@ -289,11 +281,9 @@ def _written_with_vector(content: list[object], checksum: object) -> bool | None
 
 def _copy_facts(source: Connection, target: Connection) -> None:
     for name in (*_SETTING_FACTS, "next_key"):
-        for (value,) in _fetch_if_readable(source, "SELECT value FROM store_facts WHERE name = ?", name):
-            try:
-                json.loads(value)
-            except (ValueError, TypeError):
-                continue
+        value = _read_store_fact(source, name)
+        with suppress(ValueError, TypeError):  # it is damaged, or not there
+            json.loads(value)
             target.execute("INSERT OR REPLACE INTO store_facts VALUES (?, ?)", (name, value))
 
 
@@ -361,7 +351,7 @@ def _salvaged_rows(source: Connection, table: str, columns: str) -> Iterator[Row
                 try:
                     yield from source.execute(f"SELECT {columns} FROM {table} WHERE key = ?", (key,)).fetchall()
                     failed = 0
-                except (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError):
+                except _DAMAGE_ERRORS:
                     failed += 1
     except apsw.SQLError:
         return  # the table itself is gone
@@ -369,14 +359,14 @@ def _salvaged_rows(source: Connection, table: str, columns: str) -> Iterator[Row
 
 def _last_key(source: Connection) -> int:
     """Return the last key that was given, as far as the file knows."""
-    for (value,) in _fetch_if_readable(source, "SELECT value FROM store_facts WHERE name = ?", "next_key"):
-        if isinstance(value, str) and value.isdigit():
-            return min(int(value), _MOST_KEYS)
-    return _FEW_KEYS
+    value = _read_store_fact(source, "next_key")
+    return min(int(value), _MOST_KEYS) if isinstance(value, str) and value.isdigit() else _FEW_KEYS
 
 
-def _fetch_if_readable(source: Connection, sql: str, value: str | int) -> list[Row]:
+def _read_store_fact(source: Connection, name: str) -> Any:
+    """Return a fact of the store, None where it cannot be read."""
     try:
-        return source.execute(sql, (value,)).fetchall()
+        row = fetch_first(source, "SELECT value FROM store_facts WHERE name = ?", (name,))
     except (apsw.Error, UnicodeDecodeError):
-        return []
+        return None
+    return None if row is None else row[0]

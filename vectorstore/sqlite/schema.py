@@ -18,28 +18,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.index.forward_index import analyze_text
-from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows
-from vectorstore.sqlite.entry_reader import IS_PENDING
-from vectorstore.sqlite.entry_writer import TermDictionary
+from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
+from vectorstore.sqlite.entry_reader import IS_PENDING, NEXT_SPACE_FACT, SPACE_FACT, parse_space, read_space
+from vectorstore.sqlite.entry_writer import rebuild_terms
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, recount_tallies, verify_store_tables
 from vectorstore.sqlite.salvage import salvage_store_rows
-from vectorstore.types import Finding, Metric, Space, SpaceMigration
+from vectorstore.types import Finding, Space, SpaceMigration
 from vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
-
-SPACE_FACT: Final = "space"
-NEXT_SPACE_FACT: Final = "next_space"
-"""Names, in the file, of the space in use and of the one being filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +38,7 @@ class StoreSettings:
     """The settings of a store; *recorded* says whether a file has them."""
 
     space: Space | None = None
-    analyzer: Analyzer = Analyzer()  # noqa: RUF009 - frozen, so one default serves all
+    analyzer: Analyzer = field(default_factory=Analyzer)
     fields: tuple[str, ...] = ()
     recorded: bool = False
 
@@ -76,7 +67,7 @@ def read_settings(connection: Connection) -> StoreSettings:
         return StoreSettings()
     try:
         return StoreSettings(
-            space=_parse_space(facts[SPACE_FACT]) if SPACE_FACT in facts else None,
+            space=parse_space(facts[SPACE_FACT]) if SPACE_FACT in facts else None,
             analyzer=Analyzer(**json.loads(facts["analyser"])),
             fields=tuple(json.loads(facts["fields"])),
             recorded=True,
@@ -98,17 +89,8 @@ def record_fields(connection: Connection, fields: Sequence[str]) -> None:
     _write_store_fact(connection, "fields", list(fields))
 
 
-def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
-    """Return the space in use, or the one being filled."""
-    row = fetch_first(connection, "SELECT value FROM store_facts WHERE name = ?", (name,))
-    return None if row is None else _parse_space(row[0])
-
-
-def write_space(connection: Connection, space: Space | None, name: str = SPACE_FACT) -> None:
-    """Record a space, or that there is none."""
-    if space is None:
-        connection.execute("DELETE FROM store_facts WHERE name = ?", (name,))
-        return
+def write_space(connection: Connection, space: Space, name: str = SPACE_FACT) -> None:
+    """Record a space."""
     facts = {"fingerprint": space.fingerprint, "dimension": space.dimension, "metric": space.metric.value}
     _write_store_fact(connection, name, facts)
 
@@ -119,13 +101,6 @@ def record_space(connection: Connection, space: Space) -> None:
     if known is not None and known != space:
         raise SpaceMismatch(known, space)
     write_space(connection, space)
-
-
-@lru_cache(maxsize=4)
-def _parse_space(text: str) -> Space:
-    """The space of a recorded text; every call that searches asks."""
-    facts = json.loads(text)
-    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
 
 
 def _write_store_fact(connection: Connection, name: str, value: object) -> None:
@@ -168,7 +143,7 @@ def abort_migration(connection: Connection) -> None:
     connection.execute("DELETE FROM next_vectors")
     connection.execute("DELETE FROM next_no_vector")
     connection.execute("UPDATE namespaces SET next_tally = 0 WHERE next_tally <> 0")
-    write_space(connection, None, NEXT_SPACE_FACT)
+    connection.execute("DELETE FROM store_facts WHERE name = ?", (NEXT_SPACE_FACT,))
 
 
 def commit_migration(connection: Connection, space: Space) -> None:
@@ -300,7 +275,7 @@ def m001_store_tables(connection: Connection) -> None:
 
 
 class StoreTables:
-    """The component that owns these tables; *analyzer* makes the derived terms again."""
+    """The component that owns these tables; *analyzer* makes the derived terms where the file has none recorded."""
 
     name = STORE_COMPONENT
     migrations: Sequence[Callable[[Connection], None]] = (m001_store_tables,)
@@ -310,47 +285,33 @@ class StoreTables:
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
-        return verify_store_tables(connection, self.analyzer)
+        return verify_store_tables(connection, self._recorded_analyzer(connection))
 
     def rebuild(self, connection: Connection) -> None:
         """Make terms and the forward index again from the entries; every index then loads afresh."""
+        analyzer = self._recorded_analyzer(connection)
         connection.execute("DELETE FROM forward")
         connection.execute("DELETE FROM terms")
         for namespace, next_term in fetch_all(connection, "SELECT key, next_term FROM namespaces"):
-            dictionary = TermDictionary(connection, namespace, next_number=next_term)
-            rows = fetch_all(
-                connection, "SELECT key, text, context FROM entries WHERE namespace = ? ORDER BY key", (namespace,)
-            )
-            for key, text, context in rows:
-                analysed = analyze_text(self.analyzer, text, context)
-                dictionary.intern(analysed.distinct())
-                write_forward_index(connection, key, namespace, *analysed.numbered(dictionary.numbers))
+            after = rebuild_terms(connection, namespace, analyzer, next_term)
             connection.execute("DELETE FROM changes WHERE namespace = ?", (namespace,))
             connection.execute(
                 "UPDATE namespaces SET revision = revision + 1, pruned = revision + 1, next_term = ? WHERE key = ?",
-                (dictionary.next_number, namespace),
+                (after, namespace),
             )
 
     def salvage(self, source: Connection, target: Connection) -> int:
         """Copy every row whose checksum holds into a fresh file; see ``salvaging``."""
         saved = salvage_store_rows(source, target)
         try:
-            found = read_settings(target)
+            read_settings(target)
         except DamageError:  # settings that were lost are those given here, without a space
             target.execute("DELETE FROM store_facts WHERE name <> 'next_key'")
             record_settings(target, StoreSettings(analyzer=self.analyzer))
-        else:
-            self.analyzer = found.analyzer if found.recorded else self.analyzer
         recount_tallies(target)
         self.rebuild(target)
         return saved
 
-
-def write_forward_index(
-    connection: Connection, key: int, namespace: int, sequence: NDArray[np.int32], context_length: int
-) -> None:
-    """Store the forward index of one entry."""
-    connection.execute(
-        "INSERT OR REPLACE INTO forward VALUES (?, ?, ?, ?)",
-        (key, namespace, context_length, sequence.astype("<i4").tobytes()),
-    )
+    def _recorded_analyzer(self, connection: Connection) -> Analyzer:
+        settings = read_settings(connection)
+        return settings.analyzer if settings.recorded else self.analyzer

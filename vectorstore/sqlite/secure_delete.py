@@ -19,7 +19,7 @@ import apsw
 
 from vectorstore.errors import StorageFull
 from vectorstore.persisted_names import WIPED_COPY_MARK
-from vectorstore.sqlite.connection import milliseconds
+from vectorstore.sqlite.connection import log_size
 from vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
 
 _ZERO_BLOCK: Final = bytes(1 << 20)
@@ -86,9 +86,8 @@ def erasure_mark(connection: apsw.Connection) -> str | None:
     return read_fact(connection, _ERASURE_FACT)
 
 
-def finish_erasure(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
+def finish_erasure(connection: apsw.Connection) -> bool:
     """Empty the log and take the mark away; False when a reader or a full disk prevents it for now."""
-    connection.set_busy_timeout(milliseconds(wait))
     try:
         value = erasure_mark(connection)
         if value is None:
@@ -107,21 +106,21 @@ def finish_erasure(connection: apsw.Connection, *, wait: float, busy_timeout: fl
         return mark is None
     except (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError):
         return False  # what was deleted is deleted and the mark is durable: the next try comes
-    finally:
-        connection.set_busy_timeout(milliseconds(busy_timeout))
 
 
 def truncate_log(connection: apsw.Connection) -> bool:
-    """Move the log into the file and cut it to nothing; False when a reader is in the way."""
-    # That it was busy comes as a value in the first column, not as an error.
-    ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    return not busy
+    """Move the log into the file and cut it to nothing; False when a reader prevents it for the busy timeout."""
+    try:
+        # That it was busy comes as a value in the first column, not as an error.
+        ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return not busy
+    except apsw.BusyError:  # another connection empties it at this moment
+        return False
 
 
 def size_on_disk(path: Path) -> int:
     """Return the bytes of the file and of its log."""
-    log = path.with_name(path.name + "-wal")
-    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+    return path.stat().st_size + log_size(path)
 
 
 def vacuum(connection: apsw.Connection, path: Path) -> None:
@@ -130,14 +129,3 @@ def vacuum(connection: apsw.Connection, path: Path) -> None:
         connection.execute("VACUUM")
     except apsw.NoMemError as error:
         raise StorageFull(f"{path}: memory is too small for the copy that compacting makes") from error
-
-
-def wait_and_truncate_log(connection: apsw.Connection, *, wait: float, busy_timeout: float) -> bool:
-    """Move the log into the file and cut it to nothing; False when a reader prevents it for *wait* seconds."""
-    connection.set_busy_timeout(milliseconds(wait))
-    try:
-        return truncate_log(connection)
-    except apsw.BusyError:  # another connection empties it at this moment
-        return False
-    finally:
-        connection.set_busy_timeout(milliseconds(busy_timeout))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -17,11 +17,19 @@ import apsw
 
 from vectorstore.errors import BusyError, StorageUnwritable, UnsupportedError, VectorStoreError
 from vectorstore.sqlite import secure_delete
-from vectorstore.sqlite.connection import Access, ForkGuard, milliseconds, open_connection, translate_errors
-from vectorstore.sqlite.files import OpenedFile, check_same_file, reading_access
-from vectorstore.sqlite.secure_delete import vacuum, wait_and_truncate_log
+from vectorstore.sqlite.connection import (
+    Access,
+    ForkGuard,
+    check_same_file,
+    milliseconds,
+    open_connection,
+    reading_access,
+    translate_errors,
+)
+from vectorstore.sqlite.files import OpenedFile
+from vectorstore.sqlite.secure_delete import truncate_log, vacuum
 
-TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
+_TRANSACTION_LOST: Final = "an error inside the transaction was caught, but had undone all of it; nothing was written"
 
 
 class WriteTransaction:
@@ -41,7 +49,7 @@ class WriteTransaction:
     def commit(self) -> None:
         """Make everything durable."""
         if not self.connection.in_transaction:
-            raise VectorStoreError(TRANSACTION_LOST)
+            raise VectorStoreError(_TRANSACTION_LOST)
         self._committing = True
         self.connection.execute("COMMIT")
 
@@ -68,23 +76,6 @@ class WriteTransaction:
             raise
         finally:
             self._depth -= 1
-
-
-class ReadTransaction:
-    """The outermost ``read()`` of a thread, and how many blocks share it; none when it is over."""
-
-    def __init__(self, connection: apsw.Connection) -> None:
-        self.connection = connection
-        self.depth = 1
-
-    @contextmanager
-    def inner(self) -> Iterator[None]:
-        """Open one more block on the same state."""
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.depth -= 1
 
 
 def run_callbacks(callbacks: list[Callable[[], object]]) -> None:
@@ -182,10 +173,10 @@ def _file_stamp(path: Path) -> _FileStamp:
 
 
 class _ThreadBlocks(threading.local):
-    """Blocks that one thread has open."""
+    """Outermost blocks that one thread has open."""
 
     writing: WriteTransaction | None = None
-    reading: ReadTransaction | None = None
+    reading: apsw.Connection | None = None
 
 
 class Transactions:
@@ -194,9 +185,7 @@ class Transactions:
     def __init__(
         self, path: Path, opened: OpenedFile, *, check: Callable[[apsw.Connection], None], busy_timeout: float
     ) -> None:
-        self._path = path
-        self._place = opened.place
-        self._writer = opened.writer
+        self._path, self._place, self._writer = path, opened.place, opened.writer
         self._readers = ReadPool(path, opened.reading, busy_timeout=busy_timeout)
         self._check = check
         self._busy_timeout = busy_timeout
@@ -221,25 +210,22 @@ class Transactions:
     def reading(self) -> bool:
         """Return whether this thread is inside ``read``, on a state of its own."""
         self._usage.check_process()
-        return self._local.reading is not None and self._local.reading.depth > 0
+        return self._local.reading is not None
 
     @contextmanager
     def read(self) -> Iterator[apsw.Connection]:
         """As ``Database.read``."""
         writing, reading = self.writing, self._local.reading
-        if writing is not None:
-            with translate_errors(self._path, writing.connection):
-                yield writing.connection
-        elif reading is not None and reading.depth:
-            with reading.inner(), translate_errors(self._path, reading.connection):
-                yield reading.connection
+        if (shared := reading if writing is None else writing.connection) is not None:
+            with translate_errors(self._path, shared):
+                yield shared
         else:
             with self.read_fresh(fresh=False) as connection:
-                self._local.reading = reading = ReadTransaction(connection)
+                self._local.reading = connection
                 try:
                     yield connection
                 finally:
-                    reading.depth = 0
+                    self._local.reading = None
 
     @contextmanager
     def read_fresh(self, *, fresh: bool = True) -> Iterator[apsw.Connection]:
@@ -263,19 +249,18 @@ class Transactions:
             with self._writer_turn(wait=wait) as connection:
                 check_same_file(self._path, self._place)
                 writing = WriteTransaction(connection)
-                with translate_errors(self._path, connection):
-                    try:
-                        writing.begin()
-                        self._local.writing = writing
-                        self._check(connection)
-                        yield connection
-                        noted = self._note(connection)
-                        marked = secure_delete.erasure_mark(connection) is not None
-                        writing.commit()
-                        del self._notes[:noted]
-                    finally:
-                        self._local.writing = None
-                        writing.end()
+                try:
+                    writing.begin()
+                    self._local.writing = writing
+                    self._check(connection)
+                    yield connection
+                    noted = self._note(connection)
+                    marked = secure_delete.erasure_mark(connection) is not None
+                    writing.commit()
+                    del self._notes[:noted]
+                finally:
+                    self._local.writing = None
+                    writing.end()
                 if marked:
                     self._erase_quietly(connection)
             run_callbacks(writing.callbacks)
@@ -283,8 +268,9 @@ class Transactions:
     def write_soon(self, note: Callable[[apsw.Connection], object]) -> None:
         """Write *note* at once where nobody else writes, else with the next commit, or on closing; never wait."""
         self._notes.append(note)
-        if not self._writer_lock.locked():
-            self._write_notes()
+        if self._writer is not None and not self._writer_lock.locked():
+            with suppress(BusyError), self.write(wait=False):
+                pass
 
     def present_write(self, operation: str) -> WriteTransaction:
         """Return this thread's present transaction that writes; *operation* makes no sense without one."""
@@ -294,16 +280,14 @@ class Transactions:
 
     def finish_erasure(self, *, wait: float) -> bool:
         """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
-        with self.inside(), self._writer_turn() as connection, translate_errors(self._path, connection):
-            return secure_delete.finish_erasure(
-                connection, wait=0.0 if self.reading else wait, busy_timeout=self._busy_timeout
-            )
+        with self.inside(), self._writer_turn() as connection, self._waiting(0.0 if self.reading else wait):
+            return secure_delete.finish_erasure(connection)
 
     def empty_log(self, *, wait: float) -> None:
         """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
-        with self.inside(), self._writer_turn() as connection, translate_errors(self._path, connection):
+        with self.inside(), self._writer_turn() as connection, self._waiting(wait):
             check_same_file(self._path, self._place)
-            if not wait_and_truncate_log(connection, wait=wait, busy_timeout=self._busy_timeout):
+            if not truncate_log(connection):
                 raise BusyError(f"{self._path}: somebody reads it, so it cannot be made smaller now; try again")
 
     def compact(self, *, wait: float, mark: str) -> bool:
@@ -312,12 +296,13 @@ class Transactions:
         Then *mark* is left, so that it is tried again. Not inside ``write`` or ``read`` of this thread.
         """
         with self.inside():
-            with self._writer_turn() as connection, translate_errors(self._path, connection):
+            with self._writer_turn() as connection:
                 check_same_file(self._path, self._place)
                 self._check(connection)
                 vacuum(connection, self._path)
-                if wait_and_truncate_log(connection, wait=wait, busy_timeout=self._busy_timeout):
-                    return True
+                with self._waiting(wait):
+                    if truncate_log(connection):
+                        return True
             with self.write() as connection:
                 secure_delete.set_erasure_mark(connection, mark)
             return False
@@ -331,10 +316,6 @@ class Transactions:
         inside = self.writing is not None or self.reading
         self._usage.close(0.0 if inside else self._busy_timeout)
 
-    def keep_if_forked(self) -> None:
-        """Before this is deallocated: a forked child must not close what is the parent's."""
-        self._usage.keep_if_forked()
-
     @contextmanager
     def _writer_turn(self, *, wait: bool = True) -> Iterator[apsw.Connection]:
         if self._writer is None:
@@ -342,13 +323,20 @@ class Transactions:
         if not self._writer_lock.acquire(timeout=self._busy_timeout if wait else 0):
             raise BusyError(f"{self._path}: another thread is writing for too long; try again")
         try:
-            if not wait:
-                self._writer.set_busy_timeout(0)
-            yield self._writer
+            with translate_errors(self._path, self._writer), nullcontext() if wait else self._waiting(0.0):
+                yield self._writer
         finally:
-            if not wait:
-                self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
             self._writer_lock.release()
+
+    @contextmanager
+    def _waiting(self, seconds: float) -> Iterator[None]:
+        """Let the writing connection wait so long for other connections; its turn is this thread's."""
+        assert self._writer is not None
+        self._writer.set_busy_timeout(milliseconds(seconds))
+        try:
+            yield
+        finally:
+            self._writer.set_busy_timeout(milliseconds(self._busy_timeout))
 
     def _note(self, connection: apsw.Connection) -> int:
         count = len(self._notes)
@@ -356,15 +344,11 @@ class Transactions:
             note(connection)
         return count
 
-    def _write_notes(self) -> None:
-        if self._writer is not None:
-            with suppress(BusyError), self.write(wait=False):
-                pass
-
     def _erase_quietly(self, connection: apsw.Connection) -> None:
         self._unfinished = True
-        with suppress(apsw.Error):  # the commit is durable, and so is the mark: whatever ails the file is not its error
-            self._unfinished = not secure_delete.finish_erasure(connection, wait=0.0, busy_timeout=self._busy_timeout)
+        # The commit is durable, and so is the mark: whatever ails the file is not its error.
+        with suppress(apsw.Error), self._waiting(0.0):
+            self._unfinished = not secure_delete.finish_erasure(connection)
 
     def _erase_if_idle(self) -> None:
         """Try again what a reader prevented, now that one has left; not while somebody writes."""
@@ -374,18 +358,15 @@ class Transactions:
             finally:
                 self._writer_lock.release()
 
-    def _last_notes(self, connection: apsw.Connection) -> None:
-        if self._notes and not connection.in_transaction:
-            with suppress(apsw.Error), connection:
-                self._note(connection)
-
     def _connections(self) -> list[apsw.Connection]:
         return [*([] if self._writer is None else [self._writer]), *self._readers.connections()]
 
     def _shut(self) -> None:
         self._readers.close()
         if self._writer is not None:
-            self._last_notes(self._writer)
+            if self._notes and not self._writer.in_transaction:
+                with suppress(apsw.Error), self._writer:
+                    self._note(self._writer)
             self._erase_quietly(self._writer)
             with translate_errors(self._path, self._writer):
                 self._writer.close(True)

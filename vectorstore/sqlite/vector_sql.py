@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from vectorstore.distance import exact_scores, prepare_rows
 from vectorstore.filters import And, FilterNode
-from vectorstore.index.top_k import Ranking
+from vectorstore.index.vectors import Ranking
 from vectorstore.sqlite.connection import fetch_all, iterate_rows
 from vectorstore.sqlite.entry_reader import vector_blocks
 from vectorstore.sqlite.filter_sql import filter_to_sql
@@ -41,11 +41,11 @@ class SqlVectorSearch:
     def __init__(self, connection: apsw.Connection, space: Space, namespace: int, where: FilterNode) -> None:
         self._connection = connection
         self._space = space
-        self._namespace = namespace
-        self._values: list[apsw.SQLiteValue] = []
+        self._values: list[apsw.Binding] = [namespace]
         self._rows = "vectors AS v WHERE v.namespace = ?"
         if not (isinstance(where, And) and not where.nodes):
-            condition, self._values = filter_to_sql(where)
+            condition, values = filter_to_sql(where)
+            self._values += values
             self._rows = f"vectors AS v JOIN entries AS e ON e.key = v.key WHERE v.namespace = ? AND ({condition})"
 
     def nearest(self, query: Vector, k: int, min_score: float | None) -> Ranking:
@@ -71,11 +71,11 @@ class SqlVectorSearch:
         error = relative_rounding(self._space.dimension)
         length = float(np.sqrt(np.sum(np.square(query, dtype=np.float64))))
         if not 1e-15 <= length <= 1e15:
-            return self._at_least(None, query, length)
+            return self._at_least(-math.inf, query, length)
         rows = fetch_all(
             self._connection,
             f"SELECT v.key, v.norm, {self._highest()} AS high FROM {self._rows} ORDER BY high DESC LIMIT ?",
-            (*self._bindings(query, length), self._namespace, *self._values, min(k + _EXTRA_ROWS, _LARGEST_LIMIT)),
+            (*self._bindings(query, length), *self._values, min(k + _EXTRA_ROWS, _LARGEST_LIMIT)),
         )
         if len(rows) < k + _EXTRA_ROWS:
             return [key for key, _, _ in rows]
@@ -85,17 +85,11 @@ class SqlVectorSearch:
             return [key for key, _, high in rows if high >= threshold]
         return self._at_least(threshold, query, length)
 
-    def _at_least(self, threshold: float | None, query: Vector, length: float) -> list[int]:
-        passing = ""
-        values: tuple[float | bytes, ...] = ()
-        if threshold is not None and threshold > -math.inf:
-            passing = f" AND {self._highest()} >= ?"
-            values = (*self._bindings(query, length), threshold)
-        rows = iterate_rows(
-            self._connection,
-            f"SELECT v.key FROM {self._rows}{passing}",
-            (self._namespace, *self._values, *values),
-        )
+    def _at_least(self, threshold: float, query: Vector, length: float) -> list[int]:
+        sql, values = f"SELECT v.key FROM {self._rows}", self._values
+        if threshold > -math.inf:
+            sql, values = f"{sql} AND {self._highest()} >= ?", [*values, *self._bindings(query, length), threshold]
+        rows = iterate_rows(self._connection, sql, values)
         return [key for (key,) in rows]
 
     def _highest(self) -> str:

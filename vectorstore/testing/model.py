@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vectorstore import validation
 from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector
 from vectorstore.errors import ArgumentError, RevisionConflict, StoreClosed
@@ -35,26 +36,35 @@ from vectorstore.types import (
     Vector,
     VectorLike,
 )
-from vectorstore.validation import (
-    check_entry,
-    check_expect,
-    check_ids,
-    check_k,
-    check_metadata,
-    check_migration_complete,
-    check_migration_running,
-    check_migration_start,
-    check_migration_vectors,
-    check_min_score,
-    check_name,
-    check_namespace,
-    check_space,
-    check_text,
-    drop_overwritten,
-    entry_batches,
-)
 
 K1, B = 0.9, 0.4
+
+_ValueT = TypeVar("_ValueT")
+
+
+def vector_score(metric: Metric, vector: Sequence[float], query: Sequence[float]) -> float:
+    """Return the score of *vector* by the definition of *metric*."""
+    if metric is Metric.L2:
+        return -math.dist(vector, query)
+    dot = math.fsum(x * q for x, q in zip(vector, query, strict=True))
+    if metric is Metric.DOT:
+        return dot
+    return max(-1.0, min(1.0, dot / (math.hypot(*vector) * math.hypot(*query))))
+
+
+def bm25_scores(texts: Mapping[str, Sequence[str]], terms: Iterable[str]) -> dict[str, float]:
+    """Return the BM25 scores of those *texts*, each a list of terms, that have one of *terms*."""
+    counts = {name: Counter(words) for name, words in texts.items()}
+    mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
+    scores: dict[str, float] = {}
+    for term in sorted(set(terms)):
+        df = sum(term in count for count in counts.values())
+        idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
+        for name, count in counts.items():
+            if tf := count[term]:
+                share = tf * (K1 + 1) / (tf + K1 * (1 - B + B * count.total() / mean))
+                scores[name] = scores.get(name, 0.0) + idf * share
+    return scores
 
 
 @dataclass(slots=True)
@@ -73,7 +83,7 @@ class ModelStore:
         self.space = space
         self.fields = tuple(fields)  # nothing is kept per field here; every filter is its reference meaning
         self._analyzer = analyzer or Analyzer()
-        self._spaces: dict[str, _ModelNamespace] = {}
+        self._namespaces: dict[str, _ModelNamespace] = {}
         self._closed = False
 
     def upsert(
@@ -85,81 +95,68 @@ class ModelStore:
         on_progress: ProgressCallback | None = None,
     ) -> int:
         """As ``VectorStore.upsert``."""
-        name, pending = self._name(namespace), dict(check_expect(expect))
+        name, pending = self._name(namespace), dict(validation.check_expect(expect))
         total = 0
-        for start, batch in entry_batches(entries):
-            checked = [check_entry(entry, f"entries[{start + i}]", self.space) for i, entry in enumerate(batch)]
+        for start, batch in validation.entry_batches(entries):
+            numbered = enumerate(batch, start)
+            checked = [validation.check_entry(entry, f"entries[{i}]", self.space) for i, entry in numbered]
             self._expect(name, pending)
-            for entry in drop_overwritten(checked):
+            for entry in validation.drop_overwritten(checked):
                 pending.pop(entry.id, None)
                 data = json.loads(entry.metadata)
                 self._write(name, Entry(entry.id, entry.vector, entry.text, entry.context, data, 0, entry.no_vector))
-                self._spaces[name].given.pop(entry.id, None)
+                self._namespaces[name].given.pop(entry.id, None)
                 total += 1
             if on_progress is not None:
                 on_progress(total)
         return total
 
     def patch(
-        self,
-        metadata: Mapping[str, Metadata],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, metadata: Mapping[str, Metadata], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.patch``."""
-        name, expected = self._name(namespace), check_expect(expect)
+        name = self._name(namespace)
         checked = {
-            check_name(id, "metadata", empty=False): check_metadata(data, f"metadata[{id!r}]")
+            validation.check_name(id, "metadata", empty=False): validation.check_metadata(data, f"metadata[{id!r}]")
             for id, data in metadata.items()
         }
-        self._expect(name, expected)
-        present = [id for id in checked if id in self._entries_of(name)]
-        for id in present:
-            self._write(name, replace(self._entries_of(name)[id], metadata=json.loads(checked[id])))
+        present = self._present(name, checked, expect)
+        for id, text in present.items():
+            self._write(name, replace(self._entries_of(name)[id], metadata=json.loads(text)))
         return len(present)
 
     def put_vectors(
-        self,
-        vectors: Mapping[str, VectorLike],
-        *,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
+        self, vectors: Mapping[str, VectorLike], *, namespace: str = "", expect: Mapping[str, int] | None = None
     ) -> int:
         """As ``VectorStore.put_vectors``."""
-        name, expected = self._name(namespace), check_expect(expect)
+        name = self._name(namespace)
         checked = {
-            check_name(id, "vectors", empty=False): self._vector(vector, f"vectors[{id!r}]")
+            validation.check_name(id, "vectors", empty=False): self._vector(vector, f"vectors[{id!r}]")
             for id, vector in vectors.items()
         }
-        self._expect(name, expected)
-        present = [id for id in checked if id in self._entries_of(name)]
-        for id in present:
+        present = self._present(name, checked, expect)
+        for id, vector in present.items():
             before = self._entries_of(name)[id]
-            self._write(name, replace(before, vector=checked[id], no_vector=None), revision=before.revision)
+            self._write(name, replace(before, vector=vector, no_vector=None), revision=before.revision)
         return len(present)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.delete``."""
-        name, node, named = self._name(namespace), filter_tree(where), check_ids(ids)
-        if not named and node == And():
+        matching, named = self._matching(namespace, where), validation.check_ids(ids)
+        if not named and filter_tree(where) == And():
             raise ArgumentError("ids", named, "ids, or a filter that is not empty, are needed")
-        entries = self._entries_of(name)
-        removed = [
-            id
-            for id in dict.fromkeys(named or list(entries))
-            if id in entries and matches_filter(node, entries[id].metadata)
-        ]
+        removed = [id for id in dict.fromkeys(named or matching) if id in matching]
+        stored = self._namespaces.get(namespace, _ModelNamespace())
         for id in removed:
-            del entries[id]
-            self._spaces[name].given.pop(id, None)
-            self._spaces[name].writes += 1
+            del stored.entries[id]
+            stored.given.pop(id, None)
+            stored.writes += 1
         return len(removed)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         """As ``VectorStore.get``."""
         entries = self._entries_of(self._name(namespace))
-        return [_copy_entry(entries[id]) if id in entries else None for id in check_ids(ids)]
+        return [_copy_entry(entries[id]) if id in entries else None for id in validation.check_ids(ids)]
 
     def search(
         self,
@@ -171,14 +168,13 @@ class ModelStore:
         namespace: str = "",
     ) -> list[Match]:
         """As ``VectorStore.search``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        query, least = self._vector(vector, "vector"), check_min_score(min_score)
-        scores = {
-            entry.id: self._score(entry.vector, query)
-            for entry in entries.values()
-            if entry.vector is not None and matches_filter(node, entry.metadata)
-        }
-        return _best_matches(entries, {id: score for id, score in scores.items() if least is None or score >= least}, k)
+        matching, query = self._matching(namespace, where), self._vector(vector, "vector")
+        least = validation.check_min_score(min_score)
+        embedded = {id: entry.vector for id, entry in matching.items() if entry.vector is not None}
+        scores = {id: self._score(stored, query) for id, stored in embedded.items()}
+        if least is not None:
+            scores = {id: score for id, score in scores.items() if score >= least}
+        return _best_matches(matching, scores, k)
 
     def search_many(
         self,
@@ -190,7 +186,7 @@ class ModelStore:
         namespace: str = "",
     ) -> list[list[Match]]:
         """As ``VectorStore.search_many``."""
-        self._name(namespace), filter_tree(where), check_k(k), check_min_score(min_score)
+        self._name(namespace), filter_tree(where), validation.check_k(k), validation.check_min_score(min_score)
         if self.space is None:
             raise ArgumentError("vectors", vectors, "the store has no space yet")
         if isinstance(vectors, np.ndarray) and vectors.ndim != 2:
@@ -201,25 +197,14 @@ class ModelStore:
 
     def search_text(self, query: str, k: int = 10, *, where: Filter | None = None, namespace: str = "") -> list[Match]:
         """As ``VectorStore.search_text``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        terms = sorted(set(self._analyzer.terms(check_text(query, "query"))))
-        counts = {entry.id: Counter(self._terms(entry)) for entry in entries.values()}
-        mean = sum(count.total() for count in counts.values()) / max(len(counts), 1)
-        scores: dict[str, float] = {}
-        for term in terms:
-            df = sum(term in count for count in counts.values())
-            idf = math.log(1 + (len(counts) - df + 0.5) / (df + 0.5))
-            for name, count in counts.items():
-                if term in count and matches_filter(node, entries[name].metadata):
-                    tf = count[term]
-                    share = tf * (K1 + 1) / (tf + K1 * (1 - B + B * count.total() / mean))
-                    scores[name] = scores.get(name, 0.0) + idf * share
-        return _best_matches(entries, scores, k)
+        matching = self._matching(namespace, where)
+        texts = {id: self._terms(entry) for id, entry in self._entries_of(self._name(namespace)).items()}
+        scores = bm25_scores(texts, self._analyzer.terms(validation.check_text(query, "query")))
+        return _best_matches(matching, {id: score for id, score in scores.items() if id in matching}, k)
 
     def count(self, *, where: Filter | None = None, namespace: str = "") -> int:
         """As ``VectorStore.count``."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        return sum(matches_filter(node, entry.metadata) for entry in entries.values())
+        return len(self._matching(namespace, where))
 
     def scan(
         self,
@@ -230,17 +215,15 @@ class ModelStore:
         embedded: bool | None = None,
     ) -> Iterator[Entry]:
         """As ``VectorStore.scan``; here it is a snapshot."""
-        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
-        start = None if after is None else check_name(after, "after", empty=True)
-        found = [entries[id] for id in sorted(entries) if start is None or id > start]
-        return iter(
-            [_copy_entry(id) for id in found if matches_filter(node, id.metadata) and _in_embedding_state(id, embedded)]
-        )
+        matching = self._matching(namespace, where)
+        start = None if after is None else validation.check_name(after, "after", empty=True)
+        found = [matching[id] for id in sorted(matching) if start is None or id > start]
+        return iter([_copy_entry(entry) for entry in found if _in_embedding_state(entry, embedded)])
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         self._name("")
-        return sorted(name for name, space in self._spaces.items() if space.entries)
+        return sorted(name for name, stored in self._namespaces.items() if stored.entries)
 
     def close(self) -> None:
         """As ``VectorStore.close``."""
@@ -250,27 +233,31 @@ class ModelStore:
     def transaction(self) -> Iterator[None]:
         """Keep what is written inside only if the block ends well."""
         before = {
-            name: _ModelNamespace(dict(space.entries), space.writes, dict(space.given))
-            for name, space in self._spaces.items()
+            name: replace(stored, entries=dict(stored.entries), given=dict(stored.given))
+            for name, stored in self._namespaces.items()
         }
         try:
             yield
         except BaseException:
-            self._spaces = before
+            self._namespaces = before
             raise
 
     def _name(self, namespace: str) -> str:
         if self._closed:
             raise StoreClosed
-        return check_namespace(namespace)
+        return validation.check_namespace(namespace)
 
     def _entries_of(self, name: str) -> dict[str, Entry]:
-        return self._spaces[name].entries if name in self._spaces else {}
+        return self._namespaces[name].entries if name in self._namespaces else {}
+
+    def _matching(self, namespace: str, where: Filter | None) -> dict[str, Entry]:
+        entries, node = self._entries_of(self._name(namespace)), filter_tree(where)
+        return {id: entry for id, entry in entries.items() if matches_filter(node, entry.metadata)}
 
     def _write(self, name: str, entry: Entry, *, revision: int | None = None) -> None:
-        space = self._spaces.setdefault(name, _ModelNamespace())
-        space.writes += 1
-        space.entries[entry.id] = replace(entry, revision=space.writes if revision is None else revision)
+        stored = self._namespaces.setdefault(name, _ModelNamespace())
+        stored.writes += 1
+        stored.entries[entry.id] = replace(entry, revision=stored.writes if revision is None else revision)
 
     def _expect(self, name: str, expected: Mapping[str, int]) -> None:
         for id, expected_revision in expected.items():
@@ -278,6 +265,13 @@ class ModelStore:
             actual = 0 if entry is None else entry.revision
             if actual != expected_revision:
                 raise RevisionConflict(id, name, expected_revision, actual)
+
+    def _present(
+        self, name: str, values: Mapping[str, _ValueT], expect: Mapping[str, int] | None
+    ) -> dict[str, _ValueT]:
+        """Return the *values* of entries that exist, if all revisions are as expected."""
+        self._expect(name, validation.check_expect(expect))
+        return {id: value for id, value in values.items() if id in self._entries_of(name)}
 
     def _vector(self, value: VectorLike, argument: str) -> Vector:
         if self.space is None:
@@ -290,18 +284,11 @@ class ModelStore:
 
     def _score(self, vector: Vector, query: Vector) -> float:
         assert self.space is not None
-        pairs = list(zip(vector.tolist(), query.tolist(), strict=True))
-        if self.space.metric is Metric.L2:
-            return -math.sqrt(math.fsum((x - q) ** 2 for x, q in pairs))
-        dot = math.fsum(x * q for x, q in pairs)
-        if self.space.metric is Metric.DOT:
-            return dot
-        norms = math.sqrt(math.fsum(x * x for x, _ in pairs)) * math.sqrt(math.fsum(q * q for _, q in pairs))
-        return max(-1.0, min(1.0, dot / norms))
+        return vector_score(self.space.metric, vector.tolist(), query.tolist())
 
 
 def _best_matches(entries: Mapping[str, Entry], scores: Mapping[str, float], k: int) -> list[Match]:
-    ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: check_k(k)]
+    ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))[: validation.check_k(k)]
     return [Match(_copy_entry(entries[id]), score) for id, score in ranked]
 
 
@@ -323,22 +310,22 @@ class SpacesModel(ModelStore):
 
     def begin_space(self, space: Space) -> None:
         """As ``LifecycleStore.begin_space``."""
-        check_migration_start(check_space(space), self.space, self.next_space)
+        validation.check_migration_start(validation.check_space(space), self.space, self.next_space)
         self.next_space = space
 
     def filling(self) -> SpaceMigration | None:
         """As ``LifecycleStore.filling``."""
         if self.next_space is None:
             return None
-        pending = {name: len(list(self.unfilled(namespace=name))) for name in self._spaces}
-        vectors = [vector for space in self._spaces.values() for vector in space.given.values()]
+        pending = {name: len(list(self.unfilled(namespace=name))) for name in self._namespaces}
+        vectors = [vector for stored in self._namespaces.values() for vector in stored.given.values()]
         filled = sum(not isinstance(vector, str) for vector in vectors)
         return SpaceMigration(self.next_space, filled, {name: count for name, count in pending.items() if count})
 
     def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
         """As ``LifecycleStore.unfilled``; here it is a snapshot."""
-        check_migration_running(self.next_space)
-        filled = self._spaces[namespace].given if namespace in self._spaces else {}
+        validation.check_migration_running(self.next_space)
+        filled = self._namespaces[namespace].given if namespace in self._namespaces else {}
         scan = self.scan(namespace=namespace, after=after)
         return iter([entry for entry in scan if entry.id not in filled and entry.no_vector is None])
 
@@ -352,36 +339,32 @@ class SpacesModel(ModelStore):
         expect: Mapping[str, int] | None = None,
     ) -> int:
         """As ``LifecycleStore.fill_space``."""
-        name, expected = self._name(namespace), check_expect(expect)
-        checked = check_migration_vectors(vectors, no_vector, check_space(space))
-        check_migration_running(self.next_space, space)
-        self._expect(name, expected)
-        present = {id: value for id, value in checked.items() if id in self._entries_of(name)}
+        name = self._name(namespace)
+        checked = validation.check_migration_vectors(vectors, no_vector, validation.check_space(space))
+        validation.check_migration_running(self.next_space, space)
+        present = self._present(name, checked, expect)
         if present:
-            self._spaces[name].given.update(present)
+            self._namespaces[name].given.update(present)
         return len(present)
 
     def commit_space(self, space: Space) -> None:
         """As ``LifecycleStore.commit_space``."""
-        check_migration_running(self.next_space, check_space(space))
-        check_migration_complete(self.filling())
-        for stored in self._spaces.values():
+        validation.check_migration_running(self.next_space, validation.check_space(space))
+        validation.check_migration_complete(self.filling())
+        for stored in self._namespaces.values():
             stored.writes += 1
             for name, entry in stored.entries.items():
-                vector = stored.given.get(name)
-                if isinstance(vector, str):
-                    stored.entries[name] = replace(entry, vector=None, no_vector=vector)
-                elif vector is not None:
-                    stored.entries[name] = replace(entry, vector=vector, no_vector=None)
-                else:
-                    stored.entries[name] = replace(entry, vector=None)
+                given = stored.given.get(name)
+                vector, reason = (None, given) if isinstance(given, str) else (given, None)
+                no_vector = entry.no_vector if given is None else reason
+                stored.entries[name] = replace(entry, vector=vector, no_vector=no_vector)
         self.space = space
         self.abort_space()
 
     def abort_space(self) -> None:
         """As ``LifecycleStore.abort_space``."""
         self.next_space = None
-        for stored in self._spaces.values():
+        for stored in self._namespaces.values():
             stored.given.clear()
 
     @contextmanager

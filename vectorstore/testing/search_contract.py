@@ -12,27 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore.errors import ArgumentError, DimensionError
+from vectorstore.errors import ArgumentError
+from vectorstore.protocol import VectorStore
+from vectorstore.testing.model import bm25_scores, vector_score
 from vectorstore.testing.suite import (
-    METRIC_SPACES,
     StoreContract,
+    every_metric,
+    get_entry,
     ids_and_scores,
-    invalid_vectors,
     make_entry,
     result_ids,
     vector_forms,
 )
 from vectorstore.types import Metric, Space
-
-every_metric = pytest.mark.parametrize("space", METRIC_SPACES, ids=lambda space: str(space.metric))
-
-
-def plain_score(metric: Metric, left: list[float], right: list[float]) -> float:
-    """Return the score by its definition."""
-    if metric is Metric.L2:
-        return -math.dist(left, right)
-    dot = math.fsum(x * y for x, y in zip(left, right, strict=True))
-    return dot if metric is Metric.DOT else dot / (math.hypot(*left) * math.hypot(*right))
 
 
 def random_vectors(seed: int, count: int, *, whole: bool = False) -> list[list[float]]:
@@ -53,7 +45,7 @@ class SearchContract(StoreContract):
         store.upsert(make_entry(f"e{i:02}", vector) for i, vector in enumerate(vectors))
         for query in random_vectors(2, 5):
             found = store.search(query, 60)
-            plain = {f"e{i:02}": plain_score(space.metric, vector, query) for i, vector in enumerate(vectors)}
+            plain = {f"e{i:02}": vector_score(space.metric, vector, query) for i, vector in enumerate(vectors)}
             assert sorted(result_ids(found)) == sorted(plain)
             assert [match.score for match in found] == pytest.approx(
                 [plain[name] for name in result_ids(found)], abs=1e-6
@@ -67,7 +59,7 @@ class SearchContract(StoreContract):
         vectors = {f"e{i:03}": vector for i, vector in enumerate(random_vectors(3, 200, whole=True))}
         store.upsert(make_entry(name, vectors[name]) for name in sorted(vectors, reverse=True))
         for query in random_vectors(4, 3, whole=True):
-            plain = sorted((-plain_score(metric, vector, query), name) for name, vector in vectors.items())
+            plain = sorted((-vector_score(metric, vector, query), name) for name, vector in vectors.items())
             for k in (1, 7, 50, 200):
                 assert result_ids(store.search(query, k)) == [name for _, name in plain[:k]]
 
@@ -81,8 +73,7 @@ class SearchContract(StoreContract):
             assert result_ids(store.search([0.3, 0.2, 0.1], k)) == sorted(names)[:k]
         assert len({match.score for match in store.search([0.3, 0.2, 0.1], len(names))}) == 1
 
-    def test_a_cosine_never_leaves_its_range(self) -> None:
-        store = self.open()
+    def test_a_cosine_never_leaves_its_range(self, store: VectorStore) -> None:
         vectors = random_vectors(5, 50)
         store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(vectors))
         for vector in vectors:
@@ -108,17 +99,12 @@ class SearchContract(StoreContract):
         store.delete([f"e{i:03}" for i in range(0, 20, 3)])
         many = store.search_many(queries, 120)
         for query, before, bulk in zip(queries, first, many, strict=True):
-            roads = [
-                store.search(query, 120),
-                store.search(query, 5),
-                store.search(query, 99, where={"odd": 1}),
-                bulk,
-            ]
-            for score_of in map(dict, map(ids_and_scores, roads)):
-                assert {n: s for n, s in score_of.items() if n in before} == {
-                    n: s for n, s in before.items() if n in score_of
-                }
-            assert ids_and_scores(bulk) == ids_and_scores(roads[0])
+            everything = store.search(query, 120)
+            for found in (everything, store.search(query, 5), store.search(query, 99, where={"odd": 1}), bulk):
+                scores = dict(ids_and_scores(found))
+                shared = scores.keys() & before.keys()
+                assert {name: scores[name] for name in shared} == {name: before[name] for name in shared}
+            assert ids_and_scores(bulk) == ids_and_scores(everything)
 
     @every_metric
     def test_a_selective_filter_still_fills_k(self, space: Space) -> None:
@@ -145,8 +131,7 @@ class SearchContract(StoreContract):
         assert store.search(query, 20, min_score=math.inf) == []
         assert store.search(query, 20, min_score=-math.inf) == everything
 
-    def test_the_filter_comes_before_the_threshold(self) -> None:
-        store = self.open()
+    def test_the_filter_comes_before_the_threshold(self, store: VectorStore) -> None:
         store.upsert(
             [make_entry("a", [1, 0, 0], x=1), make_entry("b", [1, 1, 0], x=2), make_entry("c", [0, 1, 0], x=2)]
         )
@@ -155,38 +140,12 @@ class SearchContract(StoreContract):
             assert result_ids(store.search_many([[1, 0, 0]], k, where={"x": 2}, min_score=0.5)[0]) == ["b"]
             assert result_ids(store.search([1, 0, 0], k, where={"x": 3}, min_score=0.5)) == []
 
-    @pytest.mark.parametrize("bad", [math.nan, True, "0.5", [0.5]])
-    def test_a_threshold_that_is_no_number_is_refused(self, bad: Any) -> None:
-        store = self.open()
-        store.upsert([make_entry("a", [1, 0, 0])])
-        with pytest.raises(ArgumentError):
-            store.search([1, 0, 0], min_score=bad)
-        with pytest.raises(ArgumentError):
-            store.search_many([[1, 0, 0]], min_score=bad)
-
-    def test_k_may_be_nothing_or_more_than_there_is(self) -> None:
-        store = self.open()
-        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "zorb")])
-        assert store.search([1, 0, 0], 0) == []
-        assert store.search_text("zorb", 0) == []
-        assert store.search_many([[1, 0, 0], [0, 1, 0]], 0) == [[], []]
-        for k in (2, 3, 10_000_000):
-            assert len(store.search([1, 0, 0], k)) == 2
-            assert len(store.search_text("zorb", k)) == 2
-            assert [len(found) for found in store.search_many([[1, 0, 0]], k)] == [2]
-
-    @pytest.mark.parametrize("k", [-1, True, False, 1.0, "3", None])
-    @pytest.mark.parametrize("filled", [True, False])
-    def test_k_that_is_no_number_of_matches_is_refused(self, k: Any, filled: bool) -> None:
-        store = self.open()
-        if filled:
-            store.upsert([make_entry("a", [1, 0, 0], "zorb")])
-        with pytest.raises(ArgumentError):
-            store.search([1, 0, 0], k)
-        with pytest.raises(ArgumentError):
-            store.search_many([[1, 0, 0]], k)
-        with pytest.raises(ArgumentError):
-            store.search_text("zorb", k)
+    @pytest.mark.parametrize("k", [0, 1, 2, 3, 10**9, 2**70])
+    def test_k_may_be_nothing_or_more_than_there_is(self, store: VectorStore, k: int) -> None:
+        store.upsert([make_entry("a", [1, 0, 0], "zorb"), make_entry("b", [0, 1, 0], "zorb", x=1)])
+        assert result_ids(store.search([1, 0, 0], k)) == result_ids(store.search_text("zorb", k)) == ["a", "b"][:k]
+        assert result_ids(store.search([1, 0, 0], k, where={"x": 1})) == ["b"][:k]
+        assert [result_ids(found) for found in store.search_many([[1, 0, 0]] * 2, k)] == [["a", "b"][:k]] * 2
 
     @pytest.mark.parametrize("form", sorted(vector_forms([1, 2, 3])))
     def test_a_question_of_any_form_is_answered_and_left_as_it_was(self, form: str) -> None:
@@ -197,61 +156,25 @@ class SearchContract(StoreContract):
         assert [ids_and_scores(found) for found in store.search_many([query, query])] == [[("a", 6.0), ("b", 3.0)]] * 2
         assert list(query) == [1, 2, 3]
 
-    @every_metric
-    def test_a_bad_question_is_refused(self, space: Space) -> None:
-        store = self.open(space)
-        store.upsert([make_entry("a", [1, 0, 0])])
-        for vector in invalid_vectors(space).values():
-            with pytest.raises(ArgumentError):
-                store.search(vector)
-            with pytest.raises(ArgumentError):
-                store.search_many([[1, 0, 0], vector])
-        with pytest.raises(DimensionError):
-            store.search([1, 0])
-
-    def test_many_questions_may_be_none_or_a_matrix_of_any_form(self) -> None:
-        store = self.open()
+    def test_many_questions_may_be_none_or_a_matrix_of_any_form(self, store: VectorStore) -> None:
         store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(10, 10)))
         wide = np.array(random_vectors(11, 12))
         single = [ids_and_scores(store.search(row, 4)) for row in wide[::2]]
         for matrix in (wide[::2], np.asfortranarray(wide[::2]), wide[::2].tolist(), list(wide[::2])):
-            assert [[n for n, _ in ids_and_scores(found)] for found in store.search_many(matrix, 4)] == [
-                [n for n, _ in found] for found in single
-            ]
+            assert list(map(result_ids, store.search_many(matrix, 4))) == [[name for name, _ in row] for row in single]
         assert [ids_and_scores(found) for found in store.search_many(wide[::2], 4)] == single
         assert store.search_many([]) == []
         assert store.search_many(np.empty((0, 3), dtype=np.float32)) == []
         with pytest.raises(ArgumentError):
             store.search_many(np.ones(3, dtype=np.float32))
 
-    def test_entries_without_a_vector_are_not_found_by_one(self) -> None:
-        store = self.open()
-        store.upsert([make_entry("pending"), make_entry("a", [1, 0, 0]), make_entry("b", [0, 1, 0])])
-        assert result_ids(store.search([1, 0, 0])) == ["a", "b"]
-        store.upsert([make_entry("a")])
-        assert result_ids(store.search([1, 0, 0])) == ["b"]
+    def test_a_match_carries_its_whole_entry_with_its_revision(self, store: VectorStore) -> None:
+        store.upsert([make_entry("0"), make_entry("a", [1, 0, 0], "zorb", "quil", x=[1])])
+        (match,), (text_match,), (scanned,) = store.search([1, 0, 0]), store.search_text("zorb"), store.scan(after="0")
+        assert match.entry == text_match.entry == scanned == get_entry(store, "a")
+        assert match.entry.revision == text_match.entry.revision == scanned.revision > 0
 
-    def test_a_match_carries_its_whole_entry(self) -> None:
-        store = self.open()
-        store.upsert([make_entry("a", [1, 0, 0], "zorb", "quil", x=[1])])
-        (match,) = store.search([1, 0, 0])
-        assert match.entry == store.get(["a"])[0]
-        assert store.search_text("zorb")[0].entry == match.entry
-
-    def test_an_empty_store_answers_with_nothing(self) -> None:
-        store = self.open()
-        assert store.search([1, 0, 0]) == []
-        assert store.search_many([[1, 0, 0]] * 2) == [[], []]
-        assert store.search_text("zorb") == []
-        assert (store.count(), list(store.scan()), store.namespaces(), store.get(["a"])) == (
-            0,
-            [],
-            [],
-            [None],
-        )
-
-    def test_answers_follow_every_write(self) -> None:
-        store = self.open()
+    def test_answers_follow_every_write(self, store: VectorStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0]), make_entry("b", [0, 1, 0])])
         assert result_ids(store.search([1, 0, 0], 1)) == ["a"]
         store.upsert([make_entry("c", [1, 0, 0]), make_entry("a", [0, 0, 1])])
@@ -264,94 +187,33 @@ class SearchContract(StoreContract):
 
 WORDS = ["zorb", "quil", "vexa", "morp", "tulk", "brin", "glim", "prax"]
 
-NASTY_QUESTIONS = [
-    "",
-    " ",
-    "\0",
-    "zorb\0quil",
-    '"',
-    '"zorb',
-    "'",
-    "zorb AND",
-    "AND OR NOT",
-    "NEAR(zorb quil, 2)",
-    "*",
-    "zor*",
-    "rank:1",
-    "text:zorb",
-    "-zorb",
-    "^zorb",
-    "(zorb",
-    "zorb)",
-    "{zorb}",
-    "%",
-    "_",
-    "zorb; DROP TABLE entries",
-    "\\",
-    "\U0001f600 \u202e \u0301",
-    "日本語",
-    "zorb " * 20_000,
-    "z" * 100_000,
-    "\n\t\r",
+NASTY_TEXTS = [
+    *("", " ", "\0", "zorb\0quil", '"', '"zorb', "'", "zorb AND", "AND OR NOT", "NEAR(zorb quil, 2)", "*", "zor*"),
+    *("rank:1", "text:zorb", "-zorb", "^zorb", "(zorb", "zorb)", "{zorb}", "%", "_", "zorb; DROP TABLE entries", "\\"),
+    *("\U0001f600 \u202e \u0301", "日本語", "zorb " * 20_000, "z" * 100_000, "\n\t\r"),
 ]
 
 
-def plain_bm25(texts: dict[str, str], question: str, k1: float = 0.9, b: float = 0.4) -> dict[str, float]:
-    """Return the scores by the formula, from texts of plain words."""
-    words = {name: text.split() for name, text in texts.items()}
-    mean = sum(map(len, words.values())) / len(words)
-    scores: dict[str, float] = {}
-    for term in question.split():
-        df = sum(term in terms for terms in words.values())
-        idf = math.log(1 + (len(words) - df + 0.5) / (df + 0.5))
-        for name, terms in words.items():
-            if tf := terms.count(term):
-                share = tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(terms) / mean))
-                scores[name] = scores.get(name, 0) + idf * share
-    return scores
+def plain_bm25(texts: dict[str, str], question: str) -> Any:
+    """Return the scores by the formula, nearly, from texts of plain words."""
+    return pytest.approx(bm25_scores({name: text.split() for name, text in texts.items()}, question.split()), abs=1e-6)
 
 
 class TextContract(StoreContract):
     """Words find what holds them, ranked by one formula."""
 
-    def test_scores_are_bm25_and_the_best_come_first(self) -> None:
-        store = self.open()
+    def test_scores_are_bm25_of_text_and_context_and_the_best_come_first(self, store: VectorStore) -> None:
         rng = random.Random(1)  # noqa: S311
-        texts = {f"e{i:02}": " ".join(rng.choices(WORDS, k=rng.randint(1, 12))) for i in range(40)}
-        store.upsert(make_entry(name, text=text) for name, text in texts.items())
-        for question in ("zorb", "quil vexa", "prax tulk brin"):
-            plain = plain_bm25(texts, question)
-            found = ids_and_scores(store.search_text(question, 40))
-            assert dict(found) == pytest.approx(plain, abs=1e-6)
+        parts = {f"e{i:02}": [" ".join(rng.choices(WORDS, k=rng.randint(0, 8))) for _ in range(2)] for i in range(40)}
+        parts |= {"compound": ["zorbquil", ""], "context alone": ["", "gorf"]}
+        store.upsert(make_entry(name, text=text, context=context) for name, (text, context) in parts.items())
+        texts = {name: f"{text} {context}" for name, (text, context) in parts.items()}
+        for question in ("zorb", "quil vexa", "prax tulk brin", "zorbquil gorf", "unknown"):
+            found = ids_and_scores(store.search_text(question, 50))
+            assert dict(found) == plain_bm25(texts, question)
             assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
 
-    def test_the_context_counts_as_text_does(self) -> None:
-        store = self.open()
-        store.upsert(
-            [make_entry("a", text="zorb quil", context="vexa morp"), make_entry("b", text="tulk", context="zorb")]
-        )
-        store.upsert([make_entry("c", context="brin")])
-        texts = {"a": "zorb quil vexa morp", "b": "tulk zorb", "c": "brin"}
-        for question in ("zorb", "vexa", "brin", "quil morp tulk"):
-            assert dict(ids_and_scores(store.search_text(question))) == pytest.approx(
-                plain_bm25(texts, question), abs=1e-6
-            )
-
-    def test_only_what_shares_a_word_is_found(self) -> None:
-        store = self.open()
-        store.upsert(
-            [
-                make_entry("a", text="zorb quil"),
-                make_entry("b", text="vexa"),
-                make_entry("c"),
-                make_entry("d", text="zorbquil"),
-            ]
-        )
-        assert result_ids(store.search_text("zorb")) == ["a"]
-        assert store.search_text("morp") == []
-
-    def test_equal_scores_tie_by_id(self) -> None:
-        store = self.open()
+    def test_equal_scores_tie_by_id(self, store: VectorStore) -> None:
         store.upsert(make_entry(name, text="zorb quil") for name in ["b", "a", "é", "B", "aa"])
         for k in range(1, 6):
             assert result_ids(store.search_text("zorb", k)) == ["B", "a", "aa", "b", "é"][:k]
@@ -381,11 +243,8 @@ class TextContract(StoreContract):
 
     def test_what_is_gone_leaves_no_trace_in_the_statistics(self) -> None:
         store, fresh = self.open(), self.open()
-        entries = [
-            make_entry("a", text="zorb quil"),
-            make_entry("b", text="zorb vexa morp"),
-            make_entry("c", text="tulk"),
-        ]
+        texts = {"a": "zorb quil", "b": "zorb vexa morp", "c": "tulk"}
+        entries = [make_entry(name, text=text) for name, text in texts.items()]
         store.upsert([*entries, make_entry("d", text="zorb brin " * 9), make_entry("e", text="zorb")])
         store.upsert([make_entry("a", text="zorb zorb zorb"), make_entry("c", text="zorb quil")])
         store.search_text("zorb")
@@ -396,26 +255,11 @@ class TextContract(StoreContract):
             assert ids_and_scores(store.search_text(question)) == ids_and_scores(fresh.search_text(question))
         assert store.search_text("brin") == []
 
-    @pytest.mark.parametrize("question", NASTY_QUESTIONS, ids=lambda text: repr(text[:24]))
-    def test_any_string_is_a_safe_question(self, question: str) -> None:
-        store = self.open()
+    @pytest.mark.parametrize("text", NASTY_TEXTS, ids=lambda text: repr(text[:24]))
+    def test_any_string_is_a_safe_question_and_a_safe_text(self, store: VectorStore, text: str) -> None:
         store.upsert([make_entry("a", text="zorb quil"), make_entry("b", text="vexa")])
-        found = result_ids(store.search_text(question))
-        assert found in ([], ["a"])
-        assert store.count() == 2
-
-    @pytest.mark.parametrize("question", NASTY_QUESTIONS, ids=lambda text: repr(text[:24]))
-    def test_any_string_is_a_safe_text(self, question: str) -> None:
-        store = self.open()
-        store.upsert([make_entry("a", text=question, context=question), make_entry("b", text="vexa")])
+        assert result_ids(store.search_text(text)) in ([], ["a"])
+        store.upsert([make_entry("a", text=text, context=text)])
         assert store.search_text("vexa")[0].entry.id == "b"
-        (entry,) = store.get(["a"])
-        assert entry is not None
-        assert (entry.text, entry.context) == (question, question)
-
-    @pytest.mark.parametrize("question", [None, 7, b"zorb", ["zorb"], "\ud800"])
-    def test_what_is_no_string_is_refused(self, question: Any) -> None:
-        store = self.open()
-        store.upsert([make_entry("a", text="zorb")])
-        with pytest.raises(ArgumentError):
-            store.search_text(question)
+        assert (get_entry(store, "a").text, get_entry(store, "a").context) == (text, text)
+        assert store.count() == 2

@@ -22,19 +22,60 @@ import inspect
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 import pytest
 
-from vectorstore.errors import UnsupportedError
+from vectorstore.errors import UnsupportedError, VectorStoreError
 from vectorstore.protocol import LifecycleStore, VectorStore
-from vectorstore.types import Entry, Match, Metric, Space, Vector
+from vectorstore.types import Entry, Match, Metric, Space
+from vectorstore.wrappers import lifecycle_of
 
 COSINE_SPACE = Space("toy", 3)
-METRIC_SPACES = tuple(Space(f"toy-{metric}", 3, metric) for metric in Metric)
+NEXT_SPACE = Space("next", 2, Metric.L2)
+RENAMED_SPACE = Space("like-toy", 3)
+"""A space that differs from the one in use by its name alone."""
+
+NASTY_NAMES = (
+    *("", "a", "A", "a ", " a", "ab", "a/b", "a:b", "a%", "a_", "%", "_", "*", "..", "'", '"', "a\n", "a\nb"),
+    *(
+        "a'; DROP TABLE entries; --",
+        "é",
+        "e\u0301",
+        "ﬁ",
+        "日本",
+        "\U0001f600",
+        "\u202e",
+        "x" * 1024,
+        "\U0001f600" * 1024,
+    ),
+)
+SAMPLE_ARGUMENTS: Mapping[str, Any] = {
+    "entries": [Entry("a")],
+    "metadata": {"a": {}},
+    "vectors": {"a": [1, 0, 0]},
+    "search_many.vectors": [[1, 0, 0]],
+    "fill_space.vectors": {"a": [1, 2]},
+    "vector": [1, 0, 0],
+    "query": "zorb",
+    "ids": ["a", "x"],
+    "terms": ["zorb"],
+    "n": 3,
+    "namespaces": [""],
+    "space": NEXT_SPACE,
+    "fields": ("n",),
+}
+"""A good argument for each parameter that needs one, for all methods or for one of them."""
+
+StoreT = TypeVar("StoreT", bound=VectorStore)
+
+every_metric = pytest.mark.parametrize(
+    "space", [Space(f"toy-{metric}", 3, metric) for metric in Metric], ids=lambda space: str(space.metric)
+)
 
 
 class StoreContract(ABC):
@@ -72,6 +113,23 @@ class StoreContract(ABC):
         yield
         self.end()
 
+    @pytest.fixture
+    def store(self) -> VectorStore:
+        """A new store."""
+        return self.open()
+
+    @pytest.fixture
+    def filled(self) -> LifecycleStore:
+        """A store with entries of every kind in two namespaces."""
+        return fill_store(self.open_lifecycle())
+
+    @pytest.fixture
+    def migrating(self) -> LifecycleStore:
+        """A filled store with the second space begun."""
+        store = fill_store(self.open_lifecycle())
+        store.begin_space(NEXT_SPACE)
+        return store
+
     def begin(self, folder: Path) -> None:
         """Make ready for one test, whose stores are in *folder*."""
         self._folder = folder
@@ -88,25 +146,35 @@ class StoreContract(ABC):
 
     def open_lifecycle(self, space: Space | None = COSINE_SPACE) -> LifecycleStore:
         """Return a new store that has the second protocol too."""
-        return as_lifecycle(self.open(space))
+        store = self.open(space)
+        assert isinstance(store, LifecycleStore), "LifecycleContract is for stores with the second protocol"
+        return store
 
-    def reopened(self, store: VectorStore) -> VectorStore:
+    def reopened(self, store: StoreT) -> StoreT:
         """Return the only *store* of the test, closed and opened again."""
         if not self.persists:
             pytest.skip("does not persist")
-        return self._tracked(self.reopen(store, self._folder / "store0"))
+        return cast("StoreT", self._tracked(self.reopen(store, self._folder / "store0")))
 
-    def beside(self, store: VectorStore) -> VectorStore:
+    def beside(self, store: StoreT) -> StoreT:
         """Return another object that has the only *store* of the test open."""
         if not self.shares:
             pytest.skip("one object at a time has it open")
-        return self._tracked(self.open_beside(store, self._folder / "store0"))
+        return cast("StoreT", self._tracked(self.open_beside(store, self._folder / "store0")))
+
+    def restored(self, store: StoreT, copy: Path) -> StoreT:
+        """Return the backup *copy* of *store*, opened."""
+        return cast("StoreT", self._tracked(self.restore(copy, self.folder())))
 
     def folder(self) -> Path:
         """Return a new empty folder."""
         path = self._folder / f"store{sum(1 for _ in self._folder.iterdir())}"
         path.mkdir()
         return path
+
+    def bytes_on_disk(self) -> bytes:
+        """Return all bytes of the files of the test."""
+        return b"".join(path.read_bytes() for path in self._folder.rglob("*") if path.is_file())
 
     def _tracked(self, store: VectorStore) -> VectorStore:
         self._opened.append(store)
@@ -123,12 +191,6 @@ def abandoned_transaction(store: LifecycleStore) -> Iterator[None]:
     with pytest.raises(TransactionAbandoned), store.transaction():  # noqa: PT012 - the block is the caller's
         yield
         raise TransactionAbandoned
-
-
-def as_lifecycle(store: VectorStore) -> LifecycleStore:
-    """Return *store*, which has the second protocol too."""
-    assert isinstance(store, LifecycleStore), "LifecycleContract is for stores with the second protocol"
-    return store
 
 
 def make_entry(name: str, vector: Any = None, text: str = "", context: str = "", **metadata: Any) -> Entry:
@@ -153,34 +215,93 @@ def get_entry(store: VectorStore, name: str, *, namespace: str = "") -> Entry:
     return found
 
 
-def all_entries(store: VectorStore, namespaces: Sequence[str]) -> dict[str, list[Entry]]:
-    """Return all entries of *namespaces*."""
-    return {name: list(store.scan(namespace=name)) for name in namespaces}
+def store_answers(store: VectorStore, namespaces: Sequence[str] = ("", "other")) -> dict[str, Any]:
+    """Return what each way of reading a store of three dimensions answers, by namespace."""
+    answers: dict[str, Any] = {"namespaces": store.namespaces()}
+    lifecycle = lifecycle_of(store)
+    for name in namespaces:
+        answers[name] = {
+            "entries": list(store.scan(namespace=name)),
+            "near": ids_and_scores(store.search([0.9, 0.1, 0.2], 99, namespace=name)),
+            "many": list(map(ids_and_scores, store.search_many([[0, 1, 1]] * 2, 5, namespace=name))),
+            "text": ids_and_scores(store.search_text("zorb quil vexa morp", 99, namespace=name)),
+        }
+        for field in ("declared", "other"):
+            found = store.search([1, 0, 0], 99, where={field: 1}, namespace=name)
+            answers[name][field] = result_ids(found), store.count(where={field: 1}, namespace=name)
+        if lifecycle is not None:
+            with lifecycle.view([name]) as view:
+                answers[name]["words"] = dict(view.vocabulary(namespace=name))
+    return answers
 
 
-def read_only_vector(values: Sequence[float]) -> Vector:
-    """Return a float32 array that refuses to be written."""
-    vector = np.array(values, dtype=np.float32)
-    vector.flags.writeable = False
-    return vector
+def declared_members(protocol: type) -> dict[str, Any]:
+    """Return the methods and properties that *protocol* itself names."""
+    return {name: member for name, member in vars(protocol).items() if not name.startswith("_")}
+
+
+def protocol_calls(protocol: type, target: object, **options: Any) -> dict[str, Callable[[], object]]:
+    """Return, by name, a call of each method of *target* that *protocol* names and that takes all *options*.
+
+    The other arguments are good ones. ``close`` and ``backup`` are left out.
+    """
+    calls: dict[str, Callable[[], object]] = {}
+    for name, method in declared_members(protocol).items():
+        if isinstance(method, property) or name in ("close", "backup"):
+            continue
+        parameters = list(inspect.signature(method).parameters)[1:]
+        samples = {key: SAMPLE_ARGUMENTS.get(f"{name}.{key}", SAMPLE_ARGUMENTS.get(key)) for key in parameters}
+        arguments = {key: value for key, value in samples.items() if value is not None} | options
+        if options.keys() <= set(parameters):
+            calls[name] = partial(_call_to_the_end, getattr(target, name), arguments)
+    assert calls, f"no method of {protocol.__name__} takes {options}"
+    return calls
+
+
+def _call_to_the_end(method: Callable[..., object], arguments: Mapping[str, Any]) -> object:
+    answer = method(**arguments)
+    if isinstance(answer, AbstractContextManager):
+        with answer:
+            return None
+    return list(answer) if isinstance(answer, Iterator) else answer
+
+
+def vector_calls(store: VectorStore, vector: Any) -> dict[str, Callable[[], object]]:
+    """Return, by name, a call of each method of the data part that takes *vector*."""
+    return {
+        "upsert": lambda: store.upsert([make_entry("new", text="lost"), make_entry("a", vector)]),
+        "put_vectors": lambda: store.put_vectors({"a": vector}),
+        "search": lambda: store.search(vector),
+        "search_many": lambda: store.search_many([vector]),
+    }
+
+
+def calls_not_refused(error: type[VectorStoreError], calls: Mapping[str, Callable[[], object]]) -> list[str]:
+    """Return the names of the calls that do not raise *error*."""
+    names = []
+    for name, call in calls.items():
+        try:
+            call()
+        except error:
+            continue
+        names.append(name)
+    return names
 
 
 def vector_forms(values: Sequence[int]) -> dict[str, Any]:
     """Return one vector in every form that a caller may give, by the name of the form."""
     wide = np.zeros(2 * len(values), dtype=np.float32)
     wide[::2] = values
+    read_only = np.array(values, dtype=np.float32)
+    read_only.flags.writeable = False
     return {
         "a list of whole numbers": list(values),
         "a list of floats": [float(value) for value in values],
         "a tuple": tuple(values),
-        "float32": np.array(values, dtype=np.float32),
-        "float64": np.array(values, dtype=np.float64),
-        "float16": np.array(values, dtype=np.float16),
-        "int64": np.array(values, dtype=np.int64),
-        "big-endian": np.array(values, dtype=">f4"),
+        **{str(kind): np.array(values, dtype=kind) for kind in ("float32", "float64", "float16", "int64", ">f4")},
         "not contiguous": wide[::2],
         "backwards": np.array(values[::-1], dtype=np.float32)[::-1],
-        "read-only": read_only_vector(values),
+        "read-only": read_only,
     }
 
 
@@ -211,23 +332,11 @@ def invalid_vectors(space: Space) -> dict[str, Any]:
     return bad
 
 
-NEXT_SPACE = Space("next", 2, Metric.L2)
-RENAMED_SPACE = Space("like-toy", 3)
-"""A space that differs from the one in use by its name alone."""
-
-
-def begin_second_space(store: LifecycleStore) -> LifecycleStore:
-    """Return *store* with entries of every kind in two namespaces, and the second space begun."""
-    store.upsert(
-        [
-            make_entry("a", [1, 0, 0], "zorb", n=1),
-            make_entry("b", [0, 1, 0], "quil", n=2),
-            make_entry("pending", text="vexa"),
-            Entry("never", text="morp", no_vector="too long"),
-        ]
-    )
+def fill_store(store: LifecycleStore) -> LifecycleStore:
+    """Return *store* with entries of every kind in two namespaces."""
+    embedded = [make_entry("a", [1, 0, 0], "zorb", n=1), make_entry("b", [0, 1, 0], "quil", n=2)]
+    store.upsert([*embedded, make_entry("pending", text="vexa"), Entry("never", text="morp", no_vector="too long")])
     store.upsert([make_entry("a", [0, 0, 1], "zorb zorb")], namespace="other")
-    store.begin_space(NEXT_SPACE)
     return store
 
 
@@ -237,21 +346,15 @@ def fill_second_space(store: LifecycleStore) -> None:
     store.fill_space(NEXT_SPACE, {"a": [7, 8]}, namespace="other")
 
 
+def fill_pending(store: LifecycleStore, space: Space, vector: Sequence[float]) -> None:
+    """Fill in what is pending in each namespace with the same vector."""
+    for name in store.namespaces():
+        store.fill_space(space, {entry.id: vector for entry in store.unfilled(namespace=name)}, namespace=name)
+
+
 def vector_numbers(entry: Entry) -> list[float] | None:
     """Return the vector of an entry as a list."""
     return None if entry.vector is None else entry.vector.tolist()
-
-
-def space_answers(store: LifecycleStore) -> dict[str, Any]:
-    """Return what the space in use answers."""
-    return {
-        name: (
-            list(store.scan(namespace=name)),
-            ids_and_scores(store.search([0.9, 0.1, 0.2], 99, namespace=name)),
-            ids_and_scores(store.search_text("zorb quil vexa morp", 99, namespace=name)),
-        )
-        for name in ("", "other")
-    }
 
 
 def contract_tests(contract: type[StoreContract]) -> dict[str, Callable[..., object]]:
@@ -267,31 +370,26 @@ def failing_tests(contract: type[StoreContract], folder: Path) -> dict[str, Base
     failed: dict[str, BaseException] = {}
     numbers = itertools.count()
     for name, test in contract_tests(contract).items():
-        if name in contract.lacks:
-            continue
-        for case in _parametrized_cases(test):
-            failure = _run_case(contract, test, case, folder / f"run{next(numbers)}")
-            if failure is not None:
+        for case in () if name in contract.lacks else _parametrized_cases(test):
+            suite = contract()
+            (run := folder / f"run{next(numbers)}").mkdir()
+            suite.begin(run)
+            try:
+                test(suite, **_fixture_values(suite, test, case), **case)
+            except pytest.skip.Exception:
+                pass
+            except (Exception, pytest.fail.Exception) as failure:  # whatever a test raises is its failure
                 failed[name] = failure
+            finally:
+                suite.end()
+            if name in failed:
                 break
     return failed
 
 
-def _run_case(
-    contract: type[StoreContract], test: Callable[..., object], case: dict[str, Any], folder: Path
-) -> BaseException | None:
-    folder.mkdir()
-    suite = contract()
-    suite.begin(folder)
-    try:
-        test(suite, **case)
-    except pytest.skip.Exception:
-        return None
-    except (Exception, pytest.fail.Exception) as failure:  # whatever a test raises is its failure
-        return failure
-    finally:
-        suite.end()
-    return None
+def _fixture_values(suite: StoreContract, test: Callable[..., object], case: Mapping[str, Any]) -> dict[str, Any]:
+    names = list(inspect.signature(test).parameters)[1:]
+    return {name: vars(StoreContract)[name].__wrapped__(suite) for name in names if name not in case}
 
 
 def _parametrized_cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]:
@@ -299,15 +397,8 @@ def _parametrized_cases(test: Callable[..., object]) -> Iterator[dict[str, Any]]
     axes: list[list[dict[str, Any]]] = []
     for mark in getattr(test, "pytestmark", []):
         if mark.name == "parametrize":
-            parameters, values = mark.args
-            names = (
-                [name.strip() for name in parameters.split(",")] if isinstance(parameters, str) else list(parameters)
-            )
-            axes.append([_case_arguments(names, value) for value in values])
+            names, values = mark.args
+            single = isinstance(names, str)
+            axes.append([{names: value} if single else dict(zip(names, value, strict=True)) for value in values])
     for chosen in itertools.product(*axes):
         yield {name: value for part in chosen for name, value in part.items()}
-
-
-def _case_arguments(names: list[str], value: Any) -> dict[str, Any]:
-    values = [value] if len(names) == 1 else list(value)
-    return dict(zip(names, values, strict=True))

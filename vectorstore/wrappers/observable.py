@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from functools import wraps
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.protocol import VectorStore, View
-from vectorstore.types import Entry, Filter, Space, VectorLike
+from vectorstore.types import Entry
 from vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]
@@ -67,8 +67,10 @@ class CallReporter:
     clock: MonotonicClock
 
     @contextmanager
-    def call(self, operation: str, namespace: object, given: int | None = None) -> Iterator[CallSizes]:
-        """Report one event for the block, whatever ends it."""
+    def call(
+        self, operation: str, namespace: object, given: int | None = None, *, goes_on: bool = False
+    ) -> Iterator[CallSizes]:
+        """Report one event for the block, whatever ends it; of a call that *goes_on* afterwards only if it fails."""
         sizes, start = CallSizes(given), self.clock()
         error: type[BaseException] | None = None
         try:
@@ -77,17 +79,35 @@ class CallReporter:
             error = type(raised)
             raise
         finally:
-            self.report(operation, namespace, sizes, self.clock() - start, error)
+            if error is not None or not goes_on:
+                self.report(operation, namespace, sizes, self.clock() - start, error)
 
-    @contextmanager
-    def beginning(self, operation: str, namespace: object, given: int | None = None) -> Iterator[None]:
-        """Run the first part of a call that goes on afterwards: an event is reported only if it fails here."""
-        start = self.clock()
+    def entries(self, operation: str, namespace: object, begin: Callable[[], Iterator[Entry]]) -> Iterator[Any]:
+        """Yield None once *begin* has opened a scan, then its entries; report one event when it ends or is left."""
+        returned, seconds, start = 0, 0.0, self.clock()
+        error: type[BaseException] | None = None
+        complete = True
         try:
-            yield
-        except BaseException as error:
-            self.report(operation, namespace, CallSizes(given), self.clock() - start, type(error))
+            entries = begin()
+            seconds += self.clock() - start
+            yield None
+            start = self.clock()
+            for entry in entries:
+                returned += 1
+                seconds += self.clock() - start
+                yield entry
+                start = self.clock()
+        except GeneratorExit:
+            start, complete = self.clock(), False
+            if hasattr(entries, "close"):
+                entries.close()
             raise
+        except BaseException as raised:
+            error = type(raised)
+            raise
+        finally:
+            seconds += self.clock() - start
+            self.report(operation, namespace, CallSizes(None, returned), seconds, error, complete=complete)
 
     def report(
         self,
@@ -116,23 +136,6 @@ class CallReporter:
 T = TypeVar("T")
 
 
-class CountedIterator(Generic[T]):
-    """An iterator that counts what is drawn from it; it draws once, and only when asked."""
-
-    def __init__(self, source: Iterator[T], sizes: CallSizes) -> None:
-        self._source = source
-        self._sizes = sizes
-        sizes.given = 0
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        drawn = next(self._source)
-        self._sizes.given = (self._sizes.given or 0) + 1
-        return drawn
-
-
 def known_size(value: object) -> int | None:
     """Return how many *value* holds, if that is known without drawing from it."""
     try:
@@ -146,60 +149,17 @@ def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
 
     What is no iterable is returned as it is, for the store to refuse.
     """
-    if isinstance(value, Sized):
+    if isinstance(value, Sized) or not isinstance(value, Iterable):
         sizes.given = known_size(value)
         return value
-    items: Any = value
-    return CountedIterator(iter(items), sizes) if isinstance(items, Iterable) else value
+    sizes.given = 0
+    return _counted_items(value, sizes)
 
 
-class ObservedEntries:
-    """Entries of a ``scan``; reports its one event when it ends, fails, is closed, or is dropped."""
-
-    def __init__(
-        self, source: Iterator[Entry], reporter: CallReporter, operation: str, namespace: object, seconds: float
-    ) -> None:
-        self._source = source
-        self._reporter = reporter
-        self._operation, self._namespace = operation, namespace
-        self._seconds = seconds
-        self._sizes = CallSizes(returned=0)
-        self._reported = False
-
-    def __iter__(self) -> Iterator[Entry]:
-        return self
-
-    def __next__(self) -> Entry:
-        start = self._reporter.clock()
-        try:
-            entry = next(self._source)
-        except StopIteration:
-            self._end(start, None)
-            raise
-        except BaseException as error:
-            self._end(start, type(error))
-            raise
-        self._seconds += self._reporter.clock() - start
-        self._sizes.returned = (self._sizes.returned or 0) + 1
-        return entry
-
-    def close(self) -> None:
-        """Leave the rest; harmless at the end, and twice."""
-        start = self._reporter.clock()
-        close = getattr(self._source, "close", None)
-        if close is not None:
-            close()
-        self._end(start, None, complete=False)
-
-    def __del__(self) -> None:
-        if not getattr(self, "_reported", True):
-            self.close()
-
-    def _end(self, start: float, error: type[BaseException] | None, *, complete: bool = True) -> None:
-        if not self._reported:
-            self._reported = True
-            seconds = self._seconds + self._reporter.clock() - start
-            self._reporter.report(self._operation, self._namespace, self._sizes, seconds, error, complete=complete)
+def _counted_items(source: Iterable[T], sizes: CallSizes) -> Iterator[T]:
+    for number, item in enumerate(source, 1):
+        sizes.given = number
+        yield item
 
 
 class Given(Enum):
@@ -213,10 +173,6 @@ class Given(Enum):
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-def no_number(result: object) -> None:
-    """Count nothing: the result is no number of things."""
 
 
 def as_number(result: int) -> int:
@@ -234,25 +190,22 @@ def scored(result: NDArray[np.float64]) -> int:
     return int(np.count_nonzero(~np.isnan(result)))
 
 
-def nonzero(result: NDArray[Any]) -> int:
-    """Count the values that are not zero or False."""
-    return int(np.count_nonzero(result))
-
-
 def observed(
     method: Callable[P, R],
     given: Given = Given.NOTHING,
-    returned: Callable[[R], int | None] = no_number,
+    returned: Callable[[R], int | None] | None = None,
     *,
+    counted: Sequence[str] = (),
     of_view: bool = False,
 ) -> Callable[P, R]:
     """Return *method* of a store, or of the protocol of a view, with an event for each call.
 
-    *given* is what the event counts of the first argument, *returned* counts the result.
+    *given* is what the event counts of the arguments *counted* (of the first one unless named), *returned* counts
+    the result.
     """
     name = method.__name__
-    parameters = list(inspect.signature(method).parameters)
-    subject, has_namespace = parameters[1:2], "namespace" in parameters
+    parameters = list(inspect.signature(method).parameters)[1:]
+    subjects, has_namespace = counted or parameters[:1], "namespace" in parameters
     operation = f"view.{name}" if of_view else name
 
     @wraps(method)
@@ -261,20 +214,33 @@ def observed(
         with self._reporter.call(operation, namespace) as sizes:
             if given is Given.ONE:
                 sizes.given = 1
-            elif given is not Given.NOTHING:
-                value = values[0] if values else options.get(subject[0], ())
-                if given is Given.SIZE:
-                    sizes.given = known_size(value)
-                elif values:
-                    values = (count_items(value, sizes), *values[1:])
-                else:
-                    options[subject[0]] = count_items(value, sizes)
+            elif given is Given.SIZE:
+                arguments = dict(zip(parameters, values, strict=False)) | options
+                known = [size for subject in subjects if (size := known_size(arguments.get(subject))) is not None]
+                sizes.given = sum(known) if known else None
+            elif given is Given.DRAWN and values:
+                values = (count_items(values[0], sizes), *values[1:])
+            elif given is Given.DRAWN:
+                options[subjects[0]] = count_items(options.get(subjects[0], ()), sizes)
             target: Any = getattr(self._view, name) if of_view else method.__get__(self)
             result: R = target(*values, **options)
-            sizes.returned = returned(result)
+            sizes.returned = None if returned is None else returned(result)
             return result
 
     return cast("Callable[P, R]", call)
+
+
+def observed_scan(method: Callable[P, Iterator[Entry]]) -> Callable[P, Iterator[Entry]]:
+    """Return ``scan`` or ``unfilled`` with one event, when its entries end or fail, or it is closed or dropped."""
+
+    @wraps(method)
+    def call(self: Any, **options: Any) -> Iterator[Entry]:
+        begin = partial(method, self, **options)
+        entries = self._reporter.entries(method.__name__, options.get("namespace", ""), begin)
+        next(entries)
+        return cast("Iterator[Entry]", entries)
+
+    return cast("Callable[P, Iterator[Entry]]", call)
 
 
 class ObservedView:
@@ -290,8 +256,8 @@ class ObservedView:
     nearest = observed(View.nearest, Given.ONE, len, of_view=True)
     matching = observed(View.matching, Given.ONE, len, of_view=True)
     similarity = observed(View.similarity, Given.SIZE, scored, of_view=True)
-    score_text = observed(View.score_text, Given.SIZE, nonzero, of_view=True)
-    passing = observed(View.passing, Given.SIZE, nonzero, of_view=True)
+    score_text = observed(View.score_text, Given.SIZE, np.count_nonzero, of_view=True)
+    passing = observed(View.passing, Given.SIZE, np.count_nonzero, of_view=True)
     terms = observed(View.terms, Given.SIZE, len, of_view=True)
     df = observed(View.df, Given.SIZE, len, of_view=True)
     vocabulary = observed(View.vocabulary, Given.NOTHING, len, of_view=True)
@@ -316,6 +282,7 @@ class ObservableStore(WrapperStore):
     patch = observed(WrapperStore.patch, Given.SIZE, as_number)
     put_vectors = observed(WrapperStore.put_vectors, Given.SIZE, as_number)
     get = observed(WrapperStore.get, Given.SIZE, found_entries)
+    scan = observed_scan(WrapperStore.scan)
     search = observed(WrapperStore.search, Given.ONE, len)
     search_many = observed(WrapperStore.search_many, Given.SIZE, lambda found: sum(map(len, found)))
     search_text = observed(WrapperStore.search_text, Given.ONE, len)
@@ -328,6 +295,8 @@ class ObservableStore(WrapperStore):
     recorded_space = observed(WrapperStore.recorded_space)
     begin_space = observed(WrapperStore.begin_space)
     filling = observed(WrapperStore.filling, Given.NOTHING, lambda filling: None if filling is None else filling.filled)
+    unfilled = observed_scan(WrapperStore.unfilled)
+    fill_space = observed(WrapperStore.fill_space, Given.SIZE, as_number, counted=("vectors", "no_vector"))
     commit_space = observed(WrapperStore.commit_space)
     abort_space = observed(WrapperStore.abort_space)
     declare_fields = observed(WrapperStore.declare_fields, Given.SIZE)
@@ -337,53 +306,16 @@ class ObservableStore(WrapperStore):
     compact = observed(WrapperStore.compact, Given.NOTHING, lambda compaction: compaction.freed)
     backup = observed(WrapperStore.backup)
 
-    def scan(
-        self,
-        *,
-        where: Filter | None = None,
-        namespace: str = "",
-        after: str | None = None,
-        embedded: bool | None = None,
-    ) -> Iterator[Entry]:
-        """As ``VectorStore.scan``; reported when it ends, is closed, or is dropped."""
-        start = self._reporter.clock()
-        with self._reporter.beginning("scan", namespace):
-            entries = super().scan(where=where, namespace=namespace, after=after, embedded=embedded)
-        return ObservedEntries(entries, self._reporter, "scan", namespace, self._reporter.clock() - start)
-
-    def unfilled(self, *, namespace: str = "", after: str | None = None) -> Iterator[Entry]:
-        """As ``LifecycleStore.unfilled``; reported when it ends, is closed, or is dropped."""
-        start = self._reporter.clock()
-        with self._reporter.beginning("unfilled", namespace):
-            entries = super().unfilled(namespace=namespace, after=after)
-        return ObservedEntries(entries, self._reporter, "unfilled", namespace, self._reporter.clock() - start)
-
-    def fill_space(
-        self,
-        space: Space,
-        vectors: Mapping[str, VectorLike],
-        *,
-        no_vector: Mapping[str, str] | None = None,
-        namespace: str = "",
-        expect: Mapping[str, int] | None = None,
-    ) -> int:
-        """As ``LifecycleStore.fill_space``; vectors and reasons are counted together."""
-        counts = [size for size in (known_size(vectors), known_size(no_vector)) if size is not None]
-        with self._reporter.call("fill_space", namespace, sum(counts) if counts else None) as sizes:
-            filled = super().fill_space(space, vectors, no_vector=no_vector, namespace=namespace, expect=expect)
-            sizes.returned = filled
-            return filled
-
     def view(self, namespaces: Sequence[str]) -> AbstractContextManager[View]:
         """As ``LifecycleStore.view``; each call of the view is reported too."""
         given = known_size(namespaces)
-        with self._reporter.beginning("view", None, given):
+        with self._reporter.call("view", None, given, goes_on=True):
             view = super().view(namespaces)
         return self._observed(view, given)
 
     def transaction(self) -> AbstractContextManager[None]:
         """As ``LifecycleStore.transaction``; reported at its end, after the calls inside."""
-        with self._reporter.beginning("transaction", None):
+        with self._reporter.call("transaction", None, goes_on=True):
             block = super().transaction()
         return self._until_its_end(block)
 

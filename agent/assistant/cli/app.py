@@ -6,41 +6,31 @@ Nothing of the library is imported here: ``--help`` and ``--version`` cost no mo
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
-from agent.assistant.cli.ask import ask
-from agent.assistant.cli.chat import chat
+from agent.assistant.cli import edit, memories, sessions
+from agent.assistant.cli.chat import ask, chat
 from agent.assistant.cli.command_context import GlobalOptions
-from agent.assistant.cli.config import config
-from agent.assistant.cli.doctor import doctor
+from agent.assistant.cli.doctor import config, doctor
 from agent.assistant.cli.documents import documents, ingest
-from agent.assistant.cli.edit import (
-    correct,
-    disable,
-    enable,
-    end,
-    expire,
-    importance,
-    merge,
-    pin,
-    tag,
-    unpin,
-    untag,
+from agent.assistant.cli.errors import (
+    EXIT_FAILED,
+    EXIT_USAGE,
+    UsageError,
+    discard_stdout,
+    report_usage_error,
+    with_error_report,
 )
-from agent.assistant.cli.errors import EXIT_FAILED, EXIT_USAGE, UsageError, discard_stdout, report_usage_error
-from agent.assistant.cli.eval import evaluate_memory
 from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
-from agent.assistant.cli.memories import history, list_memories, list_memories_by_default, show, stats
+from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_note
-from agent.assistant.cli.recall import recall, why_not
+from agent.assistant.cli.recall import evaluate_memory, recall, why_not
 from agent.assistant.cli.reembed import reembed
 from agent.assistant.cli.remember import remember
-from agent.assistant.cli.sessions import list_sessions, list_sessions_by_default, show_session
-from agent.assistant.cli.undo import operations, undo
 
 app = typer.Typer(
     name="tellback",
@@ -77,8 +67,7 @@ def read_global_options(
         ),
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes."),
+        str | None, typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes.")
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
     version: Annotated[
@@ -90,45 +79,35 @@ def read_global_options(
     context.obj = GlobalOptions(flags=flags, debug=debug)
 
 
-app.command()(chat)
-app.command()(ask)
-app.command()(ingest)
-app.command()(remember)
-app.command()(recall)
-app.command("why-not")(why_not)
-app.command()(correct)
-app.command()(forget)
-app.command()(undo)
-app.command()(documents)
-app.command()(export)
-app.command("import")(import_export)
-app.command()(reembed)
-app.command()(config)
-app.command()(doctor)
-app.command("eval")(evaluate_memory)
-memories_app.callback(invoke_without_command=True)(list_memories_by_default)
-memories_app.command("list")(list_memories)
-for command in (
-    show,
-    history,
-    operations,
-    stats,
-    pin,
-    unpin,
-    disable,
-    enable,
-    tag,
-    untag,
-    importance,
-    expire,
-    end,
-    merge,
-):
+def _list_by_default(listing: Callable[..., None], purpose: str) -> Callable[..., None]:
+    """Return the callback of a group of commands for *purpose*: without a command it calls *listing*."""
+
+    def callback(context: typer.Context, json: JsonOption = False) -> None:
+        if context.invoked_subcommand is None:
+            listing(context, json=json)
+        elif json:
+            raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
+
+    callback.__doc__ = purpose
+    return with_error_report(callback)
+
+
+_COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
+_COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval"}
+for command in (*_COMMANDS, import_export, reembed, config, doctor, evaluate_memory):
+    app.command(_COMMAND_NAMES.get(command))(command)
+memories_app.callback(invoke_without_command=True)(
+    _list_by_default(memories.list_memories, "Look at what is remembered, and change it; alone, list it.")
+)
+memories_app.command("list")(memories.list_memories)
+for command in (memories.show, memories.history, edit.operations, memories.stats, *edit.CHANGES):
     memories_app.command()(command)
 app.add_typer(memories_app, name="memories")
-sessions_app.callback(invoke_without_command=True)(list_sessions_by_default)
-sessions_app.command("list")(list_sessions)
-sessions_app.command("show")(show_session)
+sessions_app.callback(invoke_without_command=True)(
+    _list_by_default(sessions.list_sessions, "Look at conversations; alone, list them.")
+)
+sessions_app.command("list")(sessions.list_sessions)
+sessions_app.command("show")(sessions.show_session)
 app.add_typer(sessions_app, name="sessions")
 
 

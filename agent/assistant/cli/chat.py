@@ -1,4 +1,5 @@
-"""``tellback chat``: a conversation in the terminal that is remembered across runs; piped input works too."""
+"""``tellback chat`` and ``ask``: a conversation in the terminal that is remembered across runs, where piped input works
+too, and one question with its answer, for which the memory is only read."""
 
 from __future__ import annotations
 
@@ -6,15 +7,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_assistant
+from agent.assistant.cli.command_context import opened_assistant, run
 from agent.assistant.cli.errors import describe_error, with_error_report
-from agent.assistant.cli.json_output import citation_json
+from agent.assistant.cli.options import JsonOption, QuestionArgument
 from agent.assistant.cli.output import one_line, print_json, print_note, print_piece, print_text
-from agent.assistant.cli.prompts import answer_approval, piped_input_lines
+from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant
@@ -55,7 +56,10 @@ def chat(
 
 @dataclass(slots=True)
 class _ChatSession:
-    """Session of one run of ``chat``, with the exit codes of the turns that failed."""
+    """Session of one run of ``chat``, with the exit codes of the turns that failed.
+
+    *json*: a turn is printed as an object. *interactive*: a person at the terminal can approve tool calls.
+    """
 
     assistant: Assistant
     session: str
@@ -79,73 +83,58 @@ class _ChatSession:
 
     def _answer(self, line: str) -> None:
         """Answer one line; a turn that fails is said, and the conversation goes on."""
-        from memory import run_sync
-
-        turn = _ChatTurn(silent=self.json, interactive=self.interactive)
+        warnings: list[str] = []
+        result: RunResult | None = None
+        problem: Exception | None = None
         try:
-            run_sync(turn.run(self.assistant, line, self.session))
+            result, problem = run(self._stream(line, warnings))
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
             print_note("\nstopped; nothing of this turn is kept")
             return
         except Exception as error:  # a bad line, a file that fails: the next line may be fine
-            turn.problem = error
+            problem = error
+        code, text = (0, None) if problem is None else describe_error(problem)
         if self.json:
-            print_json({"session": self.session, "question": line, **turn.answer()})
-        if turn.problem is not None:
-            code, problem = describe_error(turn.problem)
-            print_note(f"tellback: {problem}")
+            turn = {
+                "answer": "" if result is None else result.text,
+                "citations": () if result is None else result.citations,
+                "stored": [] if result is None else [report.id for report in result.stored if report.stored],
+                "warnings": warnings,
+                "error": text,
+            }
+            print_json({"session": self.session, "question": line, **turn})
+        if problem is not None:
+            print_note(f"tellback: {text}")
             self.failures.append(code)
 
-
-@dataclass(slots=True)
-class _ChatTurn:
-    """Answer to one line: printed as it arrives, or (*silent*) kept for its JSON object. *interactive*: a person at
-    the terminal can approve tool calls."""
-
-    silent: bool
-    interactive: bool
-    result: RunResult | None = None
-    problem: Exception | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    async def run(self, assistant: Assistant, line: str, session: str) -> None:
-        """Answer *line* in *session*, and print or keep the events of the run."""
+    async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
+        """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
         from agent.events import ApprovalRequested, RunEnded, TextDelta, WarningIssued
 
         midway = False
-        async for event in assistant.agent.stream(line, session=session):
-            if isinstance(event, TextDelta) and not self.silent:
+        async for event in self.assistant.agent.stream(line, session=self.session):
+            if isinstance(event, TextDelta) and not self.json:
                 print_piece(event.text)
                 midway = not event.text.endswith("\n")
             elif isinstance(event, ApprovalRequested):
                 if midway:
                     print_text()
                 midway = False
-                await answer_approval(event.request, assistant.opened, interactive=self.interactive)
+                await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
             elif isinstance(event, WarningIssued):
-                self.warnings.append(event.text)
+                warnings.append(event.text)
             elif isinstance(event, RunEnded):
-                self.result, self.problem = event.result, event.error
-        if not self.silent:
+                ended = event
+        if not self.json:
             if midway:
                 print_text()
-            for item in self.result.citations if self.result is not None else ():
+            for item in ended.result.citations:
                 print_text(f"[{item.number}] {one_line(item.where)}")
-            for warning in self.warnings:
+            for warning in warnings:
                 print_note(warning)
-
-    def answer(self) -> dict[str, Any]:
-        """Return the fields of the JSON object of this turn."""
-        result = self.result
-        return {
-            "answer": "" if result is None else result.text,
-            "citations": [] if result is None else [citation_json(item) for item in result.citations],
-            "stored": [] if result is None else [report.id for report in result.stored if report.stored],
-            "warnings": self.warnings,
-            "error": None if self.problem is None else describe_error(self.problem)[1],
-        }
+        return ended.result, ended.error
 
 
 def _terminal_lines() -> Iterator[str]:
@@ -159,3 +148,36 @@ def _terminal_lines() -> Iterator[str]:
             return
         if line:
             yield line
+
+
+@with_error_report
+def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = False) -> None:
+    """Answer QUESTION from what is known, with citations.
+
+    Nothing is stored; a conversation that is kept is `tellback chat`.
+    """
+    words = read_text_argument(question, name="QUESTION", what="a question")
+    with opened_assistant(context, reads_only=True) as assistant:
+        result = run(assistant.agent.run(words, store=False))
+        model = assistant.settings.model
+    if json:
+        print_json(
+            {
+                "question": words,
+                "answer": result.text,
+                "citations": result.citations,
+                "abstain": result.abstain,
+                "model": model,
+                "ending": result.ending,
+                "warnings": result.warnings,
+                "notes": result.notes,
+            }
+        )
+        return
+    print_text(result.text)
+    if result.citations:
+        print_text()
+    for item in result.citations:
+        print_text(f"[{item.number}] {one_line(item.where)}")
+    for warning in (*result.warnings, *result.notes):
+        print_note(warning)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,8 @@ from agent.assistant.cli.output import print_note
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
     from agent.assistant.wiring import Assistant, OpenedMemory
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ def global_options(context: typer.Context) -> GlobalOptions:
     return options or GlobalOptions()
 
 
+def run(work: Awaitable[ResultT]) -> ResultT:
+    """Do *work* of the library to its end; the library is imported with the first command that needs it."""
+    from memory import run_sync
+
+    return run_sync(work)
+
+
 def _settings(context: typer.Context) -> AssistantSettings:
     """Return the settings; mention the memory of the project's former name where it would be overlooked."""
     configuration = global_options(context).configuration()
@@ -54,13 +63,12 @@ def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[O
     """Open the memory file that is configured; one that is not there is made only where *create* says so."""
     settings = _settings(context)
     from agent.assistant.wiring import open_configured_memory
-    from memory import run_sync
 
     opened = open_configured_memory(settings, create=create)
     try:
         yield opened
     finally:
-        run_sync(opened.close())
+        run(opened.close())
 
 
 @contextmanager
@@ -72,15 +80,9 @@ def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[As
     """
     settings = _settings(context)
     from agent.assistant.wiring import open_assistant
-    from memory import run_sync
 
-    assistant = open_assistant(
-        settings,
-        create=not reads_only,
-        reads_only=reads_only,
-        on_memory_error="raise" if reads_only else "degrade",
-    )
+    assistant = open_assistant(settings, reads_only=reads_only)
     try:
         yield assistant
     finally:
-        run_sync(assistant.close())
+        run(assistant.close())

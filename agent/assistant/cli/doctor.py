@@ -1,4 +1,5 @@
-"""``tellback doctor``: checks of the installation, the settings, the endpoints and the memory file, with remedies.
+"""``tellback config`` and ``doctor``: every setting with its value and its origin, and checks of the installation, the
+settings, the endpoints and the memory file, with remedies.
 
 Secrets are never shown, and nothing is created: a missing memory file stays missing.
 """
@@ -14,27 +15,21 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agent.assistant.cli.command_context import global_options
-from agent.assistant.cli.errors import (
-    EXIT_ENDPOINT,
-    EXIT_FAILED,
-    EXIT_FILE,
-    EXIT_USAGE,
-    describe_error,
-    with_error_report,
-)
-from agent.assistant.cli.output import print_json, print_text
+from agent.assistant.cli.command_context import global_options, run
+from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import print_json, print_table, print_text
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
     from memory import LongTermMemory
     from memory.http import HttpClient
-    from vectorstore.sqlite import MigrationCopy
 
+_PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
@@ -60,19 +55,20 @@ def check_installation() -> Iterator[DoctorCheck]:
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
     own = Path(__file__).resolve().parents[3]
-    for package in ("agent", "memory", "vectorstore"):
+    for package in _PACKAGES:
         spec = find_spec(package)
         folder = Path(spec.origin).resolve().parent.parent if spec is not None and spec.origin else None
         shadowed = "something else of that name comes first on Python's path; give Tellback an environment of its own"
         yield DoctorCheck(f"package {package}", folder == own, str(folder), "" if folder == own else shadowed)
-    for path in (
-        Path(package + end) for package in ("agent", "memory", "vectorstore") for end in (".py", "/__init__.py")
-    ):
+    for path in (Path(package + end) for package in _PACKAGES for end in (".py", "/__init__.py")):
         if path.exists() and path.resolve().parent not in (own, own / path.parent):
             seen = f"{path.resolve()} stands in the place of Tellback's package in programs that run in this folder"
             yield DoctorCheck("this folder", True, seen, "rename it, or run them elsewhere")
     for library in ("sqlite-vec", "tiktoken"):
-        yield _library_check(library)
+        try:
+            yield DoctorCheck(library, True, version(library))
+        except PackageNotFoundError:
+            yield DoctorCheck(library, False, "not installed", f"pip install {library}")
     local, pdf = local_available(), find_spec("pypdf") is not None
     meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
@@ -81,6 +77,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """List the settings with their origins; a file with a key in it must be private."""
+    from agent.assistant.config import KEY_SETTINGS
     from agent.providers.http_provider import redacted_url
 
     settings, origins, path = configuration.settings, configuration.origins, configuration.path
@@ -97,16 +94,14 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     )
     for name, value in values:
         yield DoctorCheck(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
-    keys = [name for name in ("api_key", "anthropic_api_key", "embedding_api_key") if origins.get(name) == str(path)]
-    if keys and os.name == "posix" and path.stat().st_mode & 0o077:
-        yield DoctorCheck(
-            "configuration", False, "it holds a key, and others may read it", f"chmod 600 {path}", EXIT_USAGE
-        )
+    has_key = any(origins.get(name) == str(path) for name in KEY_SETTINGS)
+    if has_key and os.name == "posix" and path.stat().st_mode & 0o077:
+        seen = "it holds a key, and others may read it"
+        yield DoctorCheck("configuration", False, seen, f"chmod 600 {path}", EXIT_USAGE)
 
 
 def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     """Ask the model's endpoint which models it has, and the embedder for one vector."""
-    from memory import run_sync
 
     async def model() -> str:
         from agent.assistant.wiring import make_provider
@@ -131,12 +126,10 @@ def check_endpoints(settings: AssistantSettings) -> Iterator[DoctorCheck]:
     ):
         if wanted:
             try:
-                yield DoctorCheck(name, True, run_sync(probe()))
+                yield DoctorCheck(name, True, run(probe()))
             except Exception as error:  # whatever keeps it from answering is what this command is asked to say
                 code, line = describe_error(error)
-                yield DoctorCheck(
-                    name, False, line, "is it running, and are address and key right?", code or EXIT_ENDPOINT
-                )
+                yield DoctorCheck(name, False, line, "is it running, and are address and key right?", code)
 
 
 def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
@@ -150,28 +143,19 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
             yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
     from agent.assistant.wiring import open_configured_memory
-    from memory import run_sync
 
     try:
         opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
-        yield DoctorCheck(
-            "memory file", False, describe_error(error)[1], "restore a backup, or name another file", EXIT_FILE
-        )
+        remedy = "restore a backup, or name another file"
+        yield DoctorCheck("memory file", False, describe_error(error)[1], remedy, EXIT_FILE)
         return
     try:
         yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
         yield from _access_checks(path)
         yield from _content_checks(opened.memory, settings.namespace)
     finally:
-        run_sync(opened.close())
-
-
-def _library_check(name: str) -> DoctorCheck:
-    try:
-        return DoctorCheck(name, True, version(name))
-    except PackageNotFoundError:
-        return DoctorCheck(name, False, "not installed", f"pip install {name}")
+        run(opened.close())
 
 
 def _access_checks(path: Path) -> Iterator[DoctorCheck]:
@@ -180,19 +164,16 @@ def _access_checks(path: Path) -> Iterator[DoctorCheck]:
         private = not mode & 0o077
         yield DoctorCheck("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", EXIT_FILE)
     free = shutil.disk_usage(path.parent).free
-    fine = free >= _MIN_FREE_BYTES
-    yield DoctorCheck(
-        "disk", fine, f"{free / 1e9:.1f} GB free", "" if fine else "make room: writing may fail soon", EXIT_FILE
-    )
+    remedy = "" if free >= _MIN_FREE_BYTES else "make room: writing may fail soon"
+    yield DoctorCheck("disk", not remedy, f"{free / 1e9:.1f} GB free", remedy, EXIT_FILE)
 
 
 def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
-    from memory import run_sync
     from vectorstore import lifecycle_of
     from vectorstore.sqlite import SqliteDatabase
 
-    yield DoctorCheck("memories", True, f"{run_sync(memory.count(namespace=namespace))} in this namespace")
-    waiting = run_sync(memory.pending())
+    yield DoctorCheck("memories", True, f"{run(memory.count(namespace=namespace))} in this namespace")
+    waiting = run(memory.pending())
     remedy = "the next write with a working embedder fills them" if waiting else ""
     yield DoctorCheck("vectors", True, f"{waiting} are still to come" if waiting else "complete", remedy)
     yield from _embedding_checks(memory)
@@ -206,56 +187,43 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
         if store.pending_erasure():
             yield DoctorCheck("erasure", True, "bytes of what was forgotten wait for another process to leave")
         database = store.database
-        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else []
+        copies = database.migration_copies() if isinstance(database, SqliteDatabase) else {}
         findings = store.verify()
         for finding in findings[:_FINDING_LIMIT]:
             yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
-        for copy in copies:
-            yield _migration_copy_check(copy, kept=database is not None and copy.path in database.backups())
-
-
-def _migration_copy_check(copy: MigrationCopy, *, kept: bool) -> DoctorCheck:
-    """Report on a copy that was made before the file was migrated to a newer version."""
-    if not kept:
-        return DoctorCheck("upgrade", True, f"it went well; the copy from before it was removed: {copy.path}")
-    remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
-    return DoctorCheck("upgrade", True, f"the copy of {copy.at[:16]}, from before it, stays: {copy.path}", remedy)
+        for path, time in copies.items():
+            seen = f"the copy of {time[:16]}, from before it, stays: {path}"
+            remedy = "it holds what is forgotten since then, too: delete it when it is not needed any more"
+            yield DoctorCheck("upgrade", True, seen, remedy)
 
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
-    from memory import run_sync
 
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await memory.embedding.mismatch()
 
-    progress = run_sync(memory.reembedding())
+    progress = run(memory.reembedding())
     if progress is not None:
         seen = f"{progress.done} of {progress.total} entries have a vector of the next embedder"
-        yield DoctorCheck(
-            "re-embedding", True, seen, "`tellback reembed` goes on, `tellback reembed --abandon` drops it"
-        )
-    space = memory.store.space
-    if memory.embedder is None or space is None:
-        name = "none: words alone are searched" if memory.embedder is None else memory.embedder.fingerprint
-        yield DoctorCheck("embedder in use", True, name)
-        return
-    try:
-        problem = run_sync(mismatch())
-    except Exception as error:  # the endpoint's own check says what is wrong with it
-        yield DoctorCheck(
-            "embedder in use", True, f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
-        )
-        return
-    if problem is None:
-        yield DoctorCheck("embedder in use", True, f"{space.fingerprint}, as when the file was filled")
+        remedy = "`tellback reembed` goes on, `tellback reembed --abandon` drops it"
+        yield DoctorCheck("re-embedding", True, seen, remedy)
+    space, problem = memory.store.space, None
+    if memory.embedder is None:
+        seen = "none: words alone are searched"
+    elif space is None:
+        seen = memory.embedder.fingerprint
     else:
-        yield DoctorCheck(
-            "embedder in use", False, problem, "words alone are searched; `tellback reembed` mends it", EXIT_USAGE
-        )
+        try:
+            problem = run(mismatch())
+            seen = problem or f"{space.fingerprint}, as when the file was filled"
+        except Exception as error:  # the endpoint's own check says what is wrong with it
+            seen = f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
+    remedy = "words alone are searched; `tellback reembed` mends it" if problem else ""
+    yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -267,22 +235,13 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
-    without_copy: Annotated[
-        bool, typer.Option("--without-copy", help="Let a file of an older version be upgraded without a copy first.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. A file of an
-    older version is copied before it is upgraded; where the disk has no room for that, --without-copy goes on.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
     """
     configuration = global_options(context).configuration()
-    if without_copy:
-        from vectorstore.sqlite import SqliteDatabase
-
-        with SqliteDatabase(configuration.settings.memory, create=False) as database:
-            database.migrate_without_copy()
     checks = [
         *check_installation(),
         *check_settings(configuration),
@@ -291,7 +250,7 @@ def doctor(
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
-        print_json({"fine": not wrong, "checks": [_check_json(check) for check in checks]})
+        print_json({"fine": not wrong, "checks": checks})
     else:
         for check in checks:
             print_text(f"{'ok ' if check.fine else 'BAD'}  {check.name}: {check.seen}", indent="     ")
@@ -302,5 +261,51 @@ def doctor(
         raise typer.Exit(wrong[-1].code)
 
 
-def _check_json(check: DoctorCheck) -> dict[str, object]:
-    return {"name": check.name, "fine": check.fine, "seen": check.seen, "remedy": check.remedy}
+@with_error_report
+def config(context: typer.Context, json: JsonOption = False) -> None:
+    """Show every setting and where it comes from.
+
+    Settings come from options, the environment and a file; keys are never shown.
+    """
+    configuration = global_options(context).configuration()
+    from agent.assistant.config import ENVIRONMENT_VARIABLES
+
+    settings: dict[str, dict[str, Any]] = {}
+    for name in type(configuration.settings).model_fields:
+        origin = configuration.origins.get(name, "default")
+        settings[name] = {
+            "value": _redacted_setting(name, getattr(configuration.settings, name)),
+            "from": "file" if origin == str(configuration.path) else origin,
+            "variable": ENVIRONMENT_VARIABLES[name],
+        }
+    if json:
+        print_json({"path": str(configuration.path), "settings": settings})
+        return
+    rows = [
+        (name, setting["from"], setting["variable"], _setting_text(setting["value"]))
+        for name, setting in settings.items()
+    ]
+    print_table(("setting", "from", "variable", "value"), rows)
+    print_text()
+    absence = "" if configuration.path.exists() else " (not there; nothing needs it)"
+    print_text(f"file: {configuration.path}{absence}")
+
+
+def _redacted_setting(name: str, value: Any) -> Any:
+    """Return *value* for display: "set" for a key, an address without user name and password."""
+    from pydantic import SecretStr
+
+    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
+    from agent.providers.http_provider import redacted_url
+
+    if isinstance(value, SecretStr):
+        return "set"
+    if name in ADDRESS_SETTINGS and value is not None:
+        return redacted_url(ollama_address(value) if name == "ollama_host" else value)
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, opened_memory
+from agent.assistant.cli.command_context import global_options, opened_memory, run
 from agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.json_output import document_json, ingest_json
+from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import format_day, print_json, print_note, print_table, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
     from memory.internals import IngestProgress, IngestReport
 
 _NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
@@ -28,7 +27,7 @@ def ingest(
         bool, typer.Option("--again", help="Read everything anew, and bring back what was forgotten.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the totals, and no bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Read files and folders into the memory.
 
@@ -43,11 +42,15 @@ def ingest(
 
         report = report_unreadable(paths)
     if report is None:
-        with opened_memory(context, create=True) as opened:
-            report = _ingest_paths(opened, paths, again=again, quiet=json or quiet)
+        with opened_memory(context, create=True) as opened, progress_bar("ingesting", quiet=json or quiet) as advance:
+
+            def on_progress(step: IngestProgress) -> None:
+                advance(step.done, step.total, step.line.source)
+
+            report = run(opened.knowledge().ingest(paths, again=again, on_progress=on_progress))
     read = any(line.action not in ("failed", "skipped") for line in report.lines)
     if json:
-        print_json(ingest_json(report))
+        print_json(report)
     elif read:
         _print_ingest_report(report, quiet=quiet)
     else:
@@ -56,17 +59,6 @@ def ingest(
         raise typer.Exit(EXIT_USAGE)
     if any(line.action == "failed" for line in report.lines):
         raise typer.Exit(EXIT_PARTIAL)
-
-
-def _ingest_paths(opened: OpenedMemory, paths: list[Path], *, again: bool, quiet: bool) -> IngestReport:
-    from memory import run_sync
-
-    with progress_bar("ingesting", quiet=quiet) as advance:
-
-        def on_progress(step: IngestProgress) -> None:
-            advance(step.done, step.total, step.line.source)
-
-        return run_sync(opened.knowledge().ingest(paths, again=again, on_progress=on_progress))
 
 
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
@@ -89,22 +81,14 @@ def _print_unreadable(report: IngestReport) -> None:
 
 
 @with_error_report
-def documents(
-    context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def documents(context: typer.Context, json: JsonOption = False) -> None:
     """List the documents that were ingested."""
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        listed = run_sync(opened.knowledge().documents())
+        listed = run(opened.knowledge().documents())
     if json:
-        print_json({"documents": [document_json(document) for document in listed]})
+        print_json({"documents": listed})
     elif not listed:
         print_text("No document was ingested yet; `tellback ingest PATH` reads some.")
     else:
-        rows = [
-            (document.source, str(document.chunks), format_day(document.ingested), document.title)
-            for document in listed
-        ]
+        rows = [(info.source, str(info.chunks), format_day(info.ingested), info.title) for info in listed]
         print_table(("document", "chunks", "ingested", "title"), rows)

@@ -1,5 +1,5 @@
-"""``tellback correct``, and ``tellback memories pin``, ``tag``, ``expire``, ``merge`` and the like: changes of
-memories.
+"""``tellback correct`` and ``undo``, and ``tellback memories pin``, ``tag``, ``expire``, ``merge``, ``operations`` and
+the like: changes of memories, and their log.
 
 Each can be undone. The old version of a corrected memory stays in its history.
 """
@@ -7,20 +7,42 @@ Each can be undone. The old version of a corrected memory stays in its history.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import report_json
-from agent.assistant.cli.output import format_minute, print_json, print_note, print_text
-from agent.assistant.cli.parsing import parse_time
-from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, is_any_sensitive, read_text_argument
+from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from agent.assistant.cli.json_output import json_object
+from agent.assistant.cli.options import DEFAULT_LIMIT, IdArgument, JsonOption, LimitOption, YesOption, parse_time
+from agent.assistant.cli.output import (
+    format_minute,
+    one_line,
+    operation_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
+from agent.assistant.cli.prompts import (
+    AllowSensitiveOption,
+    confirm,
+    confirm_sensitive,
+    is_any_sensitive,
+    read_text_argument,
+    require_terminal_or_yes,
+)
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
+    from memory import LongTermMemory
     from memory.internals import Operation
+
+_OPERATION_PAGE = 100
+_LISTED_IDS = 5
+_IdsArgument: TypeAlias = Annotated[list[str], typer.Argument(metavar="ID", help="Which memories: one id or several.")]
+_TagsOption: TypeAlias = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Which tag; may be repeated.")]
 
 
 @with_error_report
@@ -31,7 +53,7 @@ def correct(
     valid_from: Annotated[str | None, typer.Option(metavar="TIME", help="Since when that holds.")] = None,
     valid_to: Annotated[str | None, typer.Option(metavar="TIME", help="Until when that holds.")] = None,
     allow_sensitive: AllowSensitiveOption = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Put TEXT in the place of memory ID.
 
@@ -40,17 +62,15 @@ def correct(
     """
     words = read_text_argument(text, name="TEXT", what="what it should say")
     start, stop = parse_time(valid_from, name="--valid-from"), parse_time(valid_to, name="--valid-to")
-    from memory import run_sync
-
     with opened_memory(context) as opened:
         marked = is_any_sensitive(opened, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
-        report = run_sync(
+        report = run(
             opened.memory.correct(
                 id, words, valid_from=start, valid_to=stop, sensitive=marked, namespace=opened.namespace
             )
         )
     if json:
-        print_json(report_json(report))
+        print_json(report)
         return
     if report.operation is None:
         print_text(f"nothing to change: {report.id}")
@@ -61,59 +81,37 @@ def correct(
         print_text(f"made of it: {derived.id}: {derived}")
     for retired in report.retired:
         print_text(f"had been made of the old words, and went to the archive: {retired}")
-    print_note(f"take it back with: tellback undo {report.operation}")
+    _print_undo_hint(report.operation)
 
 
-_IdsArgument = Annotated[list[str], typer.Argument(metavar="ID", help="Which memories: one id or several.")]
-_IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Which memory.")]
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-_TagsOption = Annotated[list[str], typer.Option("--tag", metavar="TAG", help="Which tag; may be repeated.")]
+def _marking(method: str, done: str, purpose: str) -> Callable[..., None]:
+    """Return a command, for *purpose*, that calls a *method* of the memory with ids; *done* says what it did."""
+
+    def command(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
+        _apply_change(
+            context, ids, done, lambda memory, space: getattr(memory, method)(ids, namespace=space), json=json
+        )
+
+    command.__name__, command.__doc__ = method, purpose
+    return with_error_report(command)
 
 
-@with_error_report
-def pin(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
-    """Pin memories: the assistant is shown them always."""
-    _apply_change(context, ids, "pinned", lambda opened: opened.memory.pin(ids, namespace=opened.namespace), json=json)
-
-
-@with_error_report
-def unpin(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
-    """Unpin memories."""
-    _apply_change(
-        context, ids, "unpinned", lambda opened: opened.memory.unpin(ids, namespace=opened.namespace), json=json
-    )
-
-
-@with_error_report
-def disable(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
-    """Keep memories out of every answer; they stay and are listed."""
-    _apply_change(
-        context, ids, "disabled", lambda opened: opened.memory.disable(ids, namespace=opened.namespace), json=json
-    )
+pin = _marking("pin", "pinned", "Pin memories: the assistant is shown them always.")
+unpin = _marking("unpin", "unpinned", "Unpin memories.")
+disable = _marking("disable", "disabled", "Keep memories out of every answer; they stay and are listed.")
+enable = _marking("enable", "enabled", "Let disabled memories be found again.")
 
 
 @with_error_report
-def enable(context: typer.Context, ids: _IdsArgument, json: _JsonOption = False) -> None:
-    """Let disabled memories be found again."""
-    _apply_change(
-        context, ids, "enabled", lambda opened: opened.memory.enable(ids, namespace=opened.namespace), json=json
-    )
-
-
-@with_error_report
-def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: _JsonOption = False) -> None:
+def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Add tags to memories."""
-    _apply_change(
-        context, ids, "tagged", lambda opened: opened.memory.tag(ids, tags, namespace=opened.namespace), json=json
-    )
+    _apply_change(context, ids, "tagged", lambda memory, space: memory.tag(ids, tags, namespace=space), json=json)
 
 
 @with_error_report
-def untag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: _JsonOption = False) -> None:
+def untag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Take tags off memories."""
-    _apply_change(
-        context, ids, "untagged", lambda opened: opened.memory.untag(ids, tags, namespace=opened.namespace), json=json
-    )
+    _apply_change(context, ids, "untagged", lambda memory, space: memory.untag(ids, tags, namespace=space), json=json)
 
 
 @with_error_report
@@ -121,15 +119,18 @@ def importance(
     context: typer.Context,
     ids: _IdsArgument,
     weight: Annotated[str, typer.Option("--set", metavar="NUMBER", help="From 0 to 1, or 'none'.")],
-    json: _JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Say how much memories matter: more than others, or less."""
-    value = _parse_importance(weight)
-
-    def change(opened: OpenedMemory) -> Awaitable[Operation | None]:
-        return opened.memory.set_importance(ids, value, namespace=opened.namespace)
-
-    _apply_change(context, ids, "importance none:" if value is None else f"importance {value:g}:", change, json=json)
+    try:
+        value = None if weight == "none" else float(weight)
+    except ValueError:
+        problem = f"a number from 0 to 1, or 'none', is needed, got {weight!r}"
+        raise typer.BadParameter(problem, param_hint="--set") from None
+    what = f"importance {'none' if value is None else format(value, 'g')}:"
+    _apply_change(
+        context, ids, what, lambda memory, space: memory.set_importance(ids, value, namespace=space), json=json
+    )
 
 
 @with_error_report
@@ -137,40 +138,33 @@ def expire(
     context: typer.Context,
     ids: _IdsArgument,
     at: Annotated[str, typer.Option(metavar="TIME", help="From when on they are in no answer, or 'never'.")],
-    json: _JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Let memories be in no answer from a time on.
 
     They are kept and listed; `tellback forget` removes them.
     """
-    moment = None if at == "never" else parse_time(at, name="--at")
-
-    def change(opened: OpenedMemory) -> Awaitable[Operation | None]:
-        return opened.memory.expire(ids, moment, namespace=opened.namespace)
-
-    _apply_change(
-        context, ids, "never expires:" if moment is None else f"expires {format_minute(moment)}:", change, json=json
-    )
+    moment = _parse_end(at)
+    what = "never expires:" if moment is None else f"expires {format_minute(moment)}:"
+    _apply_change(context, ids, what, lambda memory, space: memory.expire(ids, moment, namespace=space), json=json)
 
 
 @with_error_report
 def end(
     context: typer.Context,
-    id: _IdArgument,
+    id: IdArgument,
     at: Annotated[str, typer.Option(metavar="TIME", help="Until when it holds, or 'never'.")],
-    json: _JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Say until when memory ID holds.
 
     Asked for an earlier time (`tellback recall --as-of`), it is found.
     """
-    moment = None if at == "never" else parse_time(at, name="--at")
-    from memory import run_sync
-
+    moment = _parse_end(at)
     with opened_memory(context) as opened:
-        report = run_sync(opened.memory.end(id, moment, namespace=opened.namespace))
+        report = run(opened.memory.end(id, moment, namespace=opened.namespace))
     if json:
-        print_json(report_json(report))
+        print_json(report)
     elif report.operation is None:
         print_text(f"nothing to change: {id}")
     else:
@@ -184,7 +178,7 @@ def merge(
     ids: _IdsArgument,
     text: Annotated[str, typer.Option("--text", metavar="TEXT", help="What they say together; '-' reads it.")],
     allow_sensitive: AllowSensitiveOption = False,
-    json: _JsonOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Make one memory of several.
 
@@ -192,13 +186,11 @@ def merge(
     is asked about as by `remember`, unless one of them is marked already.
     """
     words = read_text_argument(text, name="--text", what="what they say together")
-    from memory import run_sync
-
     with opened_memory(context) as opened:
         marked = is_any_sensitive(opened, ids) or confirm_sensitive(words, allowed=allow_sensitive)
-        report = run_sync(opened.memory.merge(ids, words, sensitive=marked, namespace=opened.namespace))
+        report = run(opened.memory.merge(ids, words, sensitive=marked, namespace=opened.namespace))
     if json:
-        print_json({**report_json(report), "merged": ids[1:]})
+        print_json({**json_object(report), "merged": ids[1:]})
         return
     print_text(f"merged into {report.id}: {', '.join(ids[1:])}")
     if report.deferred:
@@ -206,27 +198,35 @@ def merge(
     _print_undo_hint(report.operation)
 
 
+CHANGES = (pin, unpin, disable, enable, tag, untag, importance, expire, end, merge)
+"""Commands of ``tellback memories`` that change memories, in the order of its help."""
+
+
+def _parse_end(text: str) -> datetime | None:
+    return None if text == "never" else parse_time(text, name="--at")
+
+
 def _apply_change(
     context: typer.Context,
     ids: list[str],
     what: str,
-    change: Callable[[OpenedMemory], Awaitable[Operation | None]],
+    change: Callable[[LongTermMemory, str], Awaitable[Operation | None]],
     *,
     json: bool,
 ) -> None:
-    from memory import run_sync
-
+    """Apply *change* to a memory and a namespace of it, and print *what* was done to which of *ids*."""
     with opened_memory(context) as opened:
-        operation = run_sync(change(opened))
+        operation = run(change(opened.memory, opened.namespace))
+    done = None if operation is None else operation.id
     changed = [] if operation is None else [change.id for change in operation.changes]
     if json:
-        print_json({"operation": None if operation is None else operation.id, "changed": changed, "ids": ids})
+        print_json({"operation": done, "changed": changed, "ids": ids})
         return
     if changed:
         print_text(f"{what} {', '.join(changed)}")
     if unchanged := [id for id in dict.fromkeys(ids) if id not in changed]:
         print_text(f"nothing to change: {', '.join(unchanged)}")
-    _print_undo_hint(None if operation is None else operation.id)
+    _print_undo_hint(done)
 
 
 def _print_undo_hint(operation: str | None) -> None:
@@ -234,12 +234,97 @@ def _print_undo_hint(operation: str | None) -> None:
         print_note(f"take it back with: tellback undo {operation}")
 
 
-def _parse_importance(text: str) -> float | None:
-    if text == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"a number from 0 to 1, or 'none', is needed, got {text!r}", param_hint="--set"
-        ) from None
+@with_error_report
+def undo(
+    context: typer.Context,
+    operation: Annotated[
+        str | None,
+        typer.Argument(metavar="[OPERATION]", help="Its id; without one the last that stands, after a question."),
+    ] = None,
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Take back what was done: all of it, or nothing.
+
+    Undoing an undo does it again; `tellback memories operations` lists what was done. What was forgotten is gone for
+    good, unless a time of grace (`tellback forget --grace`) lasts.
+    """
+    with opened_memory(context) as opened:
+        if operation is None:
+            require_terminal_or_yes(yes=yes)
+            last = _last_operation(opened)
+            if not yes:
+                for line in _operation_lines(opened, last):
+                    print_note(line)
+                if not confirm("Take this back?"):
+                    print_note("tellback: nothing was undone")
+                    raise typer.Exit(EXIT_FAILED)
+            operation = last.id
+        done = run(opened.memory.undo(operation, namespace=opened.namespace))
+        lines = [] if json else _operation_lines(opened, done)
+    if json:
+        print_json(done)
+        return
+    print_text(f"took back {operation}")
+    for line in lines[1:]:
+        print_text(line)
+    print_note(f"do it again with: tellback undo {done.id}")
+
+
+@with_error_report
+def operations(
+    context: typer.Context,
+    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,
+    limit: LimitOption = DEFAULT_LIMIT,
+    before: Annotated[str | None, typer.Option(metavar="OPERATION", help="Go on behind this one.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List what was done, the newest first."""
+    with opened_memory(context) as opened:
+        log = opened.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=opened.namespace)
+        found = run(log)
+    page, more = found[:limit], len(found) > limit
+    if json:
+        print_json({"operations": page, "next": page[-1].id if more else None})
+        return
+    if not page:
+        nothing = "Nothing was done yet." if memory is None else f"Nothing is known of a memory {memory}."
+        print_text(nothing if before is None else "No more.")
+        return
+    rows = []
+    for done in page:
+        what = done.kind + (" (taken back)" if done.undone_by else "")
+        ids = [change.id for change in done.changes]
+        shown = ", ".join(ids[:_LISTED_IDS])
+        if len(ids) > _LISTED_IDS:
+            shown += f" and {len(ids) - _LISTED_IDS} more"
+        rows.append((done.id, format_minute(done.at), what, done.actor, shown))
+    print_table(("id", "when", "what", "who", "memories"), rows, whole=1)
+    if more:
+        print_note(f"go on with: tellback memories operations --before {page[-1].id}")
+
+
+def _last_operation(opened: OpenedMemory) -> Operation:
+    """Return the last operation that is neither an undo nor undone."""
+    before: str | None = None
+    while True:
+        page = run(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
+        for operation in page:
+            if operation.undoes is None and operation.undone_by is None:
+                return operation
+        if len(page) < _OPERATION_PAGE:
+            raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
+        before = page[-1].id
+
+
+def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
+    """Return lines about an operation: itself, and the first of its memories."""
+    ids = [change.id for change in operation.changes]
+    found = run(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
+    lines = [
+        f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}"
+        for id, memory in zip(ids, found, strict=False)
+    ]
+    if len(ids) > _LISTED_IDS:
+        lines.append(f"  and {len(ids) - _LISTED_IDS} more")
+    return [operation_line(operation), *lines]

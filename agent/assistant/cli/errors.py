@@ -80,30 +80,25 @@ def describe_error(error: BaseException) -> tuple[int, str]:
 
     if isinstance(error, agent_errors.MemoryUnavailable) and error.__cause__ is not None:
         return describe_error(error.__cause__)
-    usage = (
-        agent_errors.ArgumentError,
-        ConfigurationError,
-        memory.ArgumentError,
-        memory.CannotUndo,
-        memory.DuplicateKey,
-        memory.EmbedderMismatch,
-        memory.LoadError,
-        memory.NoSuchMemory,
-        memory.RejectedText,
-        memory.UnreadableExport,
-        vectorstore.ArgumentError,
-        vectorstore.MissingExtra,
-    )
-    if isinstance(error, usage):
-        return EXIT_USAGE, _error_line(error)
-    if isinstance(error, (memory.http.HttpError, memory.EmbedderError, agent_errors.ProviderError)):
-        return EXIT_ENDPOINT, _error_line(error)
-    if isinstance(error, vectorstore.VectorStoreError):
-        return EXIT_FILE, _error_line(error)
-    if isinstance(error, (memory.MemoryLayerError, agent_errors.AgentError)):
-        return EXIT_FAILED, _error_line(error)
-    return EXIT_FAILED, f"unexpected {type(error).__name__}: {_error_line(error)} (tellback --debug shows where)"
-
-
-def _error_line(error: BaseException) -> str:
-    return one_line(str(error)) or type(error).__name__
+    kinds: dict[int, tuple[type[Exception], ...]] = {
+        EXIT_USAGE: (
+            ConfigurationError,
+            memory.CannotUndo,
+            memory.DuplicateKey,
+            memory.EmbedderMismatch,
+            memory.LoadError,
+            memory.NoSuchMemory,
+            memory.RejectedText,
+            memory.UnreadableExport,
+            vectorstore.ArgumentError,
+            vectorstore.MissingExtra,
+        ),
+        EXIT_ENDPOINT: (memory.http.HttpError, memory.EmbedderError, agent_errors.ProviderError),
+        EXIT_FILE: (vectorstore.VectorStoreError,),
+        EXIT_FAILED: (memory.MemoryLayerError, agent_errors.AgentError),
+    }
+    line = one_line(str(error)) or type(error).__name__
+    for code, errors in kinds.items():
+        if isinstance(error, errors):
+            return code, line
+    return EXIT_FAILED, f"unexpected {type(error).__name__}: {line} (tellback --debug shows where)"

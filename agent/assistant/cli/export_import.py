@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
-from agent.assistant.cli.json_output import report_json
+from agent.assistant.cli.json_output import json_object
+from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, parse_filter, parse_scopes
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
-from agent.assistant.cli.parsing import parse_filter, parse_scopes
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def export(
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with any of these tags.")] = None,
     scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of these scopes.")] = None,
     where: Annotated[str | None, typer.Option(metavar="JSON", help="Only those that a filter matches.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Write the memory to FILE, as JSON Lines.
 
@@ -39,10 +39,8 @@ def export(
     and named by every later forget.
     """
     scopes, condition = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
-    from memory import run_sync
-
     with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as shown:
-        report = run_sync(
+        report = run(
             opened.memory.export(
                 file,
                 namespace=opened.namespace,
@@ -54,9 +52,7 @@ def export(
             )
         )
     if json:
-        counts = dict(report.counts)
-        written = {"path": report.path, "counts": counts, "hash": report.hash, "vectors": report.vectors}
-        print_json({**written, "operation": report.operation})
+        print_json(report)
         return
     print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
     for kind, count in report.counts.items():
@@ -80,9 +76,9 @@ def import_export(
         typer.Option(help="The most that anything in it can have; 'user' if the file is your own."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be taken.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    yes: YesOption = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Take the export FILE in.
 
@@ -94,58 +90,28 @@ def import_export(
         raise typer.BadParameter(f"{file} is no file", param_hint="FILE")
     if mode == "replace" and not dry_run:
         require_terminal_or_yes(yes=yes)
-    from memory import run_sync
     from memory.internals import BackfillReport
 
-    options: dict[str, Any] = {"mode": mode, "trust": trust}
     with opened_memory(context, create=not dry_run) as opened:
-        memory, options = opened.memory, {**options, "namespace": opened.namespace}
+        memory = opened.memory
+        options: dict[str, Any] = {"mode": mode, "trust": trust, "namespace": opened.namespace}
         if mode == "replace" and not dry_run:
-            plan = run_sync(memory.import_(file, **options, dry_run=True))
-            question = (
-                f"{format_count(plan.removed, 'entry', 'entries')} will be gone, and the file in their place. Go on?"
-            )
+            plan = run(memory.import_(file, **options, dry_run=True))
+            removed = format_count(plan.removed, "entry", "entries")
+            question = f"{removed} will be gone, and the file in their place. Go on?"
             if plan.removed and not yes and not confirm(question):
                 print_note("tellback: nothing was imported")
                 raise typer.Exit(EXIT_FAILED)
         with progress_bar("importing", quiet=quiet or json) as shown:
-            report = run_sync(
+            report = run(
                 memory.import_(file, **options, dry_run=dry_run, on_progress=lambda done, total: shown(done, total, ""))
             )
         to_embed = report.pending and not dry_run
-        embedded = run_sync(memory.flush(namespace=opened.namespace)) if to_embed else BackfillReport()
+        embedded = run(memory.flush(namespace=opened.namespace)) if to_embed else BackfillReport()
     if json:
-        print_json(_import_json(report, embedded))
+        print_json({**json_object(report), "embedded": embedded.embedded, "truncated": embedded.truncated})
     else:
         _print_import_report(report, embedded)
-
-
-def _import_json(report: ImportReport, embedded: BackfillReport) -> dict[str, Any]:
-    lines = [
-        {
-            "line": line.line,
-            "id": line.id,
-            "outcome": line.outcome,
-            "reason": line.reason,
-            "of": line.of,
-            "spans": line.spans,
-            "pending": line.pending,
-            "made": [report_json(derived) for derived in line.made],
-        }
-        for line in report.lines
-    ]
-    return {
-        "lines": lines,
-        "taken": dict(report.taken),
-        "left": dict(report.left),
-        "trusted": report.trusted,
-        "removed": report.removed,
-        "embedded": embedded.embedded,
-        "truncated": embedded.truncated,
-        "dry_run": report.dry_run,
-        "operation": report.operation,
-        "notes": list(report.notes),
-    }
 
 
 def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None:

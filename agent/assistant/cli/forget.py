@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.command_options import with_options
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
-from agent.assistant.cli.json_output import receipt_json
+from agent.assistant.cli.json_output import json_object
+from agent.assistant.cli.options import (
+    JsonOption,
+    YesOption,
+    parse_duration,
+    parse_filter,
+    parse_scopes,
+    parse_time_or_duration,
+    with_options,
+)
 from agent.assistant.cli.output import format_count, format_minute, one_line, print_json, print_note, print_text
-from agent.assistant.cli.parsing import parse_duration, parse_filter, parse_scopes, parse_time_or_duration
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -47,8 +54,8 @@ class ForgetOptions:
     verify: Annotated[Path | None, typer.Option(metavar="FILE", help="Prove what a receipt says.")] = None
     text: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="With --verify: these words.")] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would go.")] = False
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    yes: YesOption = False
+    json: JsonOption = False
 
     def selection(self) -> dict[str, Any]:
         """Return the arguments of ``LongTermMemory.forget`` that name memories, but for the query's."""
@@ -67,14 +74,12 @@ class ForgetOptions:
     def check(self, selection: Mapping[str, Any]) -> None:
         """Refuse options that do not go together."""
         selects = any(value not in (None, ()) for value in selection.values()) or self.query is not None
-        _require_one_selection(
-            {
-                "--verify": self.verify,
-                "--take-back": self.take_back,
-                "--everything": self.everything,
-                "a selection": selects,
-            }
-        )
+        options = {"--verify": self.verify, "--take-back": self.take_back, "--everything": self.everything}
+        named = [option for option, value in {**options, "a selection": selects}.items() if value]
+        if len(named) > 1:
+            raise typer.BadParameter(f"{' and '.join(named)} do not go together")
+        if not named:
+            raise typer.BadParameter("an ID, or what else is to be forgotten, is needed", param_hint="ID")
         if self.receipt is not None and self.receipt.exists():
             raise typer.BadParameter(f"{self.receipt} is there already", param_hint="--receipt")
         if self.text and self.verify is None:
@@ -94,29 +99,25 @@ def forget(context: typer.Context, options: ForgetOptions) -> None:
     with opened_memory(context) as opened:
         if options.verify is not None:
             _verify_receipt(opened, options.verify, options.text or [], json=options.json)
-            return
-        if options.take_back is not None:
+        elif options.take_back is not None:
             _restore_forgotten(opened, options.take_back, json=options.json)
-            return
-        if options.query is not None:
-            selection = _query_selection(opened, selection, options.query, options)
-        call = _forget_call(opened, selection, everything=options.everything)
-        receipt = _forget_confirmed(opened, call, options)
-        if options.receipt is not None and not receipt.dry_run:
-            _write_receipt_file(options.receipt, receipt)
-        _print_receipt(opened, receipt, dry_run=options.dry_run, json=options.json)
+        else:
+            if options.query is not None:
+                selection = _query_selection(opened, selection, options.query, options)
+            receipt = _forget_confirmed(opened, selection, options)
+            if options.receipt is not None and not receipt.dry_run:
+                _write_receipt_file(options.receipt, receipt)
+            _print_receipt(opened, receipt, dry_run=options.dry_run, json=options.json)
 
 
-def _forget_call(opened: OpenedMemory, selection: dict[str, Any], *, everything: bool) -> Callable[..., Receipt]:
-    from memory import run_sync
-
+def _forget_confirmed(opened: OpenedMemory, selection: dict[str, Any], options: ForgetOptions) -> Receipt:
     memory, namespace = opened.memory, opened.namespace
-    if everything:
-        return lambda **options: run_sync(memory.forget_namespace(namespace, **options))
-    return lambda **options: run_sync(memory.forget(namespace=namespace, **selection, **options))
 
+    def call(**how: Any) -> Receipt:
+        if options.everything:
+            return run(memory.forget_namespace(namespace, **how))
+        return run(memory.forget(namespace=namespace, **selection, **how))
 
-def _forget_confirmed(opened: OpenedMemory, call: Callable[..., Receipt], options: ForgetOptions) -> Receipt:
     lasting: dict[str, Any] = {"remove_backups": options.remove_backups}
     if options.grace is not None:
         lasting["grace"] = parse_duration(options.grace, name="--grace")
@@ -140,15 +141,13 @@ def _query_selection(
 
     ``--yes`` alone does not agree to memories that nobody has seen.
     """
-    from memory import run_sync
-
     by_query = {**selection, "query": query, "k": options.count}
     if options.dry_run:
         return by_query
     if options.yes:
         raise typer.BadParameter("--yes needs ids; see them with --dry-run first", param_hint="--query")
     require_terminal_or_yes(yes=False)
-    plan = run_sync(opened.memory.forget(namespace=opened.namespace, **by_query, dry_run=True))
+    plan = run(opened.memory.forget(namespace=opened.namespace, **by_query, dry_run=True))
     if not plan.memories:
         print_note("tellback: nothing was found")
         raise typer.Exit(EXIT_FAILED)
@@ -156,13 +155,15 @@ def _query_selection(
 
 
 def _verify_receipt(opened: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
-    from memory import read_receipt, run_sync
+    from memory import read_receipt
 
-    verified = run_sync(opened.memory.verify_forgotten(read_receipt(_read_receipt_file(path)), texts))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} cannot be read", param_hint="--verify") from error
+    verified = run(opened.memory.verify_forgotten(read_receipt(text), texts))
     if json:
-        remnants = [{"where": remnant.where, "what": remnant.what} for remnant in verified.left]
-        searched = {"rows": verified.rows, "files": list(verified.files), "texts": verified.texts}
-        print_json({"gone": verified.gone, "left": remnants, **searched, "notes": list(verified.notes)})
+        print_json(verified)
     else:
         files = format_count(len(verified.files), "file")
         state = "gone" if verified.gone else "not gone"
@@ -176,29 +177,12 @@ def _verify_receipt(opened: OpenedMemory, path: Path, texts: list[str], *, json:
 
 
 def _restore_forgotten(opened: OpenedMemory, operation: str, *, json: bool) -> None:
-    from memory import run_sync
-
-    restoration = run_sync(opened.memory.restore_forgotten(operation, namespace=opened.namespace))
+    restoration = run(opened.memory.restore_forgotten(operation, namespace=opened.namespace))
     if json:
         ids = [change.id for change in restoration.changes]
         print_json({"operation": restoration.id, "undoes": operation, "memories": ids})
     else:
         print_text(f"brought back {format_count(len(restoration.changes), 'memory', 'memories')}")
-
-
-def _require_one_selection(options: dict[str, Any]) -> None:
-    named = [option for option, value in options.items() if value]
-    if len(named) > 1:
-        raise typer.BadParameter(f"{' and '.join(named)} do not go together")
-    if not named:
-        raise typer.BadParameter("an ID, or what else is to be forgotten, is needed", param_hint="ID")
-
-
-def _read_receipt_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{path} cannot be read", param_hint="--verify") from error
 
 
 def _write_receipt_file(path: Path, receipt: Receipt) -> None:
@@ -211,7 +195,7 @@ def _write_receipt_file(path: Path, receipt: Receipt) -> None:
 
 def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, json: bool) -> None:
     if json:
-        print_json({**receipt_json(receipt), "dry_run": dry_run})
+        print_json({**json_object(receipt), "dry_run": dry_run})
         return
     forgotten = receipt.ids or receipt.messages or receipt.versions
     if not forgotten:
@@ -236,11 +220,11 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, jso
 
 def _memory_lines(opened: OpenedMemory, plan: Receipt) -> list[str]:
     """Return a line for each of the first memories of *plan*."""
-    from memory import run_sync
-
-    found = run_sync(opened.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=opened.namespace))
+    found = run(opened.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=opened.namespace))
     lines = [f"{memory.id}  {one_line(memory.text)}" for memory in found if memory is not None]
-    return [*lines, *([f"and {len(plan.ids) - _LISTED_MEMORIES} more"] if len(plan.ids) > _LISTED_MEMORIES else [])]
+    if len(plan.ids) > _LISTED_MEMORIES:
+        lines.append(f"and {len(plan.ids) - _LISTED_MEMORIES} more")
+    return lines
 
 
 def _receipt_counts(receipt: Receipt) -> str:

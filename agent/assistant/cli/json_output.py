@@ -3,237 +3,101 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from agent.context_items import AnswerCitation
-    from memory import Hit, Memory, RecallResult, Receipt, Report
-    from memory.internals import (
-        ConfidenceInterval,
-        DocumentInfo,
-        Evaluation,
-        IngestReport,
-        Operation,
-        ReembeddingReport,
-        SessionInfo,
-        Stats,
-        StoredMessage,
-        WhyNot,
-    )
+    from memory import Hit, Memory, RecallResult, Receipt
+    from memory.internals import Evaluation, IngestReport, StoredMessage
+
+_KEYS: Final = {
+    "DoctorCheck": "name fine seen remedy",
+    "DocumentInfo": "source title location chunks modified ingested",
+    "ErasureVerification": "gone left rows files texts notes",
+    "ExportReport": "path counts hash vectors operation",
+    "ImportLine": "line id outcome reason of spans pending made",
+    "ImportReport": "lines taken left trusted removed dry_run operation notes",
+    "IngestLine": "source action reason chunks embedded pending erased forgotten notes",
+    "MemoryChange": "id before gone old new",
+    "Operation": "id kind actor at undoes undone_by changes",
+    "ReembeddingReport": "before space embedded without truncated switched already",
+    "Remnant": "where what",
+    "Report": "id outcome reason of spans kept total deferred operation made retired",
+    "SessionInfo": "session messages first_at last_at begins",
+    "TermMatch": "word by similarity weight where",
+    "WhyNot": "id stage reason rank score needed parts by_words by_vector",
+}
+"""The keys of a value by the name of its class, where they are the names of its fields."""
+_MEMORY_KEYS: Final = (
+    "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
+    "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from supersedes operation"
+)
 
 
-def memory_json(memory: Memory) -> dict[str, Any]:
-    """Return one memory."""
-    source = memory.source
-    return {
-        "id": memory.id,
-        "text": memory.text,
-        "caption": memory.caption,
-        "kind": memory.kind,
-        "role": memory.role,
-        "speaker": memory.speaker,
-        "session": memory.session,
-        "sequence": memory.sequence,
-        "tags": list(memory.tags),
-        "scopes": dict(memory.scopes),
-        "key": memory.key,
-        "importance": memory.importance,
-        "pinned": memory.pinned,
-        "disabled": memory.disabled,
-        "sensitive": memory.sensitive,
-        "withdrawn": memory.withdrawn,
-        "trust": memory.trust.value,
-        "actor": memory.actor,
-        "occurred_at": memory.occurred_at,
-        "recorded_at": memory.recorded_at,
-        "retired_at": memory.retired_at,
-        "valid_from": memory.valid_from,
-        "valid_to": memory.valid_to,
-        "expires_at": memory.expires_at,
-        "derived_from": list(memory.derived_from),
-        "supersedes": memory.supersedes,
-        "operation": memory.operation,
-        "source": None if source is None else source.document,
-        "title": None if source is None else source.title,
-        "page": None if source is None else source.page,
-        "heading": [] if source is None else list(source.heading),
-        "start": None if source is None else source.start,
-        "end": None if source is None else source.end,
-        "metadata": dict(memory.metadata),
-        "revision": memory.revision,
-    }
+def json_object(value: Any) -> Any:
+    """Return a value of the library as an object; the values in it are left as they are. ``json.dumps`` calls it."""
+    name = type(value).__name__
+    if name in _KEYS:
+        return _fields(value, _KEYS[name])
+    if name in _ENCODERS:
+        return _ENCODERS[name](value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{name} has no JSON form")
 
 
-def found_json(found: RecallResult, *, explain: bool, around: bool = False) -> dict[str, Any]:
-    """Return the result of a recall; *around*: with the neighbours of each hit."""
-    beside = [
-        {"before": _neighbors_json(hit.before), "after": _neighbors_json(hit.after)} if around else {} for hit in found
-    ]
-    return {
-        "hits": [{**_hit_json(hit, explain=explain), **turns} for hit, turns in zip(found, beside, strict=True)],
-        "confidence": found.confidence,
-        "abstain": found.abstain,
-        "searched": found.searched,
-        "notes": list(found.notes),
-    }
+def _fields(value: object, keys: str) -> dict[str, Any]:
+    return {key: getattr(value, key) for key in keys.split()}
+
+
+def _memory_json(memory: Memory) -> dict[str, Any]:
+    """Return one memory, its source among its own fields."""
+    from memory import Source
+
+    source = memory.source or Source()
+    place = {"source": source.document, **_fields(source, "title page heading start end")}
+    return {**_fields(memory, _MEMORY_KEYS), **place, "metadata": memory.metadata, "revision": memory.revision}
+
+
+def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
+    """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
+    hits = [_hit_json(hit, explain=explain, around=around) for hit in found]
+    return {"hits": hits, **_fields(found, "confidence abstain searched notes")}
+
+
+def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:
+    answer = {**_memory_json(hit.memory), "score": hit.score, "lane": hit.partition, "outdated_by": hit.outdated_by}
+    if explain:
+        answer |= {"parts": hit.parts, "matched": hit.matched}
+    if around:
+        answer |= {"before": _neighbors_json(hit.before), "after": _neighbors_json(hit.after)}
+    return answer
 
 
 def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
-    return [{"id": turn.id, "text": turn.text, "speaker": turn.speaker, "role": turn.role} for turn in turns]
+    return [_fields(turn, "id text speaker role") for turn in turns]
 
 
-def why_not_json(answer: WhyNot) -> dict[str, Any]:
-    """Return the explanation why a memory was not found."""
-    return {
-        "id": answer.id,
-        "stage": answer.stage,
-        "reason": answer.reason,
-        "rank": answer.rank,
-        "score": answer.score,
-        "needed": answer.needed,
-        "parts": dict(answer.parts),
-        "by_words": answer.by_words,
-        "by_vector": answer.by_vector,
-    }
+def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
+    fields = _fields(citation, "number id quote source title page heading start end speaker session date lane score")
+    return {**fields, **{name: fields[name] or None for name in ("source", "title", "speaker")}}
 
 
-def citation_json(citation: AnswerCitation) -> dict[str, Any]:
-    """Return the citation of an answer or of a part of it."""
-    return {
-        "number": citation.number,
-        "id": citation.id,
-        "quote": citation.quote,
-        "source": citation.source or None,
-        "title": citation.title or None,
-        "page": citation.page,
-        "heading": list(citation.heading),
-        "start": citation.start,
-        "end": citation.end,
-        "speaker": citation.speaker or None,
-        "session": citation.session,
-        "date": citation.date,
-        "lane": citation.lane,
-        "score": citation.score,
-    }
-
-
-def report_json(report: Report) -> dict[str, Any]:
-    """Return the report of one item of a write."""
-    return {
-        "id": report.id,
-        "outcome": report.outcome,
-        "reason": report.reason,
-        "of": report.of,
-        "spans": report.spans,
-        "kept": report.kept,
-        "total": report.total,
-        "deferred": report.deferred,
-        "operation": report.operation,
-        "made": [report_json(derived) for derived in report.made],
-        "retired": list(report.retired),
-    }
-
-
-def operation_json(operation: Operation) -> dict[str, Any]:
-    """Return one operation of the log, without the words of memories."""
-    return {
-        "id": operation.id,
-        "kind": operation.kind,
-        "actor": operation.actor,
-        "at": operation.at,
-        "undoes": operation.undoes,
-        "undone_by": operation.undone_by,
-        "changes": [
-            {
-                "id": change.id,
-                "before": change.before,
-                "gone": change.gone,
-                "old": dict(change.old),
-                "new": dict(change.new),
-            }
-            for change in operation.changes
-        ],
-    }
-
-
-def stats_json(stats: Stats) -> dict[str, Any]:
-    """Return the counts of a namespace."""
-    return asdict(stats)
-
-
-def receipt_json(receipt: Receipt) -> dict[str, Any]:
+def _receipt_json(receipt: Receipt) -> Any:
     """Return a receipt of erasure: ids, counts and keyed hashes, never words; ``read_receipt`` accepts it."""
     from memory import receipt_text
 
-    fields: dict[str, Any] = json.loads(receipt_text(receipt))
-    return fields
+    return json.loads(receipt_text(receipt))
 
 
-def ingest_json(report: IngestReport) -> dict[str, Any]:
-    """Return the report of an ingest, with a line for each document."""
-    return {
-        "documents": [
-            {
-                "source": line.source,
-                "action": line.action,
-                "reason": line.reason,
-                "chunks": line.chunks,
-                "embedded": line.embedded,
-                "pending": line.pending,
-                "erased": line.erased,
-                "forgotten": line.forgotten,
-                "notes": list(line.notes),
-            }
-            for line in report.lines
-        ],
-        "totals": {action.value: count for action, count in report.totals.items()},
-        "chunks": report.chunks,
-        "embedded": report.embedded,
-        "pending": report.pending,
-        "changed": report.changed,
-    }
+def _ingest_json(report: IngestReport) -> dict[str, Any]:
+    return {"documents": report.lines, "totals": report.totals, **_fields(report, "chunks embedded pending changed")}
 
 
-def reembedded_json(report: ReembeddingReport) -> dict[str, Any]:
-    """Return the report of a space migration."""
-    return {
-        "before": report.before,
-        "space": report.space,
-        "embedded": report.embedded,
-        "without": report.without,
-        "truncated": report.truncated,
-        "switched": report.switched,
-        "already": report.already,
-    }
-
-
-def document_json(document: DocumentInfo) -> dict[str, Any]:
-    """Return one document that was ingested."""
-    return {
-        "source": document.source,
-        "title": document.title,
-        "location": document.location,
-        "chunks": document.chunks,
-        "modified": document.modified,
-        "ingested": document.ingested,
-    }
-
-
-def session_json(info: SessionInfo) -> dict[str, Any]:
-    """Return one session of the history."""
-    return {
-        "session": info.session,
-        "messages": info.messages,
-        "first_at": info.first_at,
-        "last_at": info.last_at,
-        "begins": info.begins,
-    }
-
-
-def message_json(stored: StoredMessage) -> dict[str, Any]:
+def _message_json(stored: StoredMessage) -> dict[str, Any]:
     """Return one message of a conversation; media without their bytes."""
     message = stored.message
     return {
@@ -246,16 +110,14 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
         "memory": stored.memory,
         "media": [
             {
-                "type": block.type,
-                "media_type": block.media_type,
-                "name": block.name,
+                **_fields(block, "type media_type name"),
                 "caption": getattr(block, "caption", ""),
                 "bytes": len(block.data),
             }
             for block in message.blocks
             if block.type in ("image", "document")
         ],
-        "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in message.tool_calls],
+        "calls": [_fields(call, "id name arguments") for call in message.tool_calls],
         "results": [
             {"call": result.call_id, "name": result.name, "text": result.text, "error": result.is_error}
             for result in message.tool_results
@@ -263,46 +125,28 @@ def message_json(stored: StoredMessage) -> dict[str, Any]:
     }
 
 
-def evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
-    """Return the lines of an evaluation."""
-    return {
-        "memories": evaluation.memories,
-        "questions": evaluation.questions,
-        "k": evaluation.k,
-        "seed": evaluation.seed,
-        "embedders": dict(evaluation.embedders),
-        "lines": [
-            {
-                "way": line.way,
-                "kind": line.kind,
-                "questions": line.questions,
-                "first": line.first,
-                "found": line.among,
-                "mrr": line.mrr,
-                "found_gain": _gain_json(line.gain),
-                "mrr_gain": _gain_json(line.gain_mrr),
-            }
-            for line in evaluation.lines
-        ],
-    }
-
-
-def _hit_json(hit: Hit, *, explain: bool) -> dict[str, Any]:
-    answer = {**memory_json(hit.memory), "score": hit.score, "lane": hit.partition, "outdated_by": hit.outdated_by}
-    if not explain:
-        return answer
-    matched = [
+def _evaluation_json(evaluation: Evaluation) -> dict[str, Any]:
+    lines = [
         {
-            "word": match.word,
-            "by": match.by,
-            "similarity": match.similarity,
-            "weight": match.weight,
-            "where": match.where,
+            **_fields(line, "way kind questions first"),
+            "found": line.among,
+            "mrr": line.mrr,
+            "found_gain": line.gain and line.gain._asdict(),
+            "mrr_gain": line.gain_mrr and line.gain_mrr._asdict(),
         }
-        for match in hit.matched
+        for line in evaluation.lines
     ]
-    return {**answer, "parts": dict(hit.parts), "matched": matched}
+    return {**_fields(evaluation, "memories questions k seed embedders"), "lines": lines}
 
 
-def _gain_json(gain: ConfidenceInterval | None) -> dict[str, float] | None:
-    return None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high}
+_ENCODERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "AnswerCitation": _citation_json,
+    "Evaluation": _evaluation_json,
+    "IngestReport": _ingest_json,
+    "Memory": _memory_json,
+    "Receipt": _receipt_json,
+    "Stats": asdict,
+    "StoredMessage": _message_json,
+    "datetime": datetime.isoformat,
+}
+"""Functions that encode the other values, by the name of their class."""

@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.command_options import with_options
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import memory_json, operation_json, stats_json
+from agent.assistant.cli.json_output import json_object
+from agent.assistant.cli.options import (
+    DEFAULT_LIMIT,
+    AsOfOption,
+    IdArgument,
+    JsonOption,
+    KnownAtOption,
+    LimitOption,
+    ScopeOption,
+    parse_filter,
+    parse_scopes,
+    parse_time,
+    with_options,
+)
 from agent.assistant.cli.output import (
     format_count,
     format_day,
     format_minute,
+    operation_line,
     print_json,
     print_note,
     print_table,
     print_text,
+    version_line,
 )
-from agent.assistant.cli.parsing import parse_filter, parse_scopes, parse_time
-from agent.assistant.cli.text import operation_line, version_line
-
-if TYPE_CHECKING:
-    from memory import Memory
-
-_DEFAULT_MEMORY_LIMIT = 20
 
 
 class MemoryOrder(StrEnum):
@@ -46,9 +53,7 @@ class ListOptions:
 
     kind: Annotated[list[str] | None, typer.Option(metavar="KIND", help="Only of this kind; may be repeated.")] = None
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with this tag; may be repeated.")] = None
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
-    ] = None
+    scope: ScopeOption = None
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only of this conversation.")] = None
     trust: Annotated[
         list[str] | None, typer.Option(metavar="WHOSE", help="Only the word of user, assistant, tool or document.")
@@ -68,14 +73,14 @@ class ListOptions:
     expired: Annotated[
         bool | None, typer.Option("--expired/--not-expired", help="Only those that have expired, or only the others.")
     ] = None
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None
-    known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None
+    as_of: AsOfOption = None
+    known_at: KnownAtOption = None
     order: Annotated[MemoryOrder, typer.Option(help="As they were written, or by when they were said.")] = (
         MemoryOrder.ID
     )
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_MEMORY_LIMIT
+    limit: LimitOption = DEFAULT_LIMIT
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    json: JsonOption = False
 
     def filters(self) -> dict[str, Any]:
         """Return the arguments of ``LongTermMemory.list`` and ``count`` that were given."""
@@ -111,18 +116,6 @@ class ListOptions:
 
 
 @with_error_report
-def list_memories_by_default(
-    context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Look at what is remembered, and change it; alone, list it."""
-    if context.invoked_subcommand is None:
-        list_memories(context, json=json)
-    elif json:
-        raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
-
-
-@with_error_report
 @with_options(ListOptions)
 def list_memories(context: typer.Context, options: ListOptions) -> None:
     """List memories, disabled and expired ones too.
@@ -131,33 +124,25 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     kinds, tags or trusts mean any of them; different scopes must all agree.
     """
     filters = options.filters()
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        memory, namespace = opened.memory, opened.namespace
-        page = run_sync(
-            memory.list(
-                order=options.order.value, after=options.after, limit=options.limit, namespace=namespace, **filters
-            )
-        )
-        total = run_sync(memory.count(namespace=namespace, **filters))
+        where = {**filters, "namespace": opened.namespace}
+        listing = opened.memory.list(order=options.order.value, after=options.after, limit=options.limit, **where)
+        page, total = run(listing), run(opened.memory.count(**where))
     if options.json:
-        print_json({"memories": [memory_json(listed) for listed in page], "total": total, "next": page.next})
+        print_json({"memories": list(page), "total": total, "next": page.next})
         return
     if not page:
         print_text(_empty_list_text(options.kind, total, filters))
         return
-    print_table(("id", "day", "who", "kind", "text"), [_memory_row(listed) for listed in page], whole=1)
+    rows = []
+    for memory in page:
+        marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
+        day, who = format_day(memory.occurred_at or memory.recorded_at), memory.speaker or memory.role or ""
+        rows.append((memory.id, day, who, " ".join([memory.kind, *marks]), memory.text))
+    print_table(("id", "day", "who", "kind", "text"), rows, whole=1)
     if page.next is not None:
         words = shlex.join(replace(options, after=page.next).words())
         print_note(f"{len(page)} of {total}; go on with: tellback memories list {words}")
-
-
-def _memory_row(memory: Memory) -> tuple[str, str, str, str, str]:
-    marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
-    kind = " ".join([memory.kind, *marks])
-    day = format_day(memory.occurred_at or memory.recorded_at)
-    return (memory.id, day, memory.speaker or memory.role or "", kind, memory.text)
 
 
 def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
@@ -172,49 +157,41 @@ def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]
 def show(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory, or which version (ID@REVISION).")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show everything about memory ID."""
-    from memory import ArgumentError, run_sync
+    from memory import ArgumentError
 
     with opened_memory(context) as opened:
-        (memory,) = run_sync(opened.memory.get([id], namespace=opened.namespace))
+        (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
         if memory is None:
-            run_sync(opened.memory.history(id, namespace=opened.namespace))
+            run(opened.memory.history(id, namespace=opened.namespace))
             gone = f"it was taken back, or merged into another; `tellback memories history {id}` tells"
             raise ArgumentError("id", id, f"a memory that is there is needed ({gone})")
     if json:
-        print_json(memory_json(memory))
+        print_json(memory)
         return
     print_text(memory.text)
-    for name, value in memory_json(memory).items():
-        if name != "text" and value not in (None, "", [], {}, False):
+    for name, value in json_object(memory).items():
+        if name != "text" and value:
             print_text(f"  {name}: {_format_value(value)}", indent="    ")
 
 
 @with_error_report
-def history(
-    context: typer.Context,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Which memory.")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def history(context: typer.Context, id: IdArgument, json: JsonOption = False) -> None:
     """Show the versions of memory ID and what was done to it.
 
     The newest first. An earlier version is shown whole by `tellback memories show ID@REVISION`.
     """
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        memory_history = run_sync(opened.memory.history(id, namespace=opened.namespace))
+        memory_history = run(opened.memory.history(id, namespace=opened.namespace))
     if json:
-        versions = [memory_json(version) for version in memory_history]
-        print_json(
-            {"versions": versions, "operations": [operation_json(operation) for operation in memory_history.operations]}
-        )
+        print_json({"versions": list(memory_history), "operations": memory_history.operations})
         return
     for version in memory_history:
         taken_back = "  (taken back)" if version.withdrawn else ""
-        print_text(f"{_version_period(version)}  {version.text}{taken_back}", indent="    ")
+        period = f"{format_minute(version.recorded_at) or '?'} to {format_minute(version.retired_at) or 'now'}"
+        print_text(f"{period}  {version.text}{taken_back}", indent="    ")
         if line := version_line(version):
             print_text(f"  {line}")
     for operation in memory_history.operations:
@@ -225,19 +202,15 @@ def history(
 def stats(
     context: typer.Context,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only what has it; may be repeated.")] = None,
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    scope: ScopeOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Count what is remembered."""
     scopes = parse_scopes(scope or (), name="--scope")
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        counts = run_sync(opened.memory.stats(namespace=opened.namespace, tags=tuple(tag or ()), scopes=scopes))
+        counts = run(opened.memory.stats(namespace=opened.namespace, tags=tuple(tag or ()), scopes=scopes))
     if json:
-        print_json(stats_json(counts))
+        print_json(counts)
         return
     passages, versions = counts.lanes["documents"], counts.lanes["archive"]
     print_text(f"{format_count(counts.memories, 'memory', 'memories')}, {format_count(versions, 'earlier version')}")
@@ -260,16 +233,11 @@ def _format_bytes(count: int) -> str:
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} bytes"
 
 
-def _version_period(version: Memory) -> str:
-    since = format_minute(version.recorded_at) or "?"
-    return f"{since} to {format_minute(version.retired_at)}" if version.retired_at else f"{since} to now"
-
-
 def _format_value(value: Any) -> str:
     if hasattr(value, "astimezone"):
         return format_minute(value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return ", ".join(f"{name}={inner}" for name, inner in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if value is True:
+        return "yes"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

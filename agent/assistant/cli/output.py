@@ -3,6 +3,9 @@ r"""Output of commands: lines, JSON and tables on standard output, notes and pro
 Text that others wrote is made safe to print. A memory may hold escape sequences that clear the screen, marks that
 reverse the direction of writing, or letters that nobody sees. They stay in the memory as they were said; on a screen
 they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of a terminal, and whole where it is piped.
+
+A line about an operation says what changed in which memory, and never shows the text of memories. A line about a score
+gives its parts, the largest first, and the words that matched.
 """
 
 from __future__ import annotations
@@ -15,9 +18,15 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+
+from agent.assistant.cli.json_output import json_object
+
+if TYPE_CHECKING:
+    from memory import Memory
+    from memory.internals import MemoryChange, Operation, TermMatch
 
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
@@ -54,10 +63,10 @@ def _json_escape(character: str) -> str:
     return "".join(f"\\u{units[index] << 8 | units[index + 1]:04x}" for index in range(0, len(units), 2))
 
 
-def print_json(answer: Mapping[str, Any]) -> None:
+def print_json(answer: Any) -> None:
     """Print one JSON object on one line."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8"
-    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=_json_default)))
+    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
 
 
 def print_text(text: str = "", *, indent: str = "") -> None:
@@ -97,12 +106,6 @@ def _local_time(moment: datetime) -> datetime:
         return moment
 
 
-def _json_default(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} has no JSON form")
-
-
 _COLUMN_GAP = "  "
 _MAX_COLUMN_WIDTH = 28
 _MIN_LAST_COLUMN_WIDTH = 12
@@ -134,14 +137,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
     used = sum(widths) + len(_COLUMN_GAP) * len(widths)
+    rest = max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _truncate_cell(line[-1], _last_column_width(used)) if terminal else line[-1]
+        end = _truncate_cell(line[-1], rest) if terminal else line[-1]
         typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
-
-
-def _last_column_width(used: int) -> int:
-    return max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
 
 
 def _truncate_cell(text: str, width: int) -> str:
@@ -171,3 +171,95 @@ def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str]
     with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
         task = bar.add_task(what, total=None, last="")
         yield lambda done, total, last: bar.update(task, completed=done, total=total, last=one_line(last))
+
+
+_KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")
+"""Kinds of operation whose name says everything."""
+
+
+def operation_line(operation: Operation, memory: str | None = None) -> str:
+    """Return an operation in one line: id, time, kind, actor, its changes (of *memory*), and what undid it."""
+    line = f"{operation.id}  {format_minute(operation.at)}  {operation.kind} by {operation.actor}"
+    if detail := _operation_detail(operation, memory):
+        line += f": {detail}"
+    if operation.undoes:
+        line += f"  (takes back {operation.undoes})"
+    return line + (f"  (taken back by {operation.undone_by})" if operation.undone_by else "")
+
+
+def version_line(version: Memory) -> str:
+    """Return id, validity and actor of a version in one line, each only if it says something."""
+    parts = [f"as {version.id}"] if version.retired_at is not None else []
+    if version.valid_from is not None or version.valid_to is not None:
+        since = f" from {format_minute(version.valid_from)}" if version.valid_from is not None else ""
+        until = f" until {format_minute(version.valid_to)}" if version.valid_to is not None else ""
+        parts.append(f"holds{since}{until}")
+    if version.actor != "user":
+        parts.append(f"by {version.actor}")
+    return ", ".join(parts)
+
+
+def _operation_detail(operation: Operation, memory: str | None) -> str:
+    changes = [change for change in operation.changes if memory in (None, change.id)]
+    first = operation.changes[0].id if operation.changes else ""
+    if operation.kind == "merge" and memory is not None:
+        others = [change.id for change in operation.changes[1:]]
+        return f"with {', '.join(others)}" if memory == first else f"into {first}"
+    if operation.kind in _KINDS_WITHOUT_DETAIL:
+        return ""
+    details = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))
+    return ", ".join(details) if memory is not None or len(changes) == 1 or len(details) == 1 else ""
+
+
+def _field_changes(change: MemoryChange) -> Iterator[str]:
+    """Yield the changes of fields that are kept without versions."""
+    if "path" in change.new:
+        yield f"to {change.new['path']}"
+    if "replaced" in change.new:
+        yield f"in the place of {format_count(change.new['replaced'], 'entry', 'entries')}"
+    before, after = (list(fields.get("tags") or ()) for fields in (change.old, change.new))
+    changed = [f"+{tag}" for tag in after if tag not in before] + [f"-{tag}" for tag in before if tag not in after]
+    if changed:
+        yield f"tags {' '.join(changed)}"
+    for name, what, none in (("importance", "importance", "none"), ("expires_at", "expires", "never")):
+        if name in change.new:
+            line = f"{what} {_field_value_text(change.new[name], none)}"
+            old = change.old.get(name)
+            yield line if old is None else f"{line} (was {_field_value_text(old, none)})"
+    for name in ("pinned", "disabled"):
+        if name in change.new:
+            yield name if change.new[name] else f"not {name}"
+
+
+def _field_value_text(value: Any, none: str) -> str:
+    if value is None:
+        return none
+    return format_minute(datetime.fromisoformat(value)) if isinstance(value, str) else f"{value:g}"
+
+
+_MATCH_LOCATIONS = {"here": "", "before": " before", "after": " after", "question": " in the question it answers"}
+_EXACT_SIMILARITY = 0.995
+_NEGLIGIBLE_PART = 0.005
+
+
+def score_line(score: float, parts: Mapping[str, float]) -> str:
+    """Return a score as the sum of its parts; those that round to nothing are left out."""
+    seen = sorted(
+        (part for part in parts.items() if abs(part[1]) >= _NEGLIGIBLE_PART), key=lambda part: (-part[1], part[0])
+    )
+    line = f"{score:.2f}"
+    for number, (name, value) in enumerate(seen):
+        sign = "= " if number == 0 and value > 0 else "= -" if number == 0 else "+ " if value > 0 else "- "
+        line += f" {sign}{name} {abs(value):.2f}"
+    return line
+
+
+def matched_terms_line(matched: Sequence[TermMatch]) -> str:
+    """Return the words of a question with the terms they matched: the same one, or (``~``) one that is near."""
+    if not matched:
+        return "no word of the question, nor one near it"
+    terms = []
+    for match in matched:
+        near = "" if match.similarity >= _EXACT_SIMILARITY else f" ~ {match.by} {match.similarity:.2f}"
+        terms.append(f"{match.word}{near}{_MATCH_LOCATIONS[match.where]}")
+    return ", ".join(terms)

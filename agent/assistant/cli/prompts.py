@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from agent.assistant.cli.command_context import run
 from agent.assistant.cli.errors import EXIT_FAILED
 from agent.assistant.cli.output import one_line, print_note
 
 if TYPE_CHECKING:
     from agent.approval import ApprovalRequest
     from agent.assistant.wiring import OpenedMemory
+
+_YES_ANSWERS = ("y", "yes")
 
 
 def read_text_argument(argument: str, *, name: str, what: str) -> str:
@@ -52,7 +55,7 @@ def confirm(question: str) -> bool:
     answer = sys.stdin.readline()
     if not answer:
         print_note()  # end of input: the line of the question is still open
-    return answer.strip().lower() in ("y", "yes")
+    return answer.strip().lower() in _YES_ANSWERS
 
 
 def _decode_input(data: bytes, what: str = "standard input") -> str:
@@ -86,14 +89,11 @@ def confirm_sensitive(words: str, *, allowed: bool) -> bool:
 
 def is_any_sensitive(opened: OpenedMemory, ids: Sequence[str]) -> bool:
     """Return whether one of the memories *ids* is marked as sensitive; its new words are marked, too."""
-    from memory import run_sync
-
-    found = run_sync(opened.memory.get(ids, namespace=opened.namespace))
+    found = run(opened.memory.get(ids, namespace=opened.namespace))
     return any(memory is not None and memory.sensitive for memory in found)
 
 
 _EXCERPT_LENGTH = 200
-_YES_ANSWERS = frozenset({"y", "yes"})
 
 
 async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, interactive: bool) -> None:
@@ -144,5 +144,6 @@ def _interruptible_input() -> Iterator[None]:
 
 
 def _excerpt(text: str) -> str:
-    line = one_line(text)
-    return line if len(line) <= _EXCERPT_LENGTH else line[: _EXCERPT_LENGTH - 1] + "…"
+    from agent.errors import shorten
+
+    return shorten(one_line(text), _EXCERPT_LENGTH)

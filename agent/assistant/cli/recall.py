@@ -1,45 +1,62 @@
-"""``tellback recall`` and ``tellback why-not``: hits for a question with source, time and score, and why one is
-missing."""
+"""``tellback recall``, ``why-not`` and ``eval``: hits for a question with source, time and score, why one is missing,
+and the recall quality of the own memory, also with another embedder or other settings."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import found_json, why_not_json
-from agent.assistant.cli.output import format_day, one_line, print_json, print_note, print_text
-from agent.assistant.cli.parsing import parse_scopes, parse_time
+from agent.assistant.cli.json_output import found_json
+from agent.assistant.cli.options import (
+    AsOfOption,
+    JsonOption,
+    KnownAtOption,
+    QuestionArgument,
+    ScopeOption,
+    parse_scopes,
+    parse_time,
+)
+from agent.assistant.cli.output import (
+    format_count,
+    format_day,
+    matched_terms_line,
+    one_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    progress_bar,
+    score_line,
+)
 from agent.assistant.cli.prompts import read_text_argument
-from agent.assistant.cli.text import matched_terms_line, score_line
 
 if TYPE_CHECKING:
     from memory import Hit, RecallResult
-    from memory.internals import WhyNot
+    from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
 
 _ABSTENTION_NOTES = {
     "nothing": "nothing here seems to be about that; the nearest is:",
     "other": "something like it was said, but by or about someone else:",
 }
 
+_EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
+
 
 @with_error_report
 def recall(
     context: typer.Context,
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What you want to know; '-' reads it from standard input.")
-    ],
+    question: QuestionArgument,
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits at most.", min=1)] = 5,
     tag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
     ] = None,
-    scope: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
-    ] = None,
-    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")] = None,
-    known_at: Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")] = None,
+    scope: ScopeOption = None,
+    as_of: AsOfOption = None,
+    known_at: KnownAtOption = None,
     around: Annotated[
         str,
         typer.Option(
@@ -47,15 +64,15 @@ def recall(
         ),
     ] = "0",
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
     words = read_text_argument(question, name="QUESTION", what="a question")
-    turns = _parse_around(around)
-    from memory import run_sync
-
+    if around != "exchange" and not (around.isascii() and around.isdigit()):
+        raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
+    turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
     with opened_memory(context) as opened:
-        found = run_sync(
+        found = run(
             opened.memory.recall(
                 words,
                 k,
@@ -74,14 +91,6 @@ def recall(
         _print_hits(found, explain=explain)
 
 
-def _parse_around(around: str) -> int | Literal["exchange"]:
-    if around == "exchange":
-        return "exchange"
-    if not around.isascii() or not around.isdigit():
-        raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
-    return int(around)
-
-
 def _print_hits(found: RecallResult, *, explain: bool) -> None:
     for text in found.notes:
         print_note(text)
@@ -91,15 +100,17 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
         print_note(_ABSTENTION_NOTES[found.abstain])
     for number, hit in enumerate(found, start=1):
         mark = f"{number}. "
+        margin = " " * len(mark)
         # Further lines stand deeper than the line below: no text can pass for its own origin.
-        print_text(mark + hit.memory.text, indent=" " * (len(mark) + 2))
-        print_text(" " * len(mark) + _hit_origin_line(hit))
-        for side, turn in (*(("before", turn) for turn in hit.before), *(("after", turn) for turn in hit.after)):
-            who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
-            print_text(" " * len(mark) + f"{side}: {who}{one_line(turn.text)}", indent=" " * (len(mark) + 2))
+        print_text(mark + hit.memory.text, indent=margin + "  ")
+        print_text(margin + _hit_origin_line(hit))
+        for side, turns in (("before", hit.before), ("after", hit.after)):
+            for turn in turns:
+                who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
+                print_text(f"{margin}{side}: {who}{one_line(turn.text)}", indent=margin + "  ")
         if explain:
-            print_text(" " * len(mark) + score_line(hit.score, hit.parts))
-            print_text(" " * len(mark) + "words: " + one_line(matched_terms_line(hit.matched)))
+            print_text(margin + score_line(hit.score, hit.parts))
+            print_text(f"{margin}words: {one_line(matched_terms_line(hit.matched))}")
 
 
 def _hit_origin_line(hit: Hit) -> str:
@@ -123,24 +134,18 @@ def why_not(
     id: Annotated[str, typer.Argument(metavar="ID", help="The memory or passage that was expected.")],
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits were asked for.", min=1)] = 5,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="As it was given to recall.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Say why QUESTION does not find ID.
 
     The first stage that stopped the memory is named, or its place in the ranking.
     """
     words = read_text_argument(question, name="QUESTION", what="a question")
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        answer = run_sync(opened.memory.why_not(words, id, k, namespace=opened.namespace, tags=tuple(tag or ())))
+        answer = run(opened.memory.why_not(words, id, k, namespace=opened.namespace, tags=tuple(tag or ())))
     if json:
-        print_json(why_not_json(answer))
-    else:
-        _print_why_not(answer)
-
-
-def _print_why_not(answer: WhyNot) -> None:
+        print_json(answer)
+        return
     print_text(f"{answer.stage}: {one_line(answer.reason)}")
     if answer.score is None or answer.needed is None:
         return
@@ -149,3 +154,83 @@ def _print_why_not(answer: WhyNot) -> None:
     ranks = (("by words", answer.by_words), ("by vector", answer.by_vector))
     if texts := [f"number {rank} {name}" for name, rank in ranks if rank is not None]:
         print_text(", ".join(texts))
+
+
+@with_error_report
+def evaluate_memory(
+    context: typer.Context,
+    embedder: Annotated[
+        str | None,
+        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, openai:MODEL or ollama:MODEL."),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Try it too, as in conversation.session=0.2; may be repeated."),
+    ] = None,
+    questions: Annotated[int, typer.Option(metavar="COUNT", help="How many questions at most.", min=5)] = 200,
+    k: Annotated[int, typer.Option("-k", metavar="COUNT", help="Within how many hits it must be found.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="Which questions are made.")] = 0,
+    json: JsonOption = False,
+) -> None:
+    """Ask the memory questions that are made from it.
+
+    By text alone, as it is, and with what else is named; nothing in it is changed.
+    """
+    from agent.assistant.wiring import changed_recall_settings, make_named_embedder
+    from memory import evaluate
+
+    with opened_memory(context) as opened, progress_bar("eval", quiet=json) as shown:
+        changed = changed_recall_settings(opened.memory.recall_settings, setting) if setting else None
+        other, client = make_named_embedder(opened.settings, embedder) if embedder is not None else (None, None)
+
+        async def measure() -> Evaluation:
+            try:
+                return await evaluate(
+                    opened.memory,
+                    namespace=opened.namespace,
+                    embedder=other,
+                    settings=changed,
+                    questions=questions,
+                    k=k,
+                    seed=seed,
+                    on_progress=lambda what, done, total: shown(done, total, what),
+                )
+            finally:
+                if client is not None:
+                    await client.aclose()
+
+        evaluation = run(measure())
+    if json:
+        print_json(evaluation)
+    else:
+        _print_evaluation(evaluation)
+
+
+def _print_evaluation(evaluation: Evaluation) -> None:
+    """Print a table of the ways, and a sentence that compares each with the memory as it is, over all questions."""
+    print_table(_EVALUATION_HEADINGS, [_evaluation_row(line) for line in evaluation.lines])
+    print_note()
+    for way, name in evaluation.embedders.items():
+        print_note(f"{way}: {name or 'no vectors'}")
+    questions = format_count(evaluation.questions, "question")
+    memories = format_count(evaluation.memories, "memory", "memories")
+    print_note(
+        f"{questions} made from {memories} by rule, seed {evaluation.seed}; found: among the first {evaluation.k}."
+    )
+    gains = [(line.way, line.gain_mrr) for line in evaluation.lines if line.kind == "all"]
+    text = "; ".join(f"{way} {_verdict(gain)[1]}" for way, gain in gains if gain is not None)
+    print_text(f"{text[:1].upper()}{text[1:]}.")
+
+
+def _evaluation_row(line: EvaluationLine) -> Sequence[str]:
+    shares = (f"{line.first:.3f}", f"{line.among:.3f}", f"{line.mrr:.3f}")
+    gain = line.gain_mrr
+    comparison = ("", "") if gain is None else (str(gain), _verdict(gain)[0])
+    return (line.way, str(line.questions), line.kind, *shares, *comparison)
+
+
+def _verdict(gain: ConfidenceInterval) -> tuple[str, str]:
+    """Return the words for an interval above zero, below it, or around it, for a table and for a sentence."""
+    if gain.low > 0:
+        return "better", "would find more"
+    return ("worse", "would find less") if gain.high < 0 else ("", "makes no sure difference")

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import reembedded_json
+from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
-    from memory.internals import ReembeddingProgress, ReembeddingReport
+    from memory.internals import ReembeddingProgress
 
 
 @with_error_report
@@ -29,7 +28,7 @@ def reembed(
         bool, typer.Option("--no-switch", help="Embed, and leave it to a later call to use the new vectors.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no bar.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Embed everything anew with the embedder that is set.
 
@@ -39,46 +38,30 @@ def reembed(
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
     with opened_memory(context) as opened:
         if abandon:
-            _abandon_reembedding(opened, json=json)
+            dropped = run(opened.memory.abandon_reembedding())
+            if json:
+                print_json({"abandoned": dropped})
+            else:
+                print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
             return
         if opened.memory.embedder is None:
             raise typer.BadParameter(
                 "no embedder is set: local (pip install -e '.[local]'), ollama:MODEL or openai:MODEL",
                 param_hint="TELLBACK_EMBEDDER",
             )
-        report = _reembed_with_progress(opened, again=again, switch=not no_switch, quiet=json or quiet)
+        with progress_bar("embedding", quiet=json or quiet) as advance:
+
+            def on_progress(step: ReembeddingProgress) -> None:
+                advance(step.done, step.total, "")
+
+            try:
+                report = run(opened.memory.reembed(switch=not no_switch, again=again, on_progress=on_progress))
+            except KeyboardInterrupt:
+                print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
+                raise
     if json:
-        print_json(reembedded_json(report))
-    else:
-        _print_reembedding(report)
-
-
-def _abandon_reembedding(opened: OpenedMemory, *, json: bool) -> None:
-    from memory import run_sync
-
-    dropped = run_sync(opened.memory.abandon_reembedding())
-    if json:
-        print_json({"abandoned": dropped})
-    else:
-        print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
-
-
-def _reembed_with_progress(opened: OpenedMemory, *, again: bool, switch: bool, quiet: bool) -> ReembeddingReport:
-    from memory import run_sync
-
-    with progress_bar("embedding", quiet=quiet) as advance:
-
-        def on_progress(step: ReembeddingProgress) -> None:
-            advance(step.done, step.total, "")
-
-        try:
-            return run_sync(opened.memory.reembed(switch=switch, again=again, on_progress=on_progress))
-        except KeyboardInterrupt:
-            print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
-            raise
-
-
-def _print_reembedding(report: ReembeddingReport) -> None:
+        print_json(report)
+        return
     if report.already:
         print_text(f"nothing to do: everything has vectors of {report.space}")
         return

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
-from agent.assistant.cli.command_options import with_options
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
-from agent.assistant.cli.json_output import report_json
+from agent.assistant.cli.options import JsonOption, parse_scopes, parse_time, with_options
 from agent.assistant.cli.output import print_json, print_text
-from agent.assistant.cli.parsing import parse_scopes, parse_time
 from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class RememberOptions:
     pin: Annotated[bool, typer.Option("--pin", help="Show it to the assistant always.")] = False
     key: Annotated[str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")] = None
     allow_sensitive: AllowSensitiveOption = False
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
+    json: JsonOption = False
 
     def memory(self, text: str) -> Memory:
         """Return the memory of *text*; ask first if it looks like a secret."""
@@ -72,22 +70,15 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
     model or embedder.
     """
     item = options.memory(read_text_argument(options.text, name="TEXT", what="something to remember"))
-    from memory import run_sync
     from memory.internals import Outcome
 
     with opened_memory(context, create=True) as opened:
-        report = run_sync(opened.memory.remember(item, namespace=opened.namespace))
+        report = run(opened.memory.remember(item, namespace=opened.namespace))
     if options.json:
-        print_json(report_json(report))
+        print_json(report)
     else:
-        print_text(_write_report_line(report.id, str(report)))
-        for derived in report.made:
-            print_text(_write_report_line(derived.id, str(derived)))
+        for written in (report, *report.made):
+            outcome, _, rest = str(written).partition(" ")
+            print_text(" ".join(part for part in (outcome.rstrip(","), written.id, rest) if part))
     if report.outcome is Outcome.REJECTED:
         raise typer.Exit(EXIT_USAGE)
-
-
-def _write_report_line(id: str, report: str) -> str:
-    """Return the line of a report with the id after its first word."""
-    outcome, _, rest = report.partition(" ")
-    return " ".join(part for part in (outcome.rstrip(","), id, rest) if part)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory
+from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.json_output import message_json, session_json
+from agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
 from agent.assistant.cli.output import format_count, format_minute, print_json, print_note, print_table, print_text
 
 if TYPE_CHECKING:
@@ -18,35 +18,15 @@ if TYPE_CHECKING:
     from memory import Message
     from memory.internals import StoredMessage
 
-_DEFAULT_SESSION_LIMIT = 20
-
 
 @with_error_report
-def list_sessions_by_default(
-    context: typer.Context,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Look at conversations; alone, list them."""
-    if context.invoked_subcommand is None:
-        list_sessions(context, json=json)
-    elif json:
-        raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
-
-
-@with_error_report
-def list_sessions(
-    context: typer.Context,
-    limit: Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)] = _DEFAULT_SESSION_LIMIT,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
+def list_sessions(context: typer.Context, limit: LimitOption = DEFAULT_LIMIT, json: JsonOption = False) -> None:
     """List the sessions, the one used last first."""
-    from memory import run_sync
-
     with opened_memory(context) as opened:
-        found = run_sync(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
+        found = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
     listed, more = found[:limit], len(found) > limit
     if json:
-        print_json({"sessions": [session_json(info) for info in listed], "more": more})
+        print_json({"sessions": listed, "more": more})
         return
     if not listed:
         print_text("No conversation is kept yet.")
@@ -62,17 +42,17 @@ def show_session(
     context: typer.Context,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="Which session.")],
     limit: Annotated[int | None, typer.Option(metavar="COUNT", help="Only so many of the newest.", min=1)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Show what was said in SESSION, oldest first."""
-    from memory import ArgumentError, run_sync
+    from memory import ArgumentError
 
     with opened_memory(context) as opened:
-        stored = run_sync(_load_with_quotes(opened, session, limit))
+        stored = run(_load_with_quotes(opened, session, limit))
     if not stored:
         raise ArgumentError("session", session, "no such session is kept here; `tellback sessions` lists what there is")
     if json:
-        print_json({"session": session, "messages": [message_json(kept) for kept in stored]})
+        print_json({"session": session, "messages": stored})
         return
     for kept in stored:
         message = kept.message
@@ -82,15 +62,10 @@ def show_session(
 
 async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
     """Return the messages; quotes that are kept as ids of memories are replaced by their words."""
-    from dataclasses import replace
-
-    from agent.turn_store import quoted_message
+    from agent.turn_store import with_quoted_words
 
     stored = await opened.memory.conversations.load(session, limit=limit, namespace=opened.namespace)
-    ids = list(dict.fromkeys(id for kept in stored for id in quoted_message(kept.message).ids))
-    found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
-    texts = {memory.id: memory.text for memory in found if memory is not None}
-    return [replace(kept, message=quoted_message(kept.message).with_text(texts)) for kept in stored]
+    return await with_quoted_words(stored, opened.memory, opened.namespace)
 
 
 def _block_lines(message: Message) -> Iterator[str]:

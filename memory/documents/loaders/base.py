@@ -67,24 +67,20 @@ def read_file(path: Path, source: str, *, limit: int = SIZE_LIMIT) -> tuple[byte
             data = file.read(limit + 1)
     except OSError as error:
         raise LoadError(source, f"cannot be read ({error.strerror})") from error
-    if len(data) > limit:
-        raise LoadError(source, _too_large_message(len(data), limit))
-    return data, _modified_at(state.st_mtime)
+    _check_size(len(data), source, limit)
+    try:
+        return data, datetime.fromtimestamp(state.st_mtime, UTC)
+    except (OverflowError, OSError, ValueError):  # a file system may hold any number
+        return data, None
 
 
 def _check_file(state: os.stat_result, source: str, limit: int) -> None:
     if not stat.S_ISREG(state.st_mode):
         raise LoadError(source, "not a regular file")
-    if state.st_size > limit:
-        raise LoadError(source, _too_large_message(state.st_size, limit))
+    _check_size(state.st_size, source, limit)
 
 
-def _too_large_message(size: int, limit: int) -> str:
-    return f"{size / 1e6:.0f} MB, more than the {limit / 1e6:.0f} MB that are read of one file"
-
-
-def _modified_at(seconds: float) -> datetime | None:
-    try:
-        return datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):  # a file system may hold any number
-        return None
+def _check_size(size: int, source: str, limit: int) -> None:
+    if size > limit:
+        reason = f"{size / 1e6:.0f} MB, more than the {limit / 1e6:.0f} MB that are read of one file"
+        raise LoadError(source, reason)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from typing import Any
 
+from memory.chunking.markdown import raw_headings
 from memory.documents.loaders.base import LoadedDocument
 from memory.documents.loaders.text import decode_text
 
@@ -103,13 +104,6 @@ def _parse_scalar(text: str) -> str:
     return text.split(" #", 1)[0].rstrip()
 
 
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(?=\S)")
-_OTHER_BLOCKS = ("#", ">", "-", "*", "+", "|", "    ", "\t")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\Z")
-_KNOWN_FIELDS = ("title", "tags")
-
-
 class MarkdownLoader:
     """Loads ``.md`` and ``.markdown``."""
 
@@ -126,34 +120,14 @@ class MarkdownLoader:
             title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
             body=head.end,
             tags=_read_tags(head.fields),
-            metadata={key: value for key, value in head.fields.items() if key not in _KNOWN_FIELDS},
+            metadata={key: value for key, value in head.fields.items() if key not in ("title", "tags")},
             notes=notes + head.notes,
         )
 
 
 def first_heading(text: str) -> str:
     """Return the words of the first heading that is not inside a code fence; "" when there is none."""
-    fence = previous = ""
-    for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if fence:
-            if mark and mark[1].startswith(fence):
-                fence = ""
-        elif mark:
-            fence = mark[1]
-        elif (heading := _HEADING.match(line)) is not None:
-            return _strip_closing_marks(line[heading.end() :])
-        elif previous.strip() and not previous.startswith(_OTHER_BLOCKS) and _UNDERLINE.match(line):
-            return previous.strip()
-        previous = "" if fence or mark else line
-    return ""
-
-
-def _strip_closing_marks(words: str) -> str:
-    """Return a heading's words without the closing ``##`` that Markdown allows."""
-    words = words.rstrip()
-    unmarked = words.rstrip("#")
-    return unmarked.rstrip() if unmarked != words and unmarked.endswith((" ", "\t")) else words
+    return next((words for *_, title in raw_headings(text) if (words := title.strip())), "")
 
 
 def _read_tags(fields: Mapping[str, Any]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from memory.errors import LoadError
 from vectorstore import MissingExtra
 
 _WORKER = Path(__file__).with_name("pdf_worker.py")
-_PASSED_VARIABLES = (
+_PASSED_VARIABLES = [
     "PATH",
     "PYTHONPATH",
     "PYTHONHOME",
@@ -33,7 +33,7 @@ _PASSED_VARIABLES = (
     "TMPDIR",
     "TEMP",
     "TMP",
-)
+]
 """The worker sees these variables of the environment and no others: no keys."""
 _ERROR_MESSAGES = {
     "encrypted": "encrypted; take the password off first",
@@ -76,12 +76,8 @@ class PdfLoader:
         return LoadedDocument(text=text, title=_clean_text(answer["title"]).strip(), pages=pages)
 
     def _answer(self, data: bytes, source: str) -> dict[str, Any]:
-        command = [
-            sys.executable,
-            "-P",
-            str(self.worker),
-            *map(str, (self.memory, self.seconds, self.characters)),
-        ]
+        limits = map(str, (self.memory, self.seconds, self.characters))
+        command = [sys.executable, "-P", str(self.worker), *limits]
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         try:
             done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell

@@ -24,16 +24,7 @@ TEXT_ENDINGS = (
 )
 TEXT_FILE_NAMES = frozenset(
     {"readme", "license", "licence", "copying", "authors", "changelog", "changes", "notice", "todo", "news"}
-    | {
-        "makefile",
-        "dockerfile",
-        "containerfile",
-        "jenkinsfile",
-        "vagrantfile",
-        "rakefile",
-        "gemfile",
-        "procfile",
-    }
+    | {"makefile", "dockerfile", "containerfile", "jenkinsfile", "vagrantfile", "rakefile", "gemfile", "procfile"}
 )
 """Files without an ending that are text by custom."""
 _UNSUPPORTED_ENDINGS = {
@@ -48,12 +39,11 @@ class LoaderRegistry:
     """Table from file endings to loaders; *loaders* adds to the built-in ones or replaces them."""
 
     def __init__(self, loaders: Mapping[str, Loader] = MappingProxyType({})) -> None:
-        text = TextLoader()
-        self._text: Loader = text
+        self._text: Loader = TextLoader()
         self._by_ending: dict[str, Loader] = {
             **dict.fromkeys(MARKDOWN_ENDINGS, MarkdownLoader()),
             **dict.fromkeys(PDF_ENDINGS, PdfLoader()),
-            **dict.fromkeys(TEXT_ENDINGS, text),
+            **dict.fromkeys(TEXT_ENDINGS, self._text),
             **{ending.lower(): loader for ending, loader in loaders.items()},
         }
 

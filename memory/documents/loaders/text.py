@@ -53,19 +53,11 @@ def _decode_unicode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
     except UnicodeDecodeError as error:
         if b"\0" in data:
             raise LoadError(source, "a binary file, not text (it has NUL bytes)") from error
-        return _decode_windows_1252(data, source, error)
-
-
-def _decode_windows_1252(data: bytes, source: str, error: UnicodeDecodeError) -> tuple[str, tuple[str, ...]]:
-    refusal = LoadError(source, f"not UTF-8 text (byte {error.start}); convert it to UTF-8")
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        raise refusal from error
-    foreign = sum(byte >= 0x80 for byte in data)
-    if foreign > _FOREIGN_SHARE * len(data) or _CONTROLS.search(text):
-        raise refusal from error
-    return text, ("not UTF-8; read as Windows-1252",)
+        text = data.decode("cp1252", "replace")
+        foreign = sum(byte >= 0x80 for byte in data)
+        if "\ufffd" in text or foreign > _FOREIGN_SHARE * len(data) or _CONTROLS.search(text):
+            raise LoadError(source, f"not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
+        return text, ("not UTF-8; read as Windows-1252",)
 
 
 class TextLoader:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
@@ -100,7 +101,11 @@ class IndexCache(TableComponent):
                     _delete_namespace(connection, namespace)
                 for segment in _group_segments(_drop_overruled_rows(segments)):
                     _append_segment(connection, namespace, segment)
-                _write_state(connection, namespace, basis, position)
+                connection.execute(
+                    "INSERT INTO recall_states VALUES (?, ?, ?)"
+                    " ON CONFLICT (namespace) DO UPDATE SET basis = excluded.basis, position = excluded.position",
+                    (namespace, basis, position),
+                )
         except (VectorStoreError, DamagedSegment):  # busy, full or damaged: the answer does not depend on the cache
             return False
         return True
@@ -131,9 +136,14 @@ class IndexCache(TableComponent):
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Return a finding for each namespace with a damaged segment."""
-        return [
-            Finding(self.name, "what recall derived is not whole", name) for name in _damaged_namespaces(connection)
-        ]
+        findings = []
+        for name in _cached_namespaces(connection):
+            try:
+                for number, _, _ in _segment_ids(connection, name):
+                    _read_segment(connection, name, number)
+            except DamagedSegment:
+                findings.append(Finding(self.name, "what recall derived is not whole", name))
+        return findings
 
     def rebuild(self, connection: Connection) -> None:
         """Delete all segments; recall derives them again, so that salvage copies none either."""
@@ -253,24 +263,14 @@ def _read_state(connection: Connection, namespace: str) -> tuple[str, int] | Non
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def _write_state(connection: Connection, namespace: str, basis: str, position: int) -> None:
-    connection.execute(
-        "INSERT INTO recall_states VALUES (?, ?, ?)"
-        " ON CONFLICT (namespace) DO UPDATE SET basis = excluded.basis, position = excluded.position",
-        (namespace, basis, position),
-    )
-
-
 def _cached_namespaces(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT namespace FROM recall_states ORDER BY namespace")]
 
 
 def _segment_sizes(connection: Connection, namespace: str) -> list[tuple[int, int]]:
     """Return number and size of each segment, the last first."""
-    rows: Iterable[tuple[int, int]] = connection.execute(
-        "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC", (namespace,)
-    )
-    return list(rows)
+    query = "SELECT number, size FROM recall_segments WHERE namespace = ? ORDER BY number DESC"
+    return [(number, size) for number, size in connection.execute(query, (namespace,))]
 
 
 def _segment_ids(connection: Connection, namespace: str) -> list[tuple[int, tuple[str, ...], frozenset[str]]]:
@@ -302,37 +302,28 @@ def _checksum(namespace: str, ids: str, removed: str, encoded: bytes) -> bytes:
 
 
 def _parse_ids(json_list: str) -> tuple[str, ...]:
-    try:
+    with suppress(ValueError):
         ids = json.loads(json_list)
-    except ValueError as error:
-        raise DamagedSegment("its ids are no list") from error
-    if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
-        raise DamagedSegment("its ids are no texts")
-    return tuple(ids)
+        if isinstance(ids, list) and all(isinstance(id, str) for id in ids):
+            return tuple(ids)
+    raise DamagedSegment("its ids are no list of texts")
 
 
 def _delete_namespace(connection: Connection, namespace: str) -> int:
     """Delete all segments of a namespace; return the number of rows."""
-    sizes = [size for _, size in _segment_sizes(connection, namespace)]
-    connection.execute("DELETE FROM recall_segments WHERE namespace = ?", (namespace,))
-    connection.execute("DELETE FROM recall_states WHERE namespace = ?", (namespace,))
-    return sum(sizes)
-
-
-def _damaged_namespaces(connection: Connection) -> list[str]:
-    """Return the namespaces that have a segment that cannot be read."""
-    damaged = []
-    for name in _cached_namespaces(connection):
-        try:
-            for number, _, _ in _segment_ids(connection, name):
-                _read_segment(connection, name, number)
-        except DamagedSegment:
-            damaged.append(name)
-    return damaged
+    size = sum(size for _, size in _segment_sizes(connection, namespace))
+    for table in ("recall_segments", "recall_states"):
+        connection.execute(f"DELETE FROM {table} WHERE namespace = ?", (namespace,))
+    return size
 
 
 _TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called")
 _NUMBER_PARTS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows")
+
+
+_STORED_NAMES = {"mentioned_day": "about", "text_features": "cues", "question_bits": "asking"}
+_STORED_DTYPE = np.dtype([(_STORED_NAMES.get(name, name), RECORD_DTYPE[name]) for name in RECORD_DTYPE.names or ()])
+"""``RECORD_DTYPE`` with the names that files have."""
 
 
 class DamagedSegment(ValueError):
@@ -342,9 +333,11 @@ class DamagedSegment(ValueError):
 def encode_batch(batch: RecordBatch) -> bytes:
     """Return *batch* as bytes, without its ids."""
     texts = json.dumps({name: getattr(batch, name) for name in _TEXT_PARTS}).encode()
-    arrays = {name: _smallest_integers(getattr(batch, name)) for name in _NUMBER_PARTS}
+    arrays = {name: getattr(batch, name) for name in _NUMBER_PARTS}
+    smallest = {name: numbers.astype(np.min_scalar_type(numbers.max(initial=0))) for name, numbers in arrays.items()}
+    values = batch.values.view(_STORED_DTYPE)
     file = BytesIO()
-    np.savez(file, allow_pickle=False, text=np.frombuffer(texts, np.uint8), values=batch.values, **arrays)
+    np.savez(file, allow_pickle=False, text=np.frombuffer(texts, np.uint8), values=values, **smallest)
     return file.getvalue()
 
 
@@ -355,8 +348,10 @@ def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
             texts = json.loads(arrays["text"].tobytes())
             numbers = {name: arrays[name].astype(np.int32) for name in _NUMBER_PARTS}
             values = arrays["values"]
+        if values.dtype != _STORED_DTYPE:
+            raise DamagedSegment("its fields are not those of a record")
         parts: dict[str, Any] = {**{name: tuple(texts[name]) for name in _TEXT_PARTS}, **numbers}
-        batch = RecordBatch(ids=ids, values=values, **parts)
+        batch = RecordBatch(ids=ids, values=values.view(RECORD_DTYPE), **parts)
     except (BadZipFile, EOFError, KeyError, OSError, TypeError, ValueError) as error:
         raise DamagedSegment(str(error)) from error
     if not _is_consistent(batch):
@@ -364,34 +359,32 @@ def decode_batch(data: bytes, ids: tuple[str, ...]) -> RecordBatch:
     return batch
 
 
-def _smallest_integers(numbers: Ints) -> NDArray[np.unsignedinteger]:
-    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
-
-
 def _is_consistent(batch: RecordBatch) -> bool:
     """Return whether all parts fit together: no number points outside the part that it refers to."""
     rows, values = len(batch), batch.values
-    if values.dtype != RECORD_DTYPE or len(values) != rows or len(batch.texts) != rows:
-        return False
-    if len(batch.forms) != len(batch.form_terms) or len(batch.calls) != len(batch.call_rows):
-        return False
+    pairs = (
+        (values, batch.ids),
+        (batch.texts, batch.ids),
+        (batch.forms, batch.form_terms),
+        (batch.calls, batch.call_rows),
+    )
+    offsets = ((batch.starts, batch.words), (batch.mark_starts, batch.marks))
+    numbers = (
+        (batch.words, len(batch.terms) + 1),
+        (batch.form_terms, len(batch.terms)),
+        (batch.marks >> 1, len(batch.forms)),
+        (batch.calls, len(batch.called)),
+        (batch.call_rows, rows),
+        (values["session"] + 1, len(batch.sessions) + 1),
+        (values["speaker"], len(batch.speakers)),
+    )
     return (
-        _are_offsets(batch.starts, rows, len(batch.words))
-        and _are_offsets(batch.mark_starts, rows, len(batch.marks))
+        all(len(part) == len(other) for part, other in pairs)
+        and all(_are_offsets(starts, rows, len(spans)) for starts, spans in offsets)
         and bool((batch.texts >= batch.starts[:-1]).all() and (batch.texts < batch.starts[1:]).all())
-        and _are_below(batch.words, len(batch.terms) + 1)
-        and _are_below(batch.form_terms, len(batch.terms))
-        and _are_below(batch.marks >> 1, len(batch.forms))
-        and _are_below(batch.calls, len(batch.called))
-        and _are_below(batch.call_rows, rows)
-        and _are_below(values["session"] + 1, len(batch.sessions) + 1)
-        and _are_below(values["speaker"], len(batch.speakers))
+        and all(int(part.min(initial=0)) >= 0 and int(part.max(initial=-1)) < size for part, size in numbers)
     )
 
 
 def _are_offsets(starts: Ints, rows: int, length: int) -> bool:
     return len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == length and bool((np.diff(starts) >= 0).all())
-
-
-def _are_below(numbers: Ints, size: int) -> bool:
-    return not len(numbers) or (int(numbers.min()) >= 0 and int(numbers.max()) < size)

@@ -13,7 +13,7 @@ from threading import Lock, RLock
 
 from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
-from memory.retrieval.index.record_batch import RecordExtractor, build_batch
+from memory.retrieval.index.record_batch import RecordExtractor, concatenate_batches
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from vectorstore import Cursor, Entry, LifecycleStore, View
 
@@ -48,10 +48,13 @@ class IndexSynchronizer:
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
         """Give the index of *namespace* in the state of *view*, locked until the block ends."""
         with self._lock:
-            state = self._states.setdefault(namespace, _IndexState(namespace, conversation=conversation))
+            state = self._states.get(namespace)
+            if state is None:
+                state = _IndexState(namespace, RetrievalIndex(self._word_vectors), conversation=conversation)
+                self._states[namespace] = state
         with state.lock:
             self._synchronize(state, view)
-            yield state.current_index()
+            yield state.index
 
     def save(self, namespaces: Iterable[str]) -> None:
         """Save what was derived of *namespaces* since the last time, where that is much. Not inside a view."""
@@ -66,24 +69,24 @@ class IndexSynchronizer:
 
     def _synchronize(self, state: _IndexState, view: View) -> None:
         wanted = view.cursor(namespace=state.namespace)
-        if state.index is not None and state.cursor == wanted:
+        if state.cursor == wanted or self._catch_up(state, view, wanted):
             return
-        if self._catch_up(state, view, wanted):
+        if state.cursor is None and self._load(state) and self._catch_up(state, view, wanted):
             return
-        if state.index is None and self._load(state) and self._catch_up(state, view, wanted):
-            return
-        state.index, state.cursor = RetrievalIndex(self._word_vectors), wanted
+        state.index, state.cursor = RetrievalIndex(self._word_vectors), None
         state.since, state.unsaved, state.derived_count = None, [], 0
-        for entries in _batched(self.store.scan(namespace=state.namespace)):
-            self._add(state, view, entries)
-            state.derived_count += len(entries)
+        entries = self.store.scan(namespace=state.namespace)
+        while batch := list(islice(entries, _BATCH)):
+            self._add(state, view, batch)
+            state.derived_count += len(batch)
+        state.cursor = wanted
         self._catch_up(state, view, wanted)
 
     def _load(self, state: _IndexState) -> bool:
         """Fill the index from the cache; return whether the cache had it."""
-        index = RetrievalIndex(self._word_vectors)
         if self._cache is None:
             return False
+        index = RetrievalIndex(self._word_vectors)
         position = self._cache.load(state.namespace, self._basis(state), index.extend)
         if position is None:
             return False
@@ -93,45 +96,40 @@ class IndexSynchronizer:
 
     def _catch_up(self, state: _IndexState, view: View, wanted: Cursor) -> bool:
         """Apply the changes between the index and the view, whichever is newer; return whether that was possible."""
-        if state.index is None or state.cursor is None or state.index.worn:
+        if state.cursor is None or state.index.worn:
             return False
-        changes = self.store.changes(
-            min(state.cursor, wanted, key=lambda cursor: cursor.position), namespace=wanted.namespace
-        )
+        older = min(state.cursor, wanted, key=lambda cursor: cursor.position)
+        changes = self.store.changes(older, namespace=wanted.namespace)
         if not changes.complete:
             return False
         ids = (*changes.written, *changes.removed)
-        self._apply(state, view, ids)
+        for start in range(0, len(ids), _BATCH):
+            self._apply(state, view, ids[start : start + _BATCH])
         state.cursor, state.derived_count = wanted, state.derived_count + len(ids)
         return True
 
     def _apply(self, state: _IndexState, view: View, ids: Sequence[str]) -> None:
         """Bring the rows of *ids* to the state of *view*."""
-        index = state.current_index()
-        for start in range(0, len(ids), _BATCH):
-            batch = ids[start : start + _BATCH]
-            entries = view.get(batch, namespace=state.namespace)
-            removed = [id for id, entry in zip(batch, entries, strict=True) if entry is None]
-            for id in removed:
-                index.remove(id)
-            if removed and self._cache is not None:
-                state.unsaved.append(IndexSegment(build_batch([], self._extractor.term_of), frozenset(removed)))
-            present = [entry for entry in entries if entry is not None]
-            self._add(state, view, [entry for entry in present if entry.revision != index.revision(entry.id)])
+        entries = view.get(ids, namespace=state.namespace)
+        removed = [id for id, entry in zip(ids, entries, strict=True) if entry is None]
+        for id in removed:
+            state.index.remove(id)
+        if removed and self._cache is not None:
+            state.unsaved.append(IndexSegment(concatenate_batches([]), frozenset(removed)))
+        present = [entry for entry in entries if entry is not None]
+        changed = [entry for entry in present if entry.revision != state.index.revision(entry.id)]
+        if changed:
+            self._add(state, view, changed)
 
     def _add(self, state: _IndexState, view: View, entries: Sequence[Entry]) -> None:
-        if not entries:
-            return
         terms = view.terms([entry.id for entry in entries], namespace=state.namespace)
         batch = self._extractor.extract(entries, terms, conversation=state.conversation)
-        state.current_index().extend(batch)
+        state.index.extend(batch)
         if self._cache is not None:
             state.unsaved.append(IndexSegment(batch))
 
     def _save(self, state: _IndexState) -> None:
-        if self._cache is None or state.cursor is None:
-            return
-        if state.derived_count < _MIN_SAVED_ROWS:
+        if self._cache is None or state.cursor is None or state.derived_count < _MIN_SAVED_ROWS:
             return
         cursor = state.cursor
 
@@ -152,29 +150,18 @@ class IndexSynchronizer:
 
 
 class _IndexState:
-    """The index of one namespace, the position of the change log that it is at, and its lock.
+    """The index of one namespace, the position of the change log that it is at (None before it is filled), its lock.
 
     *unsaved* are the segments derived since the position *since* of the change log (None: all); *derived_count* counts
     the entries that they took.
     """
 
-    def __init__(self, namespace: str, *, conversation: bool) -> None:
+    def __init__(self, namespace: str, index: RetrievalIndex, *, conversation: bool) -> None:
         self.namespace = namespace
+        self.index = index
         self.conversation = conversation
         self.lock = RLock()
-        self.index: RetrievalIndex | None = None
         self.cursor: Cursor | None = None
         self.since: int | None = None
         self.unsaved: list[IndexSegment] = []
         self.derived_count = 0
-
-    def current_index(self) -> RetrievalIndex:
-        """Return the index after it was synchronized."""
-        assert self.index is not None
-        return self.index
-
-
-def _batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    source = iter(entries)
-    while batch := list(islice(source, _BATCH)):
-        yield batch

@@ -6,15 +6,15 @@ Its text features are seven yes/no facts about the text alone, as bits of one by
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.retrieval.languages.base import Lexicon
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, find_dates
+from memory.retrieval.languages.lexicon import Lexicon
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
 
@@ -41,21 +41,18 @@ _QUESTION_MARKS = ("?", "\uff1f")
 
 def text_features(text: str, lexicon: Lexicon) -> int:
     """Return the features of *text* as bits (``TextFeature``)."""
-    features = 0
-    if "?" in text or "\uff1f" in text:
+    patterns = (
+        (TextFeature.FIRST_PERSON, lexicon.first_person),
+        (TextFeature.TIME, lexicon.time),
+        (TextFeature.NUMBER, lexicon.number),
+        (TextFeature.NAME, lexicon.name),
+        (TextFeature.CHANGE, lexicon.change),
+    )
+    features = sum(int(feature) for feature, pattern in patterns if pattern.search(text))
+    if any(mark in text for mark in _QUESTION_MARKS):
         features |= TextFeature.ASKS
         if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
             features |= TextFeature.ENDS_ASKING
-    if lexicon.first_person.search(text):
-        features |= TextFeature.FIRST_PERSON
-    if lexicon.time.search(text):
-        features |= TextFeature.TIME
-    if lexicon.number.search(text):
-        features |= TextFeature.NUMBER
-    if lexicon.name.search(text):
-        features |= TextFeature.NAME
-    if lexicon.change.search(text):
-        features |= TextFeature.CHANGE
     return int(features)
 
 
@@ -69,6 +66,9 @@ _MICROSECOND = timedelta(microseconds=1)
 _WEEK = 7
 ROLES = ("user", "assistant")
 TOOL_ROLE = "tool"
+TIME_FIELDS = (
+    "occurred_at", "valid_from", "valid_to", "expires_at", "recorded_at", "retired_at", "counts_from", "counts_to",
+)  # fmt: skip
 MAX_SENTENCES = 63
 """Sentences of which a record tells whether they are questions: as many as a number has bits."""
 
@@ -77,20 +77,21 @@ MAX_SENTENCES = 63
 class IndexRecord:
     """The record of one memory; times in microseconds since 1970, days since 1970 in the memory's own zone.
 
-    *day* is that of its turn, *mentioned_day* the day that its text names ("I moved last Sunday"). *position* orders
-    the turns of a session, None for a memory that is no turn. *text_features* are bits of ``TextFeature``.
-    *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question. *terms* are those of
-    the context (heading, caption), then of each sentence; *surfaces* the words of the text, *calls* words by which
-    somebody is addressed. For a query about another time than now, the memory is valid from *counts_from* until before
-    *counts_to* (``NEVER``, ``FOREVER``: no bound).
+    *day* is that of its turn, *mentioned_day* the day that its text names ("I moved last Sunday"). A turn that is
+    *placed* has a *sequence* in its session, an infinite one if only its time is known. *text_features* are bits of
+    ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
+    *terms* are those of the context (heading, caption), then of each sentence; *surfaces* the words of the text,
+    *calls* words by which somebody is addressed. For a query about another time than now, the memory is valid from
+    *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
     """
 
     id: str
     revision: int
     session: str | None
-    position: tuple[float, int, str] | None
     speaker: str
-    role: str
+    placed: bool
+    sequence: float
+    assistant: bool
     day: int
     mentioned_day: int
     text_features: int
@@ -124,39 +125,35 @@ def build_record(
     session, but is no turn of the conversation: it has no neighbours and no text features.
     """
     fields = entry.metadata
+    times = {name: _stored_microseconds(fields.get(name)) for name in TIME_FIELDS}
     role = str(fields.get("role", ""))
     is_turn = conversation and role != TOOL_ROLE
-    occurred = stored_microseconds(fields.get("occurred_at"))
     session = fields.get("session")
+    sequence = None if role == TOOL_ROLE else _turn_sequence(fields.get("sequence"), times["occurred_at"])
     day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
     features = text_features(text_without_caption(entry), lexicon) if is_turn else 0
+    questions = asking(entry.text)[:MAX_SENTENCES] if features & TextFeature.ASKS else ()
     return IndexRecord(
         id=entry.id,
         revision=entry.revision,
         session=session if isinstance(session, str) and conversation else None,
-        position=None if role == TOOL_ROLE else _turn_position(entry.id, fields.get("sequence"), occurred),
         speaker=str(fields.get("speaker") or (role if role in ROLES else "")),
-        role=role,
+        placed=sequence is not None,
+        sequence=sequence or 0.0,
+        assistant=role == "assistant",
         day=day,
         mentioned_day=_mentioned_day(entry.text, day, lexicon) if features & TextFeature.TIME else NO_DAY,
         text_features=features,
-        question_bits=_question_bits(asking(entry.text)) if features & TextFeature.ASKS else 0,
+        question_bits=sum(1 << i for i, asks in enumerate(questions) if asks),
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
         disabled=fields.get("disabled") is True,
-        occurred_at=occurred,
-        valid_from=stored_microseconds(fields.get("valid_from")),
-        valid_to=stored_microseconds(fields.get("valid_to")),
-        expires_at=stored_microseconds(fields.get("expires_at")),
-        recorded_at=stored_microseconds(fields.get("recorded_at")),
-        retired_at=stored_microseconds(fields.get("retired_at")),
-        counts_from=_counts_from(fields),
-        counts_to=_counts_to(fields),
+        **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
 
 
-def stored_microseconds(value: object) -> int:
+def _stored_microseconds(value: object) -> int:
     """Return a stored time in microseconds since 1970, ``NEVER`` where there is none."""
     return to_microseconds(timestamp_from_text(value)) if isinstance(value, str) else NEVER
 
@@ -166,32 +163,25 @@ def to_microseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _question_bits(asking: Sequence[bool]) -> int:
-    return sum(1 << i for i, asks in enumerate(asking[:MAX_SENTENCES]) if asks)
-
-
-def _counts_from(fields: Metadata) -> int:
+def _counts_from(fields: Metadata, times: Mapping[str, int]) -> int:
     """Return valid_from, else the time that an undo gave the memory, else when it superseded an earlier version."""
-    superseding = stored_microseconds(fields.get("recorded_at")) if "supersedes" in fields else NEVER
-    stored = (stored_microseconds(fields.get(name)) for name in ("valid_from", "counts_from"))
-    return next((moment for moment in stored if moment != NEVER), superseding)
+    superseding = times["recorded_at"] if "supersedes" in fields else NEVER
+    return next((times[name] for name in ("valid_from", "counts_from") if times[name] != NEVER), superseding)
 
 
-def _counts_to(fields: Metadata) -> int:
+def _counts_to(fields: Metadata, times: Mapping[str, int]) -> int:
     """Return the memory's valid_to or the start of the version that superseded it, whichever is earlier."""
     if fields.get("withdrawn") is True:
         return NEVER
-    ends = (
-        stored_microseconds(fields.get("valid_to")),
-        stored_microseconds(fields.get("counts_to", fields.get("retired_at"))),
-    )
+    ends = times["valid_to"], times["counts_to" if "counts_to" in fields else "retired_at"]
     return min((moment for moment in ends if moment != NEVER), default=FOREVER)
 
 
-def _turn_position(id: str, sequence: object, occurred: int) -> tuple[float, int, str] | None:
-    if isinstance(sequence, (int, float)):
-        return (float(sequence), occurred, id)
-    return None if occurred == NEVER else (float("inf"), occurred, id)
+def _turn_sequence(stored: object, occurred: int) -> float | None:
+    """Return the place of a turn in its session, an infinite one where only its time is known, None for no turn."""
+    if isinstance(stored, (int, float)):
+        return float(stored)
+    return None if occurred == NEVER else float("inf")
 
 
 def _local_day(occurred: object, offset: object, zone: tzinfo) -> int:

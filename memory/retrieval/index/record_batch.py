@@ -7,30 +7,20 @@ list, and its number, from 0, everywhere else. In *words*, a term is its number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import IndexRecord, build_record
-from memory.retrieval.languages.base import Lexicon
-from vectorstore import Entry
+from memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
+from memory.retrieval.languages.lexicon import Lexicon
+from vectorstore import Analyzer, Entry
 
 NO_SESSION = -1
-Ints = NDArray[np.int32]
-_TIME_FIELDS = (
-    "occurred_at",
-    "valid_from",
-    "valid_to",
-    "expires_at",
-    "recorded_at",
-    "retired_at",
-    "counts_from",
-    "counts_to",
-)
+Ints: TypeAlias = NDArray[np.integer]
 RECORD_DTYPE = np.dtype(
     [
         ("revision", "<i8"),
@@ -40,18 +30,15 @@ RECORD_DTYPE = np.dtype(
         ("sequence", "<f8"),
         ("assistant", "?"),
         ("day", "<i4"),
-        ("about", "<i4"),
-        ("cues", "u1"),
-        ("asking", "<i8"),
+        ("mentioned_day", "<i4"),
+        ("text_features", "u1"),
+        ("question_bits", "<i8"),
         ("disabled", "?"),
-        *((name, "<i8") for name in _TIME_FIELDS),
+        *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
-"""The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number.
-
-The names are those of the cache in a file: "about" is *mentioned_day*, "cues" *text_features*, "asking"
-*question_bits*.
-"""
+"""The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number."""
+_PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +74,31 @@ class RecordBatch:
         words, starts = gather_spans(self.words, self.starts, rows)
         marks, mark_starts = gather_spans(self.marks, self.mark_starts, rows)
         values = self.values[rows]
-        positions = np.full(len(self), -1, dtype=np.int32)
+        positions = np.full(len(self), -1)
         positions[rows] = np.arange(len(rows))
         is_taken = positions[self.call_rows] >= 0
-        forms, marks_left = _renumber(marks >> 1)
-        kept_terms, numbers = _renumber(np.concatenate([words, self.form_terms[forms] + 1]), reserved=1)
-        sessions, session = _renumber(values["session"] + 1, reserved=1)
-        speakers, speaker = _renumber(values["speaker"])
-        called, calls = _renumber(self.calls[is_taken])
-        values["session"] = session - 1
-        values["speaker"] = speaker
+        in_session, is_term = values["session"] != NO_SESSION, words > 0
+        sessions, values["session"][in_session] = renumber(values["session"][in_session], len(self.sessions))
+        speakers, values["speaker"] = renumber(values["speaker"], len(self.speakers))
+        forms, mark_forms = renumber(marks >> 1, len(self.forms))
+        used_terms = np.concatenate([words[is_term] - 1, self.form_terms[forms]])
+        terms, numbers = renumber(used_terms, len(self.terms))
+        words[is_term] = numbers[: len(numbers) - len(forms)] + 1
+        called, calls = renumber(self.calls[is_taken], len(self.called))
         return RecordBatch(
-            ids=tuple(self.ids[row] for row in rows.tolist()),
+            ids=_pick(self.ids, rows),
             values=values,
-            sessions=tuple(self.sessions[number - 1] for number in sessions.tolist()),
-            speakers=tuple(self.speakers[number] for number in speakers.tolist()),
-            terms=tuple(self.terms[number - 1] for number in kept_terms.tolist()),
-            words=numbers[: len(words)],
+            sessions=_pick(self.sessions, sessions),
+            speakers=_pick(self.speakers, speakers),
+            terms=_pick(self.terms, terms),
+            words=words,
             starts=starts,
             texts=starts[:-1] + (self.texts - self.starts[:-1])[rows],
-            forms=tuple(self.forms[number] for number in forms.tolist()),
-            form_terms=numbers[len(words) :] - 1,
-            marks=marks_left * 2 + (marks & 1),
+            forms=_pick(self.forms, forms),
+            form_terms=numbers[len(numbers) - len(forms) :],
+            marks=mark_forms * 2 + (marks & 1),
             mark_starts=mark_starts,
-            called=tuple(self.called[number] for number in called.tolist()),
+            called=_pick(self.called, called),
             calls=calls,
             call_rows=positions[self.call_rows[is_taken]],
         )
@@ -128,21 +116,11 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
     marks: list[int] = []
     starts, texts, mark_starts = [0], [], [0]
     calls: list[tuple[int, int]] = []
+    values["session"] = [NO_SESSION if record.session is None else sessions[record.session] for record in records]
+    values["speaker"] = [speakers[record.speaker] for record in records]
+    for name in _PLAIN_FIELDS:
+        values[name] = [getattr(record, name) for record in records]
     for i, record in enumerate(records):
-        values[i] = (
-            record.revision,
-            NO_SESSION if record.session is None else sessions[record.session],
-            speakers[record.speaker],
-            record.position is not None,
-            record.position[0] if record.position is not None else 0.0,
-            record.role == "assistant",
-            record.day,
-            record.mentioned_day,
-            record.text_features,
-            record.question_bits,
-            record.disabled,
-            *(getattr(record, name) for name in _TIME_FIELDS),
-        )
         context, *sentences = record.terms
         words += [terms[term] + 1 for term in context]
         texts.append(len(words))
@@ -180,71 +158,65 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         return batches[0]
     sessions, speakers, terms, called, forms = (_TextNumbers() for _ in range(5))
     form_terms: dict[int, int] = {}
-    renumbered = []
-    words = marks = rows = 0
+    values, words, marks, calls, call_rows = [], [], [], [], []
+    count = 0
     for batch in batches:
-        term_numbers = np.concatenate([[0], terms.numbers(batch.terms) + 1]).astype(np.int32)
-        form_numbers = forms.numbers(batch.forms)
-        form_terms.update(zip(form_numbers.tolist(), (term_numbers[batch.form_terms + 1] - 1).tolist(), strict=True))
-        values = batch.values.copy()
-        values["session"] = np.concatenate([sessions.numbers(batch.sessions), [NO_SESSION]])[batch.values["session"]]
-        values["speaker"] = speakers.numbers(batch.speakers)[batch.values["speaker"]]
-        renumbered.append(
-            replace(
-                batch,
-                values=values,
-                words=term_numbers[batch.words],
-                starts=batch.starts[:-1] + words,
-                texts=batch.texts + words,
-                marks=form_numbers[batch.marks >> 1] * 2 + (batch.marks & 1),
-                mark_starts=batch.mark_starts[:-1] + marks,
-                calls=called.numbers(batch.called)[batch.calls],
-                call_rows=batch.call_rows + rows,
-            )
-        )
-        words, marks, rows = words + len(batch.words), marks + len(batch.marks), rows + len(batch)
-
-    def concatenated(name: str, *end: int) -> Ints:
-        return np.concatenate([*(getattr(batch, name) for batch in renumbered), np.array(end, np.int32)])
-
+        term_numbers, form_numbers = np.append(terms.numbers(batch.terms), -1), forms.numbers(batch.forms)
+        form_terms.update(zip(form_numbers.tolist(), term_numbers[batch.form_terms].tolist(), strict=True))
+        renumbered = batch.values.copy()
+        renumbered["session"] = np.append(sessions.numbers(batch.sessions), NO_SESSION)[renumbered["session"]]
+        renumbered["speaker"] = speakers.numbers(batch.speakers)[renumbered["speaker"]]
+        values.append(renumbered)
+        words.append(term_numbers[batch.words - 1] + 1)  # the end of a sentence stays 0
+        marks.append(form_numbers[batch.marks >> 1] * 2 + (batch.marks & 1))
+        calls.append(called.numbers(batch.called)[batch.calls])
+        call_rows.append(batch.call_rows + count)
+        count += len(batch)
+    starts = _join_starts([batch.starts for batch in batches])
     return RecordBatch(
         ids=tuple(chain.from_iterable(batch.ids for batch in batches)),
-        values=np.concatenate([batch.values for batch in renumbered]),
+        values=np.concatenate(values),
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         terms=tuple(terms),
-        words=concatenated("words"),
-        starts=concatenated("starts", words),
-        texts=concatenated("texts"),
+        words=np.concatenate(words),
+        starts=starts,
+        texts=starts[:-1] + np.concatenate([batch.texts - batch.starts[:-1] for batch in batches]),
         forms=tuple(forms),
         form_terms=_int_array(form_terms[number] for number in range(len(forms))),
-        marks=concatenated("marks"),
-        mark_starts=concatenated("mark_starts", marks),
+        marks=np.concatenate(marks),
+        mark_starts=_join_starts([batch.mark_starts for batch in batches]),
         called=tuple(called),
-        calls=concatenated("calls"),
-        call_rows=concatenated("call_rows"),
+        calls=np.concatenate(calls),
+        call_rows=np.concatenate(call_rows),
     )
 
 
-def gather_spans(values: NDArray[np.int32], starts: Ints, rows: NDArray[np.int64]) -> tuple[Ints, Ints]:
+def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the spans of *rows* in *values* end to end, and their starts with the end of the last."""
     first, lengths = starts[rows], starts[rows + 1] - starts[rows]
-    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    ends = np.append(0, np.cumsum(lengths))
     positions = np.arange(int(ends[-1])) + np.repeat(first - ends[:-1], lengths)
     return values[positions], ends
 
 
-def _renumber(numbers: Ints, *, reserved: int = 0) -> tuple[Ints, Ints]:
-    """Return the distinct *numbers* in ascending order, and *numbers* as positions in them.
+def renumber(numbers: Ints, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
+    occurs = np.zeros(size, dtype=np.bool_)
+    occurs[numbers] = True
+    distinct = np.flatnonzero(occurs)
+    positions = np.empty(size, dtype=np.int64)
+    positions[distinct] = np.arange(len(distinct))
+    return distinct, positions[numbers]
 
-    Numbers below *reserved* are left as they are.
-    """
-    distinct = np.unique(numbers)
-    distinct = distinct[distinct >= reserved]
-    positions = np.zeros(int(distinct[-1]) + 1 if len(distinct) else reserved, dtype=np.int32)
-    positions[:reserved] = np.arange(min(reserved, len(positions)))
-    positions[distinct] = np.arange(reserved, reserved + len(distinct))
-    return distinct.astype(np.int32), positions[numbers]
+
+def _join_starts(parts: Sequence[Ints]) -> Ints:
+    """Return the starts of spans, with the end of the last, after the spans of all *parts* were put end to end."""
+    return np.append(0, np.cumsum(np.concatenate([np.diff(starts) for starts in parts])))
+
+
+def _pick(texts: Sequence[str], numbers: Ints) -> tuple[str, ...]:
+    return tuple(texts[number] for number in numbers.tolist())
 
 
 def _int_array(values: Iterable[int]) -> Ints:
@@ -289,27 +261,10 @@ _EXTRACTION_VERSION = 3
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 
-class TextAnalyzer(Protocol):
-    """The analyzer of a store, as far as extraction needs it."""
-
-    @property
-    def fingerprint(self) -> str:
-        """The name and version of the rules that make the terms."""
-        ...
-
-    def terms(self, text: str) -> list[str]:
-        """Return the terms of *text*."""
-        ...
-
-    def asking(self, text: str) -> list[bool]:
-        """Return for each sentence of *text* that has a term whether it is a question."""
-        ...
-
-
 class RecordExtractor:
     """Extracts record batches from entries; equal entries give equal batches. *zone* is that of days."""
 
-    def __init__(self, *, analyzer: TextAnalyzer, lexicon: Lexicon, zone: tzinfo) -> None:
+    def __init__(self, *, analyzer: Analyzer, lexicon: Lexicon, zone: tzinfo) -> None:
         self.fingerprint = f"{_EXTRACTION_VERSION}/{analyzer.fingerprint}/{zone}"
         """The rules of the extraction: batches are comparable where this is equal."""
         self._analyzer = analyzer

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.record import NEVER, TextFeature
-from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, gather_spans
+from memory.retrieval.index.record import NEVER
+from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
@@ -24,7 +24,7 @@ _MIN_WORN_GAPS = 1000
 
 
 class RetrievalIndex:
-    """Rows by number; the public columns are read by the features, one value a row.
+    """Rows by number; the features read their ``columns``, one value a row.
 
     *ids* has an empty text for a removed row. *bounded* counts the rows that are disabled or have a time from or until
     which they are valid.
@@ -37,26 +37,9 @@ class RetrievalIndex:
         self.participants = Participants()
         self.session_bm25 = SessionBm25()
         self.alive = GrowableArray(np.bool_)
-        self.session = GrowableArray(np.int32)
-        self.speaker = GrowableArray(np.int32)
-        self.assistant = GrowableArray(np.bool_)
-        self.day = GrowableArray(np.int32)
-        self.mentioned_day = GrowableArray(np.int32)
-        self.text_features = GrowableArray(np.uint8)
-        self.question_bits = GrowableArray(np.int64)
-        self.disabled = GrowableArray(np.bool_)
-        self.occurred_at = GrowableArray(np.int64)
-        self.valid_from = GrowableArray(np.int64)
-        self.valid_to = GrowableArray(np.int64)
-        self.expires_at = GrowableArray(np.int64)
-        self.recorded_at = GrowableArray(np.int64)
-        self.retired_at = GrowableArray(np.int64)
-        self.counts_from = GrowableArray(np.int64)
-        self.counts_to = GrowableArray(np.int64)
-        self.links = TurnLinks(self.occurred_at, self.ids)
         self.bounded = 0
-        self._revision = GrowableArray(np.int64)
-        self._is_placed = GrowableArray(np.bool_)
+        self._columns = GrowableArray(RECORD_DTYPE)
+        self.links = TurnLinks(self._columns, self.ids)
         self._words = GrowableArray(np.int32)
         self._starts = GrowableArray(np.int32)
         self._texts = GrowableArray(np.int32)
@@ -71,6 +54,11 @@ class RetrievalIndex:
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    @property
+    def columns(self) -> NDArray[np.void]:
+        """The fields of all rows (``RECORD_DTYPE``), sessions and participants by their numbers here."""
+        return self._columns.rows
 
     @property
     def session_count(self) -> int:
@@ -101,53 +89,27 @@ class RetrievalIndex:
     def revision(self, id: str) -> int:
         """Return the revision of the entry *id* that the index holds, 0 for an unknown id."""
         row = self._rows.get(id, -1)
-        return 0 if row < 0 else int(self._revision.rows[row])
+        return 0 if row < 0 else int(self.columns["revision"][row])
 
     def turn(self, row: int) -> float:
         """Return the sequence number of *row* in its session, -1 where it has none."""
-        return float(self.links.sequence.rows[row]) if self._is_placed.rows[row] else -1.0
+        return float(self.columns["sequence"][row]) if self.columns["placed"][row] else -1.0
 
     def extend(self, batch: RecordBatch) -> None:
         """Add the rows of *batch*; they replace rows of the same ids."""
         for id in batch.ids:
             self.remove(id)
-        first, values = len(self.ids), batch.values
+        first, columns = len(self.ids), batch.values.copy()
         self.ids.extend(batch.ids)
         self._rows.update(zip(batch.ids, range(first, len(self.ids)), strict=True))
         sessions = [self._sessions.setdefault(name, len(self._sessions)) for name in batch.sessions]
-        session = np.array([*sessions, NO_SESSION], dtype=np.int32)[values["session"]]
+        columns["session"] = np.array([*sessions, NO_SESSION])[columns["session"]]
         speakers = [self.participants.number(name) for name in batch.speakers]
-        speaker = np.array(speakers, dtype=np.int32)[values["speaker"]]
+        columns["speaker"] = np.array(speakers, dtype=np.int32)[columns["speaker"]]
         self.alive.extend(np.ones(len(batch), dtype=np.bool_))
-        self.session.extend(session)
-        self.speaker.extend(speaker)
-        self._revision.extend(values["revision"])
-        self._is_placed.extend(values["placed"])
-        for column, name in (
-            (self.assistant, "assistant"),
-            (self.day, "day"),
-            (self.mentioned_day, "about"),
-            (self.text_features, "cues"),
-            (self.question_bits, "asking"),
-            (self.disabled, "disabled"),
-            (self.occurred_at, "occurred_at"),
-            (self.valid_from, "valid_from"),
-            (self.valid_to, "valid_to"),
-            (self.expires_at, "expires_at"),
-            (self.recorded_at, "recorded_at"),
-            (self.retired_at, "retired_at"),
-            (self.counts_from, "counts_from"),
-            (self.counts_to, "counts_to"),
-        ):
-            column.extend(values[name])
+        self._columns.extend(columns)
         self._extend_words(batch)
-        self.links.extend(
-            session,
-            placed=values["placed"],
-            sequence=values["sequence"],
-            speakers=speaker,
-            asks=values["cues"] & TextFeature.ASKS > 0,
-        )
+        self.links.extend()
         for position, word in zip(batch.call_rows.tolist(), batch.calls.tolist(), strict=True):
             row = first + position
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
@@ -159,7 +121,7 @@ class RetrievalIndex:
         if row is None:
             return
         self._count(np.array([row]), -1)
-        self.links.remove(row, int(self.session.rows[row]))
+        self.links.remove(row)
         self._calls.pop(row, None)
         self.alive.rows[row] = False
         self.ids[row] = ""
@@ -192,26 +154,24 @@ class RetrievalIndex:
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
         self._aliases = None
-        bounded = self.disabled.rows[rows].copy()
-        for column in (self.valid_from, self.valid_to, self.expires_at):
-            bounded |= column.rows[rows] != NEVER
+        columns = self.columns[rows]
+        bounded = columns["disabled"]
+        for name in ("valid_from", "valid_to", "expires_at"):
+            bounded = bounded | (columns[name] != NEVER)
         self.bounded += sign * int(np.count_nonzero(bounded))
         self.vocabulary.count(gather_spans(self._marks.rows, self._mark_starts.rows, rows)[0], sign)
         self._count_participants(rows, sign)
-        in_session = rows[self.session.rows[rows] != NO_SESSION]
+        in_session = rows[columns["session"] != NO_SESSION]
         terms, starts = gather_spans(self._words.rows, self._starts.rows, in_session)
-        sessions = np.repeat(self.session.rows[in_session], np.diff(starts))
+        sessions = np.repeat(self.columns["session"][in_session], np.diff(starts))
         is_term = terms != NO_TERM
         self.session_bm25.add(sessions[is_term].astype(np.int64), terms[is_term].astype(np.int64), sign)
 
     def _count_participants(self, rows: NDArray[np.int64], sign: int) -> None:
-        speakers, sessions = self.speaker.rows[rows], self.session.rows[rows]
-        turns = Counter(zip(speakers.tolist(), sessions.tolist(), strict=True))
+        participations = list(zip(*(self.columns[name][rows].tolist() for name in ("speaker", "session")), strict=True))
         calls: dict[tuple[int, int], Counter[str]] = {}
-        for row in rows.tolist() if self._calls else ():
-            if row in self._calls:
-                participation = int(self.speaker.rows[row]), int(self.session.rows[row])
-                for word in self._calls[row]:
-                    calls.setdefault(participation, Counter())[word] += sign
-        for (speaker, session), count in turns.items():
+        for row, participation in zip(rows.tolist(), participations, strict=True) if self._calls else ():
+            for word in self._calls.get(row, ()):
+                calls.setdefault(participation, Counter())[word] += sign
+        for (speaker, session), count in Counter(participations).items():
             self.participants.add(speaker, session, sign * count, calls.get((speaker, session), {}))

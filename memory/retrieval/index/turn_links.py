@@ -12,11 +12,14 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.retrieval.index.record import TextFeature
+from memory.retrieval.index.record_batch import NO_SESSION
 from vectorstore.internals import GrowableArray
 
 TurnPosition: TypeAlias = tuple[float, int, str]
 Rows: TypeAlias = NDArray[np.int64]
 NO_ROW = -1
+_ORDER = ("session", "sequence", "occurred_at")
 _MAX_SINGLE_LINKS = 4
 """New turns at the end of a session that are linked one by one; more are cheaper to link with the whole session."""
 
@@ -24,53 +27,41 @@ _MAX_SINGLE_LINKS = 4
 class TurnLinks:
     """Links between rows in columns: ``before``, ``after`` and ``answers`` have a row or ``NO_ROW``.
 
-    A turn's position in its session is its sequence number, then its time, then its id; *occurred* and *ids* have
-    those of all rows.
+    *columns* (``RECORD_DTYPE``) and *ids* are those of all rows. A turn's position in its session is its sequence
+    number, then its time, then its id.
     """
 
-    def __init__(self, occurred: GrowableArray[np.int64], ids: Sequence[str]) -> None:
+    def __init__(self, columns: GrowableArray[np.void], ids: Sequence[str]) -> None:
         self.before = GrowableArray(np.int32)
         self.after = GrowableArray(np.int32)
         self.answers = GrowableArray(np.int32)
-        self.sequence = GrowableArray(np.float64)
         self._open_question = GrowableArray(np.int32)
-        self._speaker = GrowableArray(np.int32)
-        self._asks = GrowableArray(np.bool_)
-        self._occurred = occurred
+        self._columns = columns
         self._ids = ids
         self._sessions: dict[int, list[int]] = {}
 
-    def extend(
-        self,
-        sessions: NDArray[np.int32],
-        *,
-        placed: NDArray[np.bool_],
-        sequence: NDArray[np.float64],
-        speakers: NDArray[np.int32],
-        asks: NDArray[np.bool_],
-    ) -> None:
-        """Add the next rows; a row without a session (below 0), or not *placed*, has no neighbours."""
+    def extend(self) -> None:
+        """Add the next rows of the columns; one without a session, or that is not placed, has no neighbours."""
         first = len(self.before)
+        added = self._columns.rows[first:]
         for column in (self.before, self.after, self.answers, self._open_question):
-            column.extend(np.full(len(sessions), NO_ROW, dtype=np.int32))
-        self.sequence.extend(sequence)
-        self._speaker.extend(speakers)
-        self._asks.extend(asks)
-        new = np.flatnonzero(placed & (sessions >= 0))
+            column.extend(np.full(len(added), NO_ROW, dtype=np.int32))
+        new = np.flatnonzero(added["placed"] & (added["session"] != NO_SESSION))
         if not len(new):
             return
-        rows = self._sorted(new + first, sessions[new])
-        row_sessions = sessions[rows - first]
-        cuts = np.flatnonzero(row_sessions[1:] != row_sessions[:-1]) + 1
+        rows = self._sorted(new + first)
+        sessions = added["session"][rows - first]
+        cuts = np.flatnonzero(sessions[1:] != sessions[:-1]) + 1
         relinked = []
-        for session, group in zip(row_sessions[np.append(0, cuts)].tolist(), np.split(rows, cuts), strict=True):
+        for session, group in zip(sessions[np.append(0, cuts)].tolist(), np.split(rows, cuts), strict=True):
             if not self._append_to(session, group.tolist()):
                 relinked.append(self._sessions[session])
         if relinked:
             self._link(relinked)
 
-    def remove(self, row: int, session: int) -> None:
+    def remove(self, row: int) -> None:
         """Remove *row*; its neighbours are linked with each other."""
+        session = int(self._columns.rows["session"][row])
         turns = self._sessions.get(session)
         if turns is None or row not in turns:
             return
@@ -83,11 +74,12 @@ class TurnLinks:
             del self._sessions[session]
 
     def _position(self, row: int) -> TurnPosition:
-        return (float(self.sequence.rows[row]), int(self._occurred.rows[row]), self._ids[row])
+        columns = self._columns.rows
+        return (float(columns["sequence"][row]), int(columns["occurred_at"][row]), self._ids[row])
 
-    def _sorted(self, rows: Rows, sessions: NDArray[np.int32]) -> Rows:
+    def _sorted(self, rows: Rows) -> Rows:
         """Return *rows* by session and position; ids are compared only where all else is equal."""
-        sequence, occurred = self.sequence.rows[rows], self._occurred.rows[rows]
+        sessions, sequence, occurred = (self._columns.rows[name][rows] for name in _ORDER)
         order = np.lexsort((occurred, sequence, sessions))
         rows, keys = rows[order], np.stack([sessions[order], sequence[order], occurred[order]])
         is_tied = np.append((keys[:, 1:] == keys[:, :-1]).all(axis=0), False)
@@ -115,13 +107,13 @@ class TurnLinks:
 
     def _link_last(self, previous: int, row: int) -> None:
         """Link *row* as the turn after *previous*, the last turn of its session so far (``NO_ROW``: there is none)."""
-        open_question, answers, speaker = self._open_question.rows, self.answers.rows, self._speaker.rows
+        open_question, answers, speaker = self._open_question.rows, self.answers.rows, self._columns.rows["speaker"]
         same_run = previous >= 0 and speaker[row] == speaker[previous]
         if previous >= 0:
             self.before.rows[row] = previous
             self.after.rows[previous] = row
             answers[row] = answers[previous] if same_run else open_question[previous]
-        if self._asks.rows[row]:
+        if self._columns.rows["text_features"][row] & TextFeature.ASKS:
             open_question[row] = row
         else:
             open_question[row] = open_question[previous] if same_run else NO_ROW
@@ -134,11 +126,11 @@ class TurnLinks:
         closing = np.append(opening[1:], True)
         self.before.rows[rows] = np.where(opening, NO_ROW, np.roll(rows, 1))
         self.after.rows[rows] = np.where(closing, NO_ROW, np.roll(rows, -1))
-        speakers = self._speaker.rows[rows]
+        speakers, features = (self._columns.rows[name][rows] for name in ("speaker", "text_features"))
         positions = np.arange(len(rows))
         begins_run = opening | (speakers != np.roll(speakers, 1))
         run = np.maximum.accumulate(np.where(begins_run, positions, 0))
-        last_question = np.maximum.accumulate(np.where(self._asks.rows[rows], positions, NO_ROW))
+        last_question = np.maximum.accumulate(np.where(features & TextFeature.ASKS, positions, NO_ROW))
         open_question = np.where(last_question >= run, rows[last_question], NO_ROW)
         self._open_question.rows[rows] = open_question
         self.answers.rows[rows] = np.where(opening[run], NO_ROW, open_question[run - 1])

@@ -40,17 +40,17 @@ class ValidityFilter:
         if not self.past and not index.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         moment = to_microseconds(self.as_of or self.now)
-        unknown = np.zeros(len(rows), dtype=np.bool_)
+        columns = index.columns[rows]
         if self.past and self.known_at is None:
-            start, end = index.counts_from.rows[rows], index.counts_to.rows[rows]
+            start, end = columns["counts_from"], columns["counts_to"]
         else:
-            start, end = index.valid_from.rows[rows], _open_ended(index.valid_to.rows[rows])
+            start, end = columns["valid_from"], _open_ended(columns["valid_to"])
+        expired = _open_ended(columns["expires_at"]) <= to_microseconds(self.now)
+        hidden = columns["disabled"] | expired | (start > moment) | (end <= moment)
         if self.known_at is not None:
             known = to_microseconds(self.known_at)
-            recorded, retired = index.recorded_at.rows[rows], _open_ended(index.retired_at.rows[rows])
-            unknown = (recorded > known) | (retired <= known)
-        expired = _open_ended(index.expires_at.rows[rows]) <= to_microseconds(self.now)
-        return np.asarray(index.disabled.rows[rows] | unknown | expired | (start > moment) | (end <= moment))
+            hidden = hidden | (columns["recorded_at"] > known) | (_open_ended(columns["retired_at"]) <= known)
+        return np.asarray(hidden)
 
     def conditions(self, index: RetrievalIndex) -> list[Filter]:
         """Return the same as store filters; none where nothing in *index* can be hidden."""

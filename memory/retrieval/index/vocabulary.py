@@ -11,6 +11,8 @@ float64: neither the order of writes nor that of a matrix product ever changes a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +68,7 @@ class Vocabulary:
             self._forms_of_term.setdefault(term, []).append(number)
         return number
 
-    def count(self, marks: NDArray[np.int32], sign: int = 1) -> None:
+    def count(self, marks: NDArray[np.integer], sign: int = 1) -> None:
         """Add the occurrences *marks* to the counts, or subtract them with *sign* -1.
 
         A mark is twice the number of a surface form, and 1 more where it began with a small letter.
@@ -115,24 +117,11 @@ class Vocabulary:
         return self._forms[form] if form >= 0 else ""
 
 
-_ENGLISH_WORDS = """
-age air animal answer area art ask back bad begin big black blue body book boy bread break bright bring build
-business busy buy call car care carry case change city clean close cold colour community company cook cut dance
-dark day deep different doctor door draw drive early easy eat education empty end eye face fact family far fast
-fear feel find finish fix fly food foot force free friend full game garden girl give good government green group
-grow guy hand happy hard hate head health hear heavy help high history hold holiday home hope hot hour house
-idea important information issue job keep kind know language late law leave letter level life light like line
-listen local long look lose lot loud love low machine make man market meet member minute moment money month
-morning mother move music name national near need new night number office old open paint pair paper parent part
-party pay people person place plan plant play point policy poor possible power president price problem program
-public question quiet read ready reason receive red remember research rich river road room run sad save say
-school see sell send service short show sick side simple sing sister sleep slow small soft song special speak
-spend stand start state stay stop story street strong student study summer sure swim system table take talk
-teach teacher team tell test thing think time town travel tree trip true try turn understand use visit voice
-wait walk want war warm wash watch water weak wear weather week white wide win window winter woman word work
-world write year young
-"""
-COMMON_WORDS = tuple(_ENGLISH_WORDS.split())
+@cache
+def common_words() -> tuple[str, ...]:
+    """Return the common words whose mean vector is subtracted; they are in a file beside this one."""
+    return tuple(Path(__file__).with_name("common_words.txt").read_text("utf-8").split())
+
 
 GRID = 4000.0
 """Its square, with what rounding adds, is below 2**24: a product of two such vectors is exact in float32."""
@@ -266,7 +255,7 @@ class TermVectors:
         """Return centred grid vectors of *words*; a row of zeros for a word without a vector."""
         assert self._word_vectors is not None
         if self._centre is None:
-            common = self._word_vectors.words(COMMON_WORDS).astype(np.float64)
+            common = self._word_vectors.words(common_words()).astype(np.float64)
             self._centre = common.mean(axis=0).astype(np.float32)
         vectors = self._word_vectors.words(list(words))
         return round_to_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))

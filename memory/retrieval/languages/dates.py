@@ -1,14 +1,16 @@
 """Dates named in a text, absolute and relative, and how well the day of a memory fits one.
 
 Recognised are dates in words (where the lexicon has months) and in figures (2023-05-08), a month, a year, and relative
-dates ("yesterday", "last March", "two weeks ago", "over the last month"). The rules of relative dates are written for
-English words; the lexicon of another language has a pattern with the same groups, and maps its words to the English
-ones. In a question, dates are relative to today; in a memory, to the day of its turn.
+dates ("yesterday", "last March", "two weeks ago", "over the last month"). The group that matches tells the kind of a
+relative date: a "day", a "count" of a "unit" ago, a "length" "of" units until now, a "weekday" or "month" that is past,
+the "past" or "last" unit, "this" or the "present" one. In a question, dates are relative to today; in a memory, to the
+day of its turn.
 """
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
@@ -17,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.languages.base import Lexicon, alternatives
+from memory.retrieval.languages.lexicon import Lexicon, alternatives
 
 NO_DAY = -(2**31)
 """The day of a memory without a date."""
@@ -130,8 +132,8 @@ def _date_patterns(months: tuple[str, ...], ordinal: str, of: str) -> tuple[re.P
     names = alternatives(months)
     month = rf"(?P<name>{names})\b\.?"
     day = rf"(?P<day>\d{{1,2}}){ordinal}"
-    year = rf"(?:,?(?:{of})? (?P<year>(?:19|20)\d\d))"
-    forms = (rf"\b{day}(?:{of})?,? {month}{year}?", rf"\b{month} {day}(?!:){year}?", rf"\b{month}{year}?")
+    year = rf"(?:,?{of} (?P<year>(?:19|20)\d\d))"
+    forms = (rf"\b{day}{of},? {month}{year}?", rf"\b{month} {day}(?!:){year}?", rf"\b{month}{year}?")
     return tuple(re.compile(form, re.IGNORECASE) for form in forms)
 
 
@@ -152,86 +154,40 @@ def _is_month(match: re.Match[str], word: str) -> bool:
     return word[0].isupper() and _DATE_PREPOSITION.search(match.string[: match.start()]) is not None
 
 
-_DAYS = {
-    "today": 0,
-    "tonight": 0,
-    "this morning": 0,
-    "this afternoon": 0,
-    "this evening": 0,
-    "yesterday": 1,
-    "last night": 1,
-    "the day before yesterday": 2,
-}
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_COUNTS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-    "a couple of": 2,
-    "a few": 3,
-    "several": 4,
-}
-_COUNT = r"\d{1,3}|" + alternatives(_COUNTS)
 _UNIT_TOLERANCE = {"day": 0, "week": 3}
 """Days by which a count of days or weeks may be wrong."""
 
 
 def find_relative_dates(text: str, lexicon: Lexicon, today: date) -> tuple[DateSpan, ...]:
-    """Return the spans of days that *text* names relative to *today*; none where *lexicon* has no months."""
-    if not lexicon.months:
-        return ()
+    """Return the spans of days that *text* names relative to *today*."""
     found = []
-    for match in (lexicon.relative_dates or _relative_date_pattern(tuple(lexicon.months))).finditer(text):
+    for match in lexicon.relative_dates.finditer(text):
         words = {name: part.lower() for name, part in match.groupdict().items() if part}
-        try:
-            groups = {name: lexicon.english_words.get(word, word) for name, word in words.items()}
-            found.append(_parse_span(groups, lexicon, today))
-        except (OverflowError, ValueError):  # before the year 1
-            continue
+        with suppress(OverflowError, ValueError):  # before the year 1
+            found.append(_parse_span(words, lexicon, today))
     return tuple(found)
 
 
-@lru_cache(maxsize=8)
-def _relative_date_pattern(months: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile(
-        rf"\b(?:(?P<day>{alternatives(_DAYS)})"
-        rf"|(?P<count>{_COUNT}) (?P<unit>day|week|month|year)s? ago"
-        rf"|(?:in|over|during|for|within) the (?:last|past) (?:(?P<length>{_COUNT}) )?(?P<of>day|week|month|year)s?"
-        rf"|(?:last|previous|past) (?:(?P<past>week|month|year|weekend)|(?P<weekday>{'|'.join(_WEEKDAYS)})"
-        rf"|(?P<month>{alternatives(months)}))"
-        rf"|this (?P<this>week|month|year|weekend))\b",
-        re.IGNORECASE,
-    )
-
-
-def _parse_span(groups: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:
-    if "day" in groups:
-        day = today - timedelta(days=_DAYS[groups["day"]])
+def _parse_span(words: dict[str, str], lexicon: Lexicon, today: date) -> DateSpan:
+    """Return the span that the *words* of a relative date name, by the group that matched each."""
+    (named,) = (name for name in words if name not in ("count", "length"))
+    word = words[named]
+    unit = lexicon.units.get(word, word)
+    if named == "day":
+        day = today - timedelta(days=lexicon.days[word])
         return DateSpan(day, day)
-    if "unit" in groups:
-        return _span_ago(_parse_count(groups["count"]), groups["unit"], today)
-    if "of" in groups:
-        return DateSpan(_subtract_units(today, _parse_count(groups.get("length", "one")), groups["of"]), today)
-    if "weekday" in groups:
-        day = today - timedelta(days=(today.weekday() - _WEEKDAYS.index(groups["weekday"]) - 1) % 7 + 1)
+    if named == "weekday":
+        day = today - timedelta(days=(today.weekday() - lexicon.weekdays[word] - 1) % 7 + 1)
         return DateSpan(day, day)
-    if "month" in groups:
-        number = lexicon.months[groups["month"]]
+    if named == "month":
+        number = lexicon.months[word]
         return _month_span(today.year - (number >= today.month), number)
-    if "past" in groups or "last" in groups:
-        return _previous_span(groups.get("past") or groups["last"], today)
-    return _calendar_span(groups.get("this") or groups["present"], today)
+    if named == "unit":
+        return _span_ago(_parse_count(words["count"], lexicon), unit, today)
+    if named == "of":
+        count = _parse_count(words["length"], lexicon) if "length" in words else 1
+        return DateSpan(_subtract_units(today, count, unit), today)
+    return _previous_span(unit, today) if named in ("past", "last") else _calendar_span(unit, today)
 
 
 def _span_ago(count: int, unit: str, today: date) -> DateSpan:
@@ -272,5 +228,5 @@ def _subtract_units(day: date, count: int, unit: str) -> date:
     return last.replace(day=min(day.day, last.day))
 
 
-def _parse_count(word: str) -> int:
-    return int(word) if word.isdigit() else _COUNTS[word]
+def _parse_count(word: str, lexicon: Lexicon) -> int:
+    return int(word) if word.isdigit() else lexicon.counts[word]

@@ -145,7 +145,7 @@ def attribution_margin(
     feature and without the words of other speakers' turns.
     """
     is_named = speaker_match(index, rows, question) > 0
-    is_other = ~is_named & (index.speaker.rows[rows] != NOBODY)
+    is_other = ~is_named & (index.columns["speaker"][rows] != NOBODY)
     present = {number for number, _ in index.participants.present()}
     if not is_named.any() or not is_other.any() or present <= set(question.participants):
         return 0.0

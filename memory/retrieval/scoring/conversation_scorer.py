@@ -5,7 +5,7 @@ The candidates are those of one store namespace; the features are pure functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.scoring.confidence import (
     attribution_margin,
     conversation_bounds,
@@ -24,6 +23,7 @@ from memory.retrieval.scoring.confidence import (
 )
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
+    NamespaceQuery,
     date_fit,
     has_text_feature,
     neighbour_window,
@@ -46,7 +46,6 @@ from memory.retrieval.scoring.soft_matching import (
     word_match,
 )
 from memory.retrieval.scoring.superseded import promote_newest, stated_after
-from vectorstore import Vector, View
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -63,33 +62,19 @@ _YEAR_FIT = 0.3
 
 
 def score_conversation(
-    view: View,
-    namespace: str,
-    index: RetrievalIndex,
-    rows: Rows,
-    question: AnalyzedQuestion,
-    vector: Vector | None,
-    *,
-    partition: str,
-    validity: ValidityFilter,
-    weights: ConversationWeights,
-    abstention: AbstentionBounds,
+    query: NamespaceQuery, rows: Rows, *, weights: ConversationWeights, abstention: AbstentionBounds
 ) -> ScoredCandidates:
-    """Score the turns in *rows* of *index* for *question*."""
-    ids = [index.ids[row] for row in rows.tolist()]
-    count = view.count(namespace=namespace)
-
-    def df(terms: Sequence[str]) -> list[int]:
-        return view.df(terms, namespace=namespace)
-
+    """Score the turns in *rows* of the index for the question."""
+    index, question, validity, frequencies = query.index, query.question, query.validity, query.frequencies
+    ids = query.ids(rows)
     fit = date_fit(index, rows, question)
     if question.only_when:
         parts = {"date": weights.date * fit, "recency": weights.recency * _recency_ranks(index, rows)}
         topic = to_confidence_scale(float(fit.max(initial=0.0)), _YEAR_FIT)
-        return ScoredCandidates(namespace, partition, tuple(ids), parts, topic)
-    words = weigh_terms(question, index, df, count)
-    matches = _match_turns(view, namespace, index, rows, words, vector, validity=validity, weights=weights)
-    bm25 = view.score_text(question.text_without_names, ids, namespace=namespace)
+        return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
+    words = weigh_terms(question, index, frequencies)
+    matches = _match_turns(query, rows, words, weights)
+    bm25 = query.text_scores(question.text_without_names, ids)
     session_weight = weights.session_several if question.asks_several else weights.session
     parts = {
         "words": weights.words * scale_to_maximum(matches.words),
@@ -105,12 +90,10 @@ def score_conversation(
         "text": weights.text * scale_to_maximum(bm25),
     }
     if weights.asked:
-        parts["asked"] = weights.asked * _answered_question_scores(
-            index, rows, question, words, matches.answered, parts, df, count
-        )
+        parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
     if question.asks_several:
         best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
-        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, best, df, count)
+        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, best, frequencies)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
@@ -119,20 +102,20 @@ def score_conversation(
         supersession = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
         parts["newest"], newer = supersession.scores, supersession.newer
     states = ~matches.is_echo
-    seen = words.seen if states.all() else np.array(df(question.terms)) > np.count_nonzero(~states)
+    seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
     total_weight = words.total_weight
     topic = topic_confidence(
         (matches.stated_words / total_weight if total_weight > 0 else matches.stated_words)[states],
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
         bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
-        bounds=conversation_bounds(abstention, count),
+        bounds=conversation_bounds(abstention, frequencies.count),
     )
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
-    return ScoredCandidates(namespace, partition, tuple(ids), parts, topic, lead, newer)
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +137,12 @@ class _TurnMatches:
     answered: Rows
 
 
-def _match_turns(
-    view: View,
-    namespace: str,
-    index: RetrievalIndex,
-    rows: Rows,
-    words: QuestionTerms,
-    vector: Vector | None,
-    *,
-    validity: ValidityFilter,
-    weights: ConversationWeights,
-) -> _TurnMatches:
+def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weights: ConversationWeights) -> _TurnMatches:
+    index = query.index
     window = neighbour_window(index.links, rows)
     distinct = window.distinct_rows()
     hidden = np.zeros(len(index.ids), dtype=np.bool_)
-    hidden[distinct[validity.hidden(index, distinct)]] = True
+    hidden[distinct[query.validity.hidden(index, distinct)]] = True
     window = window.without(hidden)
     positions = row_positions(distinct, len(index.ids))
     smoothed = stated = own_words = np.zeros(len(rows))
@@ -184,10 +158,10 @@ def _match_turns(
             match[echoes] = 0.0  # an echo is no evidence for its neighbours either, except for its answer (*own_words*)
             stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
             smoothed = np.maximum(stated, own_words)
-    if vector is None:
+    similarities = query.cosines(distinct)
+    if similarities is None:
         return _TurnMatches(smoothed, stated, own_words, np.zeros(len(rows)), None, is_echo, window.answered)
-    ids = [index.ids[row] for row in distinct.tolist()]
-    cosines = np.append(view.similarity(vector, ids, namespace=namespace), 0.0)
+    cosines = np.append(similarities, 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
@@ -196,32 +170,26 @@ def _match_turns(
 
 
 def _answered_question_scores(
-    index: RetrievalIndex,
-    rows: Rows,
-    question: AnalyzedQuestion,
-    words: QuestionTerms,
-    answered: Rows,
-    parts: Mapping[str, Floats],
-    df: Callable[[Sequence[str]], list[int]],
-    count: int,
+    query: NamespaceQuery, rows: Rows, words: QuestionTerms, answered: Rows, parts: Mapping[str, Floats]
 ) -> Floats:
-    """Return the similarity of *question* with the question that each of the likeliest *rows* answers, else 0.
+    """Return the similarity of the question with the one that each of the likeliest *rows* answers, else 0.
 
     Where the question names participants, only their answers count. Earlier answers of the assistant do not count: they
     were made from memories that are candidates themselves, or from none.
     """
+    index, question = query.index, query.question
     likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
-    likely = likely[~index.assistant.rows[rows[likely]]]
+    likely = likely[~index.columns["assistant"][rows[likely]]]
     if question.participants and len(index.participants.present()) > 1:
-        likely = likely[np.isin(index.speaker.rows[rows[likely]], question.participants)]
+        likely = likely[np.isin(index.columns["speaker"][rows[likely]], question.participants)]
     similarities = np.zeros(len(rows))
-    similarities[likely] = question_similarity(words, answered[likely], index, df, count)
+    similarities[likely] = question_similarity(words, answered[likely], index, query.frequencies)
     return similarities
 
 
 def _recency_ranks(index: RetrievalIndex, rows: Rows) -> Floats:
     """Return the rank of each row by day, recorded time and id, scaled to (0, 1]; the latest has 1."""
-    days, recorded = index.day.rows[rows].tolist(), index.recorded_at.rows[rows].tolist()
+    days, recorded = index.columns["day"][rows].tolist(), index.columns["recorded_at"][rows].tolist()
     oldest_first = sorted(range(len(rows)), key=lambda i: (days[i], recorded[i], index.ids[rows[i]]))
     ranks = np.empty(len(rows))
     ranks[oldest_first] = np.arange(1, len(rows) + 1)
@@ -230,7 +198,7 @@ def _recency_ranks(index: RetrievalIndex, rows: Rows) -> Floats:
 
 def _session_scores(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion, bm25: Floats) -> Floats:
     """Return BM25 of each row's session; a memory without a session has its own *bm25* instead."""
-    sessions = index.session.rows[rows]
+    sessions = index.columns["session"][rows]
     alone = sessions == NO_SESSION
     numbers = [number for term in question.all_terms if (number := index.vocabulary.find(term))]
     by_session = index.session_bm25.scores(numbers)

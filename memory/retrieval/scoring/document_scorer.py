@@ -5,15 +5,11 @@ Neighbours, sessions and the text features of turns do not count here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.partitions import DOCUMENTS
-from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.scoring.confidence import document_bounds, question_bonus, topic_confidence
-from memory.retrieval.scoring.features import AnalyzedQuestion, scale_to_maximum
+from memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
 from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -24,37 +20,24 @@ from memory.retrieval.scoring.soft_matching import (
     text_match,
     weigh_terms,
 )
-from vectorstore import Vector, View
 
 _RESCORED_CANDIDATES = 32
 """Candidates whose sentences are compared with the question: those that could still come first."""
 
 
 def score_documents(
-    view: View,
-    namespace: str,
-    index: RetrievalIndex,
-    rows: NDArray[np.int64],
-    question: AnalyzedQuestion,
-    vector: Vector | None,
-    *,
-    weights: DocumentWeights,
-    abstention: AbstentionBounds,
+    query: NamespaceQuery, rows: NDArray[np.int64], *, weights: DocumentWeights, abstention: AbstentionBounds
 ) -> ScoredCandidates:
-    """Score the chunks in *rows* of *index* for *question*."""
-    ids = [index.ids[row] for row in rows.tolist()]
-
-    def df(terms: Sequence[str]) -> list[int]:
-        return view.df(terms, namespace=namespace)
-
-    count = view.count(namespace=namespace)
-    words = weigh_terms(question, index, df, count)
+    """Score the chunks in *rows* of the index for the question."""
+    index, question, frequencies = query.index, query.question, query.frequencies
+    ids = query.ids(rows)
+    words = weigh_terms(question, index, frequencies)
     has_words = len(words.numbers) > 0 and len(rows) > 0
     zeros = np.zeros(len(rows))
     match = text_match(words, rows, index) if has_words else TextMatch(zeros, zeros, zeros)
-    cosine_or_nan = None if vector is None else view.similarity(vector, ids, namespace=namespace)
+    cosine_or_nan = query.cosines(rows)
     cosine = zeros if cosine_or_nan is None else np.nan_to_num(cosine_or_nan)
-    text = view.score_text(question.text, ids, namespace=namespace)
+    text = query.text_scores(question.text, ids)
     parts = {
         "passage": weights.passage * scale_to_maximum(match.passage),
         "words": weights.words * scale_to_maximum(match.whole),
@@ -65,13 +48,13 @@ def score_documents(
     if has_words and weights.meaning:
         likely = positions_from_kth(sum_features(parts, len(rows)), _RESCORED_CANDIDATES)
         meaning = np.zeros(len(rows))
-        meaning[likely] = sentence_similarity(words, rows[likely], index, df, count)
+        meaning[likely] = sentence_similarity(words, rows[likely], index, frequencies)
         parts["meaning"] = weights.meaning * scale_to_maximum(meaning)
     topic = topic_confidence(
         match.sentence / words.total_weight if words.total_weight > 0 else zeros,
         exact_match_shares(text, words),
         cosine_or_nan,
         bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),
-        bounds=document_bounds(abstention, count),
+        bounds=document_bounds(abstention, frequencies.count),
     )
-    return ScoredCandidates(namespace, DOCUMENTS, tuple(ids), parts, topic)
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)

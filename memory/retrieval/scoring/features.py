@@ -6,7 +6,6 @@ weights them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,9 +17,11 @@ from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
+from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
-from vectorstore.internals import idf
+from vectorstore import Filter, Vector, View
+from vectorstore.internals import idf, idf_array
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -58,11 +59,55 @@ class AnalyzedQuestion:
         return np.array([term in self.proper_terms for term in self.terms], dtype=np.bool_)
 
 
+@dataclass(frozen=True, slots=True)
+class TermFrequencies:
+    """The memories of a namespace: their *count*, and in *df* how many of them have each of some terms."""
+
+    df: Callable[[Sequence[str]], list[int]]
+    count: int
+
+    def idf(self, terms: Sequence[str]) -> Floats:
+        """Return the idf of each of *terms*."""
+        return idf_array(self.count, np.array(self.df(terms), dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuery:
+    """A question as it is analyzed in one store namespace, with the *view* and the *index* that it is scored with.
+
+    *vector* is that of the question there, None without one; *where* is everything that candidates must pass.
+    """
+
+    view: View
+    namespace: str
+    partition: str
+    index: RetrievalIndex
+    question: AnalyzedQuestion
+    vector: Vector | None
+    validity: ValidityFilter
+    where: Filter | None
+    frequencies: TermFrequencies
+
+    def ids(self, rows: Rows) -> list[str]:
+        """Return the ids of *rows*."""
+        return [self.index.ids[row] for row in rows.tolist()]
+
+    def text_scores(self, text: str, ids: Sequence[str]) -> Floats:
+        """Return BM25 of *text* for each of *ids*."""
+        return self.view.score_text(text, ids, namespace=self.namespace)
+
+    def cosines(self, rows: Rows) -> Floats | None:
+        """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's."""
+        if self.vector is None:
+            return None
+        return self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace)
+
+
 def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """Return 1 where the question names the speaker, else 0; 0 everywhere in a namespace of a single speaker."""
     if not question.participants or len(index.participants.present()) < 2:
         return np.zeros(len(rows))
-    return np.isin(index.speaker.rows[rows], question.participants).astype(np.float64)
+    return np.isin(index.columns["speaker"][rows], question.participants).astype(np.float64)
 
 
 def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
@@ -72,8 +117,8 @@ def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuest
     """
     if not question.participants:
         return np.zeros(len(rows))
-    sessions = index.session.rows[rows]
-    speakers = index.speaker.rows[rows]
+    sessions = index.columns["session"][rows]
+    speakers = index.columns["speaker"][rows]
     alone = sessions == NO_SESSION
     size = int(sessions.max(initial=-1)) + 1
     total = np.zeros(len(rows))
@@ -89,30 +134,28 @@ def participant_share(index: RetrievalIndex, rows: Rows, question: AnalyzedQuest
 
 def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
     """Return how well a date of the question fits the day of each row, or the day that its text mentions, in [0, 1]."""
-    of_day = date_match(index.day.rows[rows], question.dates)
-    return np.maximum(of_day, date_match(index.mentioned_day.rows[rows], question.dates))
+    of_day = date_match(index.columns["day"][rows], question.dates)
+    return np.maximum(of_day, date_match(index.columns["mentioned_day"][rows], question.dates))
 
 
 def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:
     """Return 1 where the text has *feature*, else 0."""
-    return np.asarray((index.text_features.rows[rows] & int(feature)) != 0, dtype=np.float64)
+    return np.asarray((index.columns["text_features"][rows] & int(feature)) != 0, dtype=np.float64)
 
 
-def relevance_feedback(
-    index: RetrievalIndex, rows: Rows, best: Rows, df: Callable[[Sequence[str]], list[int]], count: int
-) -> Floats:
+def relevance_feedback(index: RetrievalIndex, rows: Rows, best: Rows, frequencies: TermFrequencies) -> Floats:
     """Return the share of the heaviest terms of the *best* turns, given best first, that each of *rows* has.
 
-    A term weighs the sum of its idf (*df* of *count* memories) divided by the rank of each best turn that has it.
+    A term weighs the sum of its idf divided by the rank of each best turn that has it.
     """
-    weights: Counter[int] = Counter()
     terms_of_best = [sorted(set(index.text_terms(best[i : i + 1])[0].tolist()) - {NO_TERM}) for i in range(len(best))]
     distinct = sorted({term for terms in terms_of_best for term in terms})
-    frequencies = df([index.vocabulary.term(number) for number in distinct])
-    idf_of = {term: idf(count, frequency) for term, frequency in zip(distinct, frequencies, strict=True)}
+    df = frequencies.df([index.vocabulary.term(number) for number in distinct])
+    idf_of = {term: idf(frequencies.count, occurrences) for term, occurrences in zip(distinct, df, strict=True)}
+    weights = dict.fromkeys(distinct, 0.0)
     for rank, terms in enumerate(terms_of_best, 1):
         for term in terms:
-            weights[term] += idf_of[term] / rank  # type: ignore[assignment]  # a Counter of floats
+            weights[term] += idf_of[term] / rank
     heaviest = sorted(weights, key=lambda term: (-weights[term], index.vocabulary.term(term)))[:_FEEDBACK_TERMS]
     text_terms, starts = index.text_terms(rows)
     share = np.zeros(len(rows))

@@ -112,33 +112,33 @@ def positions_from_kth(scores: Floats, k: int) -> NDArray[np.intp]:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredVariant:
-    """The calibrated candidates of one wording of a question, with its weight in the fusion.
+class QueryVariant:
+    """Another wording of a question, and its weight in the fusion, where the question itself has 1.
 
-    A *hypothetical* wording (an imagined answer) takes part in the ranking only, not in the topic.
+    A *hypothetical* answer (HyDE) takes part in the ranking, but is no evidence that a memory is about the question.
     """
 
-    candidates: ScoredCandidates
+    text: str
     weight: float = 1.0
     hypothetical: bool = False
 
 
-def fuse_scores(variants: Sequence[ScoredVariant]) -> ScoredCandidates:
-    """Return the fused candidates of one namespace; the first of *variants* is the question itself.
+def fuse_scores(variants: Sequence[tuple[QueryVariant, ScoredCandidates]]) -> ScoredCandidates:
+    """Return the fused candidates of one namespace, given calibrated; the first of *variants* is the question itself.
 
     A candidate that a variant does not name has the score 0 there. The topic is the highest of all variants but
     hypothetical ones.
     """
-    question = variants[0].candidates
+    _, question = variants[0]
     if len(variants) == 1:
         return question
-    ids = tuple(dict.fromkeys(id for variant in variants for id in variant.candidates.ids))
+    ids = tuple(dict.fromkeys(id for _, scored in variants for id in scored.ids))
     position_of = {id: i for i, id in enumerate(ids)}
-    total_weight = sum(variant.weight for variant in variants)
-    parts = {name: np.zeros(len(ids)) for variant in variants for name in variant.candidates.parts}
-    for variant in variants:
-        positions = np.array([position_of[id] for id in variant.candidates.ids], dtype=np.int64)
-        for name, values in variant.candidates.parts.items():
+    total_weight = sum(variant.weight for variant, _ in variants)
+    parts = {name: np.zeros(len(ids)) for _, scored in variants for name in scored.parts}
+    for variant, scored in variants:
+        positions = np.array([position_of[id] for id in scored.ids], dtype=np.int64)
+        for name, values in scored.parts.items():
             parts[name][positions] += values * (variant.weight / total_weight)
-    topic = max(variant.candidates.topic for variant in variants if not variant.hypothetical)
+    topic = max(scored.topic for variant, scored in variants if not variant.hypothetical)
     return replace(question, ids=ids, parts=parts, topic=topic).calibrated()

@@ -9,7 +9,6 @@ seldom repeats the words of its question ("Biscuit, after the old one.").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import MAX_SENTENCES
+from memory.retrieval.index.record_batch import renumber
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM
-from memory.retrieval.scoring.features import AnalyzedQuestion
+from memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
 from vectorstore.internals import BM25_K1, idf_array
 
 Floats = NDArray[np.float64]
@@ -55,22 +55,20 @@ class QuestionTerms:
         return float(self.bounded_weights.sum())
 
 
-def weigh_terms(
-    question: AnalyzedQuestion, index: RetrievalIndex, df: Callable[[Sequence[str]], list[int]], count: int
-) -> QuestionTerms:
-    """Weight the terms of *question* by their idf: *df* of *count* memories.
+def weigh_terms(question: AnalyzedQuestion, index: RetrievalIndex, frequencies: TermFrequencies) -> QuestionTerms:
+    """Weight the terms of *question* by their idf.
 
     A term that no memory has gets the weight of its nearest term there, and without one the weight of the rarest.
     """
     numbers = np.array([index.vocabulary.find(term) for term in question.terms], dtype=np.int64)
     vectors = index.vectors.of_question(question.terms, question.forms)
-    frequencies = np.array(df(question.terms), dtype=np.float64)
-    seen = frequencies > 0
+    df = np.array(frequencies.df(question.terms), dtype=np.float64)
+    seen = df > 0
     unseen = np.flatnonzero(~seen)
     if vectors is not None and len(unseen):
-        frequencies[unseen] = df(index.vectors.nearest(vectors[unseen]))
-    max_weight = float(idf_array(count, np.ones(1))[0])
-    return QuestionTerms(numbers, vectors, idf_array(count, frequencies), seen, max_weight)
+        df[unseen] = frequencies.df(index.vectors.nearest(vectors[unseen]))
+    max_weight = float(idf_array(frequencies.count, np.ones(1))[0])
+    return QuestionTerms(numbers, vectors, idf_array(frequencies.count, df), seen, max_weight)
 
 
 def term_similarities(words: QuestionTerms, terms: NDArray[np.int64], index: RetrievalIndex) -> NDArray[np.float32]:
@@ -87,7 +85,7 @@ def term_similarities(words: QuestionTerms, terms: NDArray[np.int64], index: Ret
 def word_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> NDArray[np.float32]:
     """Return how well each word of the question is matched in each of *rows*, shape (rows, words)."""
     terms, starts = index.text_terms(rows)
-    distinct, positions = _distinct_terms(terms, len(index.vocabulary))
+    distinct, positions = renumber(terms, len(index.vocabulary))
     return np.maximum.reduceat(term_similarities(words, distinct, index)[positions], starts, axis=0)
 
 
@@ -103,7 +101,7 @@ class TextMatch:
 def text_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> TextMatch:
     """Match each of *rows* by its best sentence, by its best ``PASSAGE_WORDS`` words in a row, and whole."""
     terms, starts = index.text_terms(rows)
-    distinct, positions = _distinct_terms(terms, len(index.vocabulary))
+    distinct, positions = renumber(terms, len(index.vocabulary))
     similarities = term_similarities(words, distinct, index)[positions]
     firsts, ends = sentence_bounds(terms)
     first_sentences = np.searchsorted(firsts, starts)
@@ -161,35 +159,24 @@ def weighted_sum(match: NDArray[np.float32], words: QuestionTerms) -> Floats:
     return np.asarray((match * words.weights).sum(axis=1))
 
 
-def _distinct_terms(terms: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct *terms* (all below *size*), ascending, and the position of each of *terms* in them."""
-    occurs = np.zeros(size, dtype=np.bool_)
-    occurs[terms] = True
-    distinct = np.flatnonzero(occurs)
-    positions = np.empty(size, dtype=np.int64)
-    positions[distinct] = np.arange(len(distinct))
-    return distinct, positions[terms]
-
-
 def question_similarity(
-    words: QuestionTerms, answered: Rows, index: RetrievalIndex, df: Callable[[Sequence[str]], list[int]], count: int
+    words: QuestionTerms, answered: Rows, index: RetrievalIndex, frequencies: TermFrequencies
 ) -> Floats:
     """Return the similarity of the questions in each of the rows *answered* with that of *words*, in [0, 1].
 
-    It is the cosine of sums by idf (*df* of *count* memories): of word vectors, or without them of the words
-    themselves. 0 for ``NO_ROW``, and for a row that asks nothing.
+    It is the cosine of sums by idf: of word vectors, or without them of the words themselves. 0 for ``NO_ROW``, and for
+    a row that asks nothing.
     """
     similarities = np.zeros(len(answered))
     rows = np.unique(answered[answered != NO_ROW])
-    rows = rows[index.question_bits.rows[rows] != 0]
+    rows = rows[index.columns["question_bits"][rows] != 0]
     if not len(rows) or not len(words.numbers):
         return similarities
     terms, owners = _question_terms(rows, index)
     if not len(terms):
         return similarities
-    distinct, positions = np.unique(terms, return_inverse=True)
-    frequencies = np.array(df([index.vocabulary.term(number) for number in distinct.tolist()]), dtype=np.float64)
-    weights = idf_array(count, frequencies)
+    distinct, positions = renumber(terms, len(index.vocabulary))
+    weights = frequencies.idf([index.vocabulary.term(number) for number in distinct.tolist()])
     asking, starts = np.unique(owners, return_index=True)
     if words.vectors is None:
         shared = np.where(terms[:, None] == words.numbers[None, :], words.weights, 0.0).sum(axis=1) * weights[positions]
@@ -216,7 +203,7 @@ def _question_terms(rows: Rows, index: RetrievalIndex) -> tuple[NDArray[np.int64
     firsts, ends = sentence_bounds(terms)
     owners = np.searchsorted(starts, firsts, side="right") - 1
     numbers = np.minimum(np.arange(len(firsts)) - np.searchsorted(firsts, starts)[owners], MAX_SENTENCES)
-    asks = (index.question_bits.rows[rows][owners] >> numbers) & 1
+    asks = (index.columns["question_bits"][rows][owners] >> numbers) & 1
     in_question = np.repeat(asks == 1, ends - firsts + 1) & (terms != NO_TERM)
     term_owners = np.repeat(owners, ends - firsts + 1)[in_question]
     terms = terms[in_question]
@@ -226,23 +213,19 @@ def _question_terms(rows: Rows, index: RetrievalIndex) -> tuple[NDArray[np.int64
 
 
 def sentence_similarity(
-    words: QuestionTerms,
-    rows: NDArray[np.int64],
-    index: RetrievalIndex,
-    df: Callable[[Sequence[str]], list[int]],
-    count: int,
+    words: QuestionTerms, rows: Rows, index: RetrievalIndex, frequencies: TermFrequencies
 ) -> Floats:
     """Return for each of *rows* the cosine of its best sentence with the question, not below 0.
 
-    Both are sums of centred word vectors by idf (*df* of *count* memories). 0 everywhere without word vectors.
+    Both are sums of centred word vectors by idf. 0 everywhere without word vectors.
     """
     lowest = np.zeros(len(rows))
     if words.vectors is None or not len(rows):
         return lowest
     terms, starts = index.text_terms(rows)
-    distinct, positions = np.unique(terms, return_inverse=True)
-    frequencies = np.array(df([index.vocabulary.term(number) for number in distinct.tolist()]), dtype=np.float64)
-    vectors = index.vectors.unit(distinct) * idf_array(count, frequencies)[:, None]
+    distinct, positions = renumber(terms, len(index.vocabulary))
+    weights = frequencies.idf([index.vocabulary.term(number) for number in distinct.tolist()])
+    vectors = index.vectors.unit(distinct) * weights[:, None]
     question = (words.vectors * words.weights[:, None]).sum(axis=0)
     firsts, _ = sentence_bounds(terms)
     sums = np.add.reduceat(vectors[positions], firsts, axis=0)

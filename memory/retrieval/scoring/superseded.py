@@ -65,8 +65,8 @@ def promote_newest(
 
 def stated_after(index: RetrievalIndex, rows: Rows, moment: int) -> Floats:
     """Return 1 for rows said after *moment* (microseconds) that do not say from when they are valid; else 0."""
-    occurred_at = index.occurred_at.rows[rows]
-    is_undated = index.valid_from.rows[rows] == NEVER
+    occurred_at = index.columns["occurred_at"][rows]
+    is_undated = index.columns["valid_from"][rows] == NEVER
     return np.asarray(is_undated & (occurred_at != NEVER) & (occurred_at > moment), dtype=np.float64)
 
 
@@ -93,16 +93,16 @@ def _near_equal_groups(
 
 def _is_statement(index: RetrievalIndex, row: int) -> bool:
     terms = _distinct_terms(index, row)
-    asks = index.text_features.rows[row] & int(TextFeature.ENDS_ASKING)
+    asks = index.columns["text_features"][row] & int(TextFeature.ENDS_ASKING)
     return 0 < len(terms) <= _MAX_STATEMENT_TERMS and not asks
 
 
 def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: QuestionTerms) -> bool:
-    if index.speaker.rows[row] != index.speaker.rows[other]:
+    if index.columns["speaker"][row] != index.columns["speaker"][other]:
         return False
     later, earlier = (row, other) if _statement_time(index, row) >= _statement_time(index, other) else (other, row)
     later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
-    announced = bool(index.text_features.rows[later] & int(TextFeature.CHANGE))
+    announced = bool(index.columns["text_features"][later] & int(TextFeature.CHANGE))
     later_topic = np.intersect1d(later_terms, words.numbers)
     earlier_topic = np.intersect1d(earlier_terms, words.numbers)
     if not _have_same_subject(later_topic, earlier_topic, announced=announced):
@@ -130,6 +130,5 @@ def _distinct_terms(index: RetrievalIndex, row: int) -> Rows:
 
 def _statement_time(index: RetrievalIndex, row: int) -> int:
     """Return the time of a statement in microseconds: its valid_from, else when it was said, else recorded."""
-    if index.valid_from.rows[row] != NEVER:
-        return int(index.valid_from.rows[row])
-    return int(index.occurred_at.rows[row] if index.occurred_at.rows[row] != NEVER else index.recorded_at.rows[row])
+    times = (int(index.columns[name][row]) for name in ("valid_from", "occurred_at", "recorded_at"))
+    return next((time for time in times if time != NEVER), NEVER)

@@ -17,11 +17,11 @@ NEAR_DUPLICATE_KEY: Final = "near"
 """Metadata of a memory: the id of the one that it nearly repeats."""
 
 OnPolicyFailure: TypeAlias = Literal["store", "reject"]
-"""What becomes of a memory that a policy failed on: kept as it was, or not kept. History has the words either way."""
+"""Fate of a memory that a policy failed on: kept as it was, or not kept. History has the words either way."""
 
 
 class Action(StrEnum):
-    """What a policy does with a memory."""
+    """Action of a policy on a memory."""
 
     ACCEPT = "accept"
     TRANSFORM = "transform"
@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyDecision:
-    """What to do, a *reason* code for the report, and the *memory* that takes the place of the one judged.
+    """Action to take, a *reason* code for the report, and the *memory* that takes the place of the one judged.
 
     *action* may be given as its text ("reject"). *spans* counts what was taken out of it; *of* is the id of the memory
     that it nearly repeats.
@@ -62,7 +62,7 @@ class SimilarMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTurn:
-    """What is said together, in order: prompt and answer, or one item alone; as the policies before have left it."""
+    """Memories said together, in order: prompt and answer, or one item alone; as the policies before have left them."""
 
     memories: tuple[Memory, ...]
 

@@ -12,14 +12,13 @@ from typing import Final, Literal
 
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.validation import checked_int
+from memory.validation import checked_int, checked_number
 from memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
     Action,
     MemoryLookup,
     MemoryTurn,
     PolicyDecision,
-    SimilarMemory,
     TurnDecision,
 )
 
@@ -86,9 +85,7 @@ class NearDuplicates:
 
     def __post_init__(self) -> None:
         for name in ("meaning", "words"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-                raise ArgumentError(name, value, "a number in (0, 1] is needed")
+            checked_number(getattr(self, name), name, "a number in (0, 1] is needed", lambda number: 0 < number <= 1)
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Accept: there is nothing to compare with."""
@@ -97,7 +94,8 @@ class NearDuplicates:
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
         for similar in await stored.nearest(memory):
-            if self._is_near(similar) and _is_comparable(similar.memory, memory):
+            limit = self.meaning if similar.by == "meaning" else self.words
+            if similar.similarity >= limit and _shared_fields(similar.memory) == _shared_fields(memory):
                 other = similar.memory.id
                 if self.fold and _sorted_words(memory.text) == _sorted_words(similar.memory.text):
                     return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
@@ -105,18 +103,10 @@ class NearDuplicates:
                 return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other)
         return PolicyDecision(Action.ACCEPT)
 
-    def _is_near(self, similar: SimilarMemory) -> bool:
-        return similar.similarity >= (self.meaning if similar.by == "meaning" else self.words)
 
-
-def _is_comparable(memory: Memory, other: Memory) -> bool:
-    """Whether both are of one kind, one speaker and one set of scopes, so that either could stand for the other."""
-    return (memory.kind, memory.role, memory.speaker, dict(memory.scopes)) == (
-        other.kind,
-        other.role,
-        other.speaker,
-        dict(other.scopes),
-    )
+def _shared_fields(memory: Memory) -> tuple[object, ...]:
+    """Return kind, speaker and scopes: memories that agree in all of them could stand for one another."""
+    return memory.kind, memory.role, memory.speaker, dict(memory.scopes)
 
 
 def _sorted_words(text: str) -> list[str]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.runtime import run_in_thread
-from memory.validation import checked_int, checked_labels
+from memory.validation import checked_int, checked_labels, checked_number
 from memory.write.policies.base import Action, MemoryTurn, OnPolicyFailure, PolicyDecision, TurnDecision, accept_all
 
 CALLBACK_PATIENCE: Final = 60.0
@@ -42,20 +41,13 @@ async def call_function(function: Callable[..., Any], argument: object, patience
         raise
 
 
-def checked_callback(function: object, what: str) -> None:
-    """Raise ``ArgumentError`` unless *function* can be called with *what* ("a turn")."""
+def _check_callback(function: object, argument: str, patience: object) -> None:
+    """Raise ``ArgumentError`` unless *function* can be called with *argument* ("a turn"), and *patience* is usable."""
     if not callable(function):
-        raise ArgumentError("function", function, f"something to call with {what} is needed")
-
-
-def checked_callback_patience(patience: object) -> float | None:
-    """Return *patience* if it is a length of time in seconds, or None."""
-    if patience is None:
-        return None
-    number = isinstance(patience, (int, float)) and not isinstance(patience, bool)
-    if not number or not math.isfinite(patience) or patience <= 0:  # type: ignore[arg-type,operator]  # it is a number
-        raise ArgumentError("patience", patience, "a number of seconds above 0 is needed, or None")
-    return float(patience)  # type: ignore[arg-type]  # as above
+        raise ArgumentError("function", function, f"something to call with {argument} is needed")
+    if patience is not None:
+        expected = "a number of seconds above 0 is needed, or None"
+        checked_number(patience, "patience", expected, lambda number: number > 0)
 
 
 MemoryVerdict: TypeAlias = bool | str | Memory | PolicyDecision | None
@@ -65,6 +57,7 @@ TurnVerdict: TypeAlias = bool | str | Sequence[bool] | TurnDecision | None
 _DISTILLED_KIND = "distilled"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Judge:
     """Asks *function* what becomes of each memory, or (*of* "turn") of prompt and answer together.
 
@@ -74,48 +67,43 @@ class Judge:
     what was said.
     """
 
-    def __init__(
-        self,
-        function: Callable[[Memory], MemoryVerdict | Awaitable[MemoryVerdict]]
-        | Callable[[MemoryTurn], TurnVerdict | Awaitable[TurnVerdict]],
-        *,
-        of: Literal["item", "turn"] = "item",
-        reason: str = "judged not worth keeping",
-        on_failure: OnPolicyFailure | None = None,
-        patience: float | None = CALLBACK_PATIENCE,
-    ) -> None:
-        checked_callback(function, "a memory")
-        if of not in ("item", "turn"):
-            raise ArgumentError("of", of, 'one of "item", "turn" is needed')
-        self._function = function
-        self._of = of
-        self._reason = reason
-        self.on_failure = on_failure
-        self._patience = checked_callback_patience(patience)
+    function: (
+        Callable[[Memory], MemoryVerdict | Awaitable[MemoryVerdict]]
+        | Callable[[MemoryTurn], TurnVerdict | Awaitable[TurnVerdict]]
+    )
+    _: KW_ONLY
+    of: Literal["item", "turn"] = "item"
+    reason: str = "judged not worth keeping"
+    on_failure: OnPolicyFailure | None = None
+    patience: float | None = CALLBACK_PATIENCE
+
+    def __post_init__(self) -> None:
+        _check_callback(self.function, "a memory", self.patience)
+        if self.of not in ("item", "turn"):
+            raise ArgumentError("of", self.of, 'one of "item", "turn" is needed')
 
     def __repr__(self) -> str:
-        return f"Judge({self._reason})"
+        return f"Judge({self.reason})"
 
     async def decide(self, memory: Memory) -> PolicyDecision:
         """Ask about one memory; of a judge of turns, as a turn of one."""
-        if self._of == "turn":
+        if self.of == "turn":
             return (await self.decide_turn(MemoryTurn((memory,)))).decisions[0]
-        return self._read(memory, await call_function(self._function, memory, self._patience))
+        return self._read(memory, await call_function(self.function, memory, self.patience))
 
     async def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         """Ask about prompt and answer together, or about each."""
-        if self._of == "item":
+        if self.of == "item":
             return TurnDecision(tuple([await self.decide(memory) for memory in turn.memories]))
-        verdict = await call_function(self._function, turn, self._patience)
+        memories, verdict = turn.memories, await call_function(self.function, turn, self.patience)
         if isinstance(verdict, TurnDecision):
             return verdict
-        if isinstance(verdict, str):
-            return self._instead(turn, verdict)
-        if verdict is None or isinstance(verdict, bool):
-            return TurnDecision(accept_all(turn) if verdict else (self._no(),) * len(turn.memories))
-        return TurnDecision(
-            tuple(self._read(memory, answer) for memory, answer in zip(turn.memories, verdict, strict=True))
-        )
+        if isinstance(verdict, str) and len(memories) > 1:
+            summary, places = Memory(text=verdict, kind="summary"), tuple(range(len(memories)))
+            return TurnDecision((PolicyDecision(Action.REJECT, _DISTILLED_KIND),) * len(places), ((summary, places),))
+        if verdict is None or isinstance(verdict, (bool, str)):
+            verdict = [verdict] * len(memories)
+        return TurnDecision(tuple(self._read(memory, answer) for memory, answer in zip(memories, verdict, strict=True)))
 
     def _read(self, memory: Memory, verdict: object) -> PolicyDecision:
         if isinstance(verdict, PolicyDecision):
@@ -125,20 +113,8 @@ class Judge:
         if isinstance(verdict, str):
             return PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, replace(memory, text=verdict))
         if verdict is None or isinstance(verdict, bool):
-            return PolicyDecision(Action.ACCEPT) if verdict else self._no()
+            return PolicyDecision(Action.ACCEPT) if verdict else PolicyDecision(Action.REJECT, self.reason)
         raise ArgumentError("verdict", verdict, "True, False, a text, a Memory or a Decision is needed from a judge")
-
-    def _instead(self, turn: MemoryTurn, text: str) -> TurnDecision:
-        if len(turn.memories) == 1:
-            return TurnDecision(
-                (PolicyDecision(Action.TRANSFORM, _DISTILLED_KIND, replace(turn.memories[0], text=text)),)
-            )
-        places = tuple(range(len(turn.memories)))
-        summary = Memory(text=text, kind="summary")
-        return TurnDecision((PolicyDecision(Action.REJECT, _DISTILLED_KIND),) * len(places), ((summary, places),))
-
-    def _no(self) -> PolicyDecision:
-        return PolicyDecision(Action.REJECT, self._reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +131,7 @@ class ExtractedFact:
 ExtractedFacts: TypeAlias = Iterable[str | Memory | ExtractedFact] | None
 
 
+@dataclass(frozen=True, slots=True)
 class Extractor:
     """Asks *function* for the facts in what is said (memories of *kinds*), and has them stored beside it.
 
@@ -164,23 +141,18 @@ class Extractor:
     again, and so is what is imported without its facts.
     """
 
-    makes = True
+    makes: ClassVar = True
 
-    def __init__(
-        self,
-        function: Callable[[MemoryTurn], ExtractedFacts | Awaitable[ExtractedFacts]],
-        *,
-        keep: bool = True,
-        kinds: Iterable[str] = ("turn",),
-        on_failure: OnPolicyFailure | None = None,
-        patience: float | None = CALLBACK_PATIENCE,
-    ) -> None:
-        checked_callback(function, "a turn")
-        self._function = function
-        self._keep = keep
-        self._kinds = frozenset(checked_labels(kinds, "kinds"))
-        self.on_failure = on_failure
-        self._patience = checked_callback_patience(patience)
+    function: Callable[[MemoryTurn], ExtractedFacts | Awaitable[ExtractedFacts]]
+    _: KW_ONLY
+    keep: bool = True
+    kinds: Iterable[str] = ("turn",)
+    on_failure: OnPolicyFailure | None = None
+    patience: float | None = CALLBACK_PATIENCE
+
+    def __post_init__(self) -> None:
+        _check_callback(self.function, "a turn", self.patience)
+        object.__setattr__(self, "kinds", frozenset(checked_labels(self.kinds, "kinds")))
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Accept: without a way to store facts beside it, nothing is extracted."""
@@ -188,10 +160,10 @@ class Extractor:
 
     async def decide_turn(self, turn: MemoryTurn) -> TurnDecision:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
-        if not any(memory.kind in self._kinds for memory in turn.memories):
+        if not any(memory.kind in self.kinds for memory in turn.memories):
             return TurnDecision(accept_all(turn))
-        made = tuple(self._made(turn, fact) for fact in await call_function(self._function, turn, self._patience) or ())
-        if self._keep or not made:
+        made = tuple(self._made(turn, fact) for fact in await call_function(self.function, turn, self.patience) or ())
+        if self.keep or not made:
             return TurnDecision(accept_all(turn), made)
         used = {place for _, places in made for place in places}
         decisions = (
@@ -205,9 +177,8 @@ class Extractor:
         memory = Memory(text=found.memory) if isinstance(found.memory, str) else found.memory
         if not isinstance(memory, Memory):
             raise ArgumentError("facts", fact, "texts, memories or Facts are needed from an extractor")
-        places = tuple(dict.fromkeys(checked_int(place, "places") for place in found.places)) or range(
-            len(turn.memories)
-        )
-        if max(places) >= len(turn.memories):
-            raise ArgumentError("places", found.places, f"places below {len(turn.memories)} are needed")
-        return memory, tuple(places)
+        count = len(turn.memories)
+        places = tuple(dict.fromkeys(checked_int(place, "places") for place in found.places)) or tuple(range(count))
+        if max(places) >= count:
+            raise ArgumentError("places", found.places, f"places below {count} are needed")
+        return memory, places

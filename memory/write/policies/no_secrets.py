@@ -82,7 +82,7 @@ class NoSecrets:
 
 
 class _Redaction:
-    """What was found so far, while one memory is looked through."""
+    """Findings so far, while one memory is looked through."""
 
     def __init__(self, kinds: Sequence[SecretKind]) -> None:
         self._kinds = kinds
@@ -91,7 +91,7 @@ class _Redaction:
 
     @property
     def reason(self) -> str:
-        """What is told of it."""
+        """Reason for the report: the kinds that were found."""
         return f"secret: {', '.join(dict.fromkeys(self._names))}"
 
     def memory(self, memory: Memory) -> Memory:

@@ -1,14 +1,65 @@
-"""Parsing of option values: durations (``30d``), days and times, scopes (``project=x``), filters in JSON."""
+"""Options of commands: declarations that several share, many options as one frozen value, and parsing of values."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
+
+OptionsT = TypeVar("OptionsT")
+
+AsOfOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TIME", help="What held then, as is known now.")]
+IdArgument: TypeAlias = Annotated[str, typer.Argument(metavar="ID", help="Which memory.")]
+JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+KnownAtOption: TypeAlias = Annotated[str | None, typer.Option(metavar="TIME", help="What was known then.")]
+LimitOption: TypeAlias = Annotated[int, typer.Option(metavar="COUNT", help="How many at most.", min=1)]
+QuestionArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="QUESTION", help="What you want to know; '-' reads it from standard input.")
+]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+ScopeOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of this scope; may be repeated.")
+]
+YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DEFAULT_LIMIT = 20
+
+
+def with_options(kind: type[OptionsT]) -> Callable[[Callable[[typer.Context, OptionsT], None]], Callable[..., None]]:
+    """Return a decorator that gives a command one parameter for each field of the dataclass *kind*.
+
+    The fields are annotated as parameters of a command are. The command itself takes the context and the options as one
+    value.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(kind)  # type: ignore[arg-type]  # a dataclass, which typing cannot ask for
+    ]
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+
+    def decorate(command: Callable[[typer.Context, OptionsT], None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapped(context: typer.Context, **options: Any) -> None:
+            command(context, kind(**options))
+
+        wrapped.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]  # typer reads it
+        wrapped.__annotations__ = {"context": typer.Context, **hints}
+        return wrapped
+
+    return decorate
+
 
 _DURATION_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION: Final = re.compile(r"(\d+)\s*([mhdw])")
