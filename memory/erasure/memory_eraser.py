@@ -24,7 +24,7 @@ from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
 from memory.erasure.selection import ForgetSelection, ForgetSelectors, SelectionResolver
 from memory.erasure.soft_deleter import SoftDeleter
-from memory.erasure.verify import ErasureVerifier
+from memory.erasure.verify import verify_erasure
 from memory.errors import ArgumentError
 from memory.history.protocol import HistoryRow
 from memory.models import Memory, MemoryChange, Operation, Trust
@@ -172,8 +172,8 @@ class MemoryEraser:
             return self._soft_deleter.restore(operation, caller)
 
     def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-        """Search for remnants of what *receipt* names; as ``ErasureVerifier.verify``."""
-        return ErasureVerifier(self.entries, self._soft_deleter, self.tombstones.key).verify(receipt, texts)
+        """Search for remnants of what *receipt* names; as ``verify_erasure``."""
+        return verify_erasure(receipt, texts, self.entries, self._soft_deleter, self.tombstones.key)
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""

@@ -82,7 +82,11 @@ class VerbatimTexts:
         content = _normalize_spaces(content)
         if len(self._normalized) <= _MAX_SEPARATE_SEARCHES:
             return any(_contains_verbatim(content, text) for text in self._normalized)
-        return self._holds_indexed(content) or any(
+        return any(
+            before <= start and content.startswith(text, start - before)
+            for start in range(len(content) - _MIN_PREFIX + 1 if self._index else 0)
+            for before, text in self._index.get(content[start : start + _MIN_PREFIX], ())
+        ) or any(
             content[start : start + length] in texts and _is_whole_word(content, start, length)
             for length, texts in self._short.items()
             for start in range(len(content) - length + 1)
@@ -107,13 +111,6 @@ class VerbatimTexts:
     def longest_words(self) -> list[str]:
         """Return the longest word of each text: a content that holds the text holds it, however it is spaced."""
         return [max(text.split(" "), key=len) for text in sorted(self._normalized)]
-
-    def _holds_indexed(self, content: str) -> bool:
-        return bool(self._index) and any(
-            before <= start and content.startswith(text, start - before)
-            for start in range(len(content) - _MIN_PREFIX + 1)
-            for before, text in self._index.get(content[start : start + _MIN_PREFIX], ())
-        )
 
 
 def _start_positions(text: str) -> range:

@@ -11,7 +11,7 @@ import os
 import subprocess  # only our own script is run, by absolute path
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -51,65 +51,54 @@ _Mentions: TypeAlias = tuple[str, bool, Iterable[str]]
 """The name of a table or partition, whether its row is one of the namespace, and the ids that the row mentions."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErasureVerifier:
-    """Searches for remnants of what a receipt names. Changes nothing but the write-ahead log, which it empties.
+def verify_erasure(
+    receipt: Receipt, texts: Sequence[str], entries: EntryStore, soft_deleter: SoftDeleter, key: bytes
+) -> ErasureVerification:
+    """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
 
-    *key* is the secret of the memory's file.
+    Texts that the receipt is not of are searched for all the same, and noted. Nothing is changed but the write-ahead
+    log, which is emptied. *key* is the secret of the memory's file.
     """
+    if receipt.dry_run:
+        raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
+    texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
+    forgotten = set(receipt.ids)
+    notes = [
+        f"text {number} is none of those that the receipt is of; it was searched for all the same"
+        for number, text in enumerate(texts)
+        if receipt.hashes and not {*receipt_hashes(key, receipt.salt, [text])}.issubset(receipt.hashes)
+    ]
+    remnants = [
+        Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
+        for package in soft_deleter.of(receipt.namespace)  # of this forgetting, or of another one
+        if package.operation == receipt.operation
+        or not forgotten.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
+        or not forgotten.isdisjoint(row.memory for row in package.messages)
+    ]
+    database = entries.database
+    if database is None or database.path is None:
+        mentions = _mentions_in_store(entries, receipt.namespace)
+        search = ErasureVerification(notes=("the memory is in no file",))
+    else:
+        if database.read_only or not database.empty_log():
+            what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
+            remnants.append(Remnant("log", what))
+        mentions = _mentions_in_tables(database, receipt.namespace)
+        search = _search_bytes(database, receipt, texts)
+    rows = 0
+    for where, is_own, ids in mentions:
+        rows += is_own
+        remnants += [Remnant(where, f"memory {id} is mentioned") for id in sorted(forgotten.intersection(ids))]
+    return replace(search, left=(*remnants, *search.left), rows=rows, notes=(*notes, *search.notes))
 
-    entries: EntryStore
-    soft_deleter: SoftDeleter
-    key: bytes
 
-    def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-        """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
-
-        Texts that the receipt is not of are searched for all the same, and noted.
-        """
-        if receipt.dry_run:
-            raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
-        texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
-        notes = [
-            f"text {number} is none of those that the receipt is of; it was searched for all the same"
-            for number, text in enumerate(texts)
-            if receipt.hashes and not {*receipt_hashes(self.key, receipt.salt, [text])}.issubset(receipt.hashes)
-        ]
-        remnants = self._find_soft_deleted(receipt)
-        database = self.entries.database
-        if database is None or database.path is None:
-            mentions = self._mentions_in_store(receipt.namespace)
-            search = ErasureVerification(notes=("the memory is in no file",))
-        else:
-            if database.read_only or not database.empty_log():
-                what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
-                remnants.append(Remnant("log", what))
-            mentions = _mentions_in_tables(database, receipt.namespace)
-            search = _search_bytes(database, receipt, texts)
-        forgotten, rows = set(receipt.ids), 0
-        for where, is_own, ids in mentions:
-            rows += is_own
-            remnants += [Remnant(where, f"memory {id} is mentioned") for id in sorted(forgotten.intersection(ids))]
-        return replace(search, left=(*remnants, *search.left), rows=rows, notes=(*notes, *search.notes))
-
-    def _find_soft_deleted(self, receipt: Receipt) -> list[Remnant]:
-        """Find items that wait in a grace period: that of this forgetting, or of another one."""
-        ids = set(receipt.ids)
-        return [
-            Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
-            for package in self.soft_deleter.of(receipt.namespace)
-            if package.operation == receipt.operation
-            or not ids.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
-            or not ids.isdisjoint(row.memory for row in package.messages)
-        ]
-
-    def _mentions_in_store(self, namespace: str) -> Iterator[_Mentions]:
-        """Yield the mentions in every entry and message of the namespace, where there are no tables."""
-        for partition in self.entries.partitions(namespace):
-            for entry in self.entries.store.scan(namespace=partition):
-                yield partition, True, chain(_ids_in(entry.id), _referred_ids(entry.metadata))
-        for row in self.entries.rows.kept(namespace=namespace):
-            yield "history", True, chain(_ids_in(row.memory), _referred_ids(row.message.metadata))
+def _mentions_in_store(entries: EntryStore, namespace: str) -> Iterator[_Mentions]:
+    """Yield the mentions in every entry and message of the namespace, where there are no tables."""
+    for partition in entries.partitions(namespace):
+        for entry in entries.store.scan(namespace=partition):
+            yield partition, True, chain(_ids_in(entry.id), _referred_ids(entry.metadata))
+    for row in entries.rows.kept(namespace=namespace):
+        yield "history", True, chain(_ids_in(row.memory), _referred_ids(row.message.metadata))
 
 
 def _mentions_in_tables(database: Database, namespace: str) -> Iterator[_Mentions]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memory.entry_store import EntryStore
-from memory.erasure.external_copies import EXPORT_KIND, export_change
+from memory.erasure.external_copies import EXPORT_KIND
 from memory.errors import ArgumentError
 from memory.export_import.codec import (
     ExportManifest,
@@ -33,7 +33,7 @@ from memory.models import MemoryChange
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import ExportedPart
-from memory.tables.operation_log import IMPORT_KIND, OperationLog
+from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog
 from memory.tables.tombstones import Tombstones
 from memory.validation import checked_labels
 from memory.write.access_control import Caller
@@ -154,7 +154,8 @@ class Exporter:
                 on_progress(counts.total())
             operation = None
             if database is None or not database.read_only:
-                change = export_change({"path": str(target), "hash": manifest.hash, "items": counts.total()})
+                facts = {"path": str(target), "hash": manifest.hash, "items": counts.total()}
+                change = MemoryChange(NO_MEMORY, new=facts)
                 with self.entries.transaction():
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation)
