@@ -61,7 +61,7 @@ def modules_that_keep_contracts() -> list[ModuleType]:
 def descendants(cls: type) -> set[type]:
     """Return all classes made from *cls*, over any number of steps."""
     direct = cls.__subclasses__()
-    return {*direct, *(lower for one in direct for lower in descendants(one))}
+    return {*direct, *(lower for child in direct for lower in descendants(child))}
 
 
 def own_tests(cls: type) -> dict[str, object]:
@@ -153,8 +153,10 @@ def contracts() -> list[type]:
 
 
 def test_there_are_contracts_and_each_is_kept_by_somebody(contracts: list[type]) -> None:
-    assert {"VectorStoreContract", "LifecycleContract", "FilterContract"} <= {one.__name__ for one in contracts}
-    idle = [one.__name__ for one in contracts if not any(d.__name__.startswith("Test") for d in descendants(one))]
+    assert {"VectorStoreContract", "LifecycleContract", "FilterContract"} <= {
+        contract.__name__ for contract in contracts
+    }
+    idle = [kind.__name__ for kind in contracts if not any(d.__name__.startswith("Test") for d in descendants(kind))]
     assert idle == []
 
 

@@ -72,9 +72,7 @@ _SENTENCE_BREAK_IN_LINE = re.compile(
     "\\s(?:(?<=[.!?\u2026\u061f\u0964]\\s)|(?<=[.!?\u2026\u061f\u0964][\"'\u201d\u2019\u00bb)\\]]\\s))\\s*"
 )
 _QUESTION_MARK_AT_END = re.compile("[?\u061f\uff1f][^\\w\\s]*\\s*$")
-_SENTENCE_MARKS: Final = (".", "!", "?")
-_CLOSING_MARKS: Final = ('"', "'", ")", "]")
-_ASCII_SENTENCE_ENDS = tuple(mark + after for mark in _SENTENCE_MARKS for after in ("", *_CLOSING_MARKS))
+_ASCII_SENTENCE_ENDS = tuple(mark + after for mark in ".!?" for after in ("", '"', "'", ")", "]"))
 """Characters with which the last word of a sentence ends."""
 _Word: TypeAlias = tuple[tuple[str, ...], bool]
 """The terms of the characters between two spaces, and whether a sentence ends there."""
@@ -186,24 +184,19 @@ class _TokenTerms:
     def _analysed(self, token: str) -> Iterator[str]:
         if _SPACELESS_RUN.match(token):
             yield from _chinese_terms(fold_text(token)) if self._chinese else _character_pairs(fold_text(token))
-        elif "'" in token:
-            if token.casefold() not in self._stop_words:
-                for piece in token.split("'"):
-                    yield from self._joined(piece)
-        else:
-            yield from self._joined(token)
+        elif "'" not in token or token.casefold() not in self._stop_words:
+            for piece in token.split("'"):
+                yield from self._joined(piece)
 
     def _joined(self, token: str) -> Iterator[str]:
         bare = token.rstrip("+#")
         if bare != token and len(bare) == 1:  # C++, C#
             yield token.casefold()
-        elif "," not in bare:
-            yield from self._identifier(bare)
-        elif _GROUPED_DIGITS.fullmatch(bare):
-            yield from self._identifier(bare.replace(",", ""))
-        else:
-            for piece in bare.split(","):
-                yield from self._identifier(piece)
+            return
+        if _GROUPED_DIGITS.fullmatch(bare):
+            bare = bare.replace(",", "")
+        for piece in bare.split(","):
+            yield from self._identifier(piece)
 
     def _identifier(self, token: str) -> Iterator[str]:
         """The parts of what is joined, each inner whole after its parts, and the whole at the end."""

@@ -17,14 +17,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from vectorstore.types import Finding
 
 
-class Rows(Protocol):
+class Rows(Iterator[Any], Protocol):
     """Rows of a statement, each a tuple in the order of its columns; read once, inside the block of the connection."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that were not read yet."""
-
-    def __next__(self) -> Any:
-        """Return the next row, or stop."""
 
     def fetchone(self) -> Any:
         """Return the next row; None where there is none."""

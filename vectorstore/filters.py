@@ -36,7 +36,7 @@ from operator import ge, gt, le, lt
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from vectorstore.errors import FilterError, short_repr
+from vectorstore.errors import ArgumentError, FilterError, short_repr
 from vectorstore.types import Filter, Metadata
 
 JSON_DEPTH_LIMIT = 100
@@ -70,20 +70,25 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def plain_number(value: float, argument: str, error: type[ArgumentError]) -> int | float:
+    """Return a number as one of the base type, if JSON can hold it; *error* is raised where it cannot."""
+    if isinstance(value, int):
+        if abs(value) >= INTEGER_LIMIT:
+            raise error(argument, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
+        return int(value)
+    if not math.isfinite(value):
+        raise error(argument, value, "numbers must be finite")
+    return float(value)
+
+
 def freeze_json(value: Any, path: str, depth: int = JSON_DEPTH_LIMIT) -> Any:
     """Return a copy that cannot change (tuples, read-only mappings); *path* names it in errors."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
         return check_filter_text(value, path)
-    if isinstance(value, int):
-        if abs(value) >= INTEGER_LIMIT:
-            raise FilterError(path, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise FilterError(path, value, "numbers must be finite")
-        return float(value)
+    if isinstance(value, (int, float)):
+        return plain_number(value, path, FilterError)
     if not isinstance(value, (list, tuple, Mapping)):
         raise FilterError(path, value, "must be JSON: text, numbers, true, false, null, lists and objects")
     if depth == 0:
@@ -184,6 +189,11 @@ def condition_holds(operator: str, operand: Any, present: bool, value: Any) -> b
     raise FilterError("operator", operator, f"must be one of {', '.join(LEAF_OPERATORS)}")
 
 
+def matches_everything(node: FilterNode) -> bool:
+    """Return whether a filter has no condition."""
+    return isinstance(node, And) and not node.nodes
+
+
 def filter_fields(node: FilterNode) -> frozenset[str]:
     """Return the names of all fields that *node* asks for."""
     return frozenset(leaf.field for leaf in filter_conditions(node))
@@ -238,10 +248,14 @@ def _parse_mapping(where: Any, path: str, depth: int) -> FilterNode:
     nodes: list[FilterNode] = []
     for name, operand in where.items():
         inner = f"{path}[{short_repr(name)}]"
-        if isinstance(name, str) and name.startswith("$"):
+        if not isinstance(name, str):
+            raise FilterError(path, name, "the name of a field is a text")
+        if name.startswith("$"):
             nodes.append(_parse_branch(name, operand, inner, depth - 1))
             continue
-        field = _check_field_name(name, path)
+        if "\0" in name:
+            raise FilterError(path, name, "the name of a field has no NUL")
+        field = check_filter_text(name, path)
         if isinstance(operand, Mapping):
             nodes.append(_parse_operators(field, operand, inner, depth - 1))
         else:
@@ -262,14 +276,6 @@ def _parse_branch(name: str, operand: Any, path: str, depth: int) -> FilterNode:
         raise FilterError(path, operand, f"{name} takes a list of filters")
     nodes = [_parse_mapping(inner, f"{path}[{i}]", depth) for i, inner in enumerate(operand)]
     return _conjunction(nodes) if name == "$and" else Or(tuple(nodes))
-
-
-def _check_field_name(name: Any, path: str) -> str:
-    if not isinstance(name, str):
-        raise FilterError(path, name, "the name of a field is a text")
-    if "\0" in name:
-        raise FilterError(path, name, "the name of a field has no NUL")
-    return check_filter_text(name, path)
 
 
 def _parse_operators(field: str, operators: Mapping[Any, Any], path: str, depth: int) -> FilterNode:

@@ -79,12 +79,8 @@ def open_store(
         return SqliteStore(
             path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
-    raise ArgumentError(
-        "url",
-        url,
-        f"'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed; "
-        f"{short_repr(scheme)} is not a store this version has",
-    )
+    needed = "'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed"
+    raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")
 
 
 def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> int:

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 
 from vectorstore.distance import as_vector, stack_plain_vectors
 from vectorstore.errors import ArgumentError, SpaceNotReady
-from vectorstore.filters import INTEGER_DIGITS_LIMIT, INTEGER_LIMIT, JSON_DEPTH_LIMIT
+from vectorstore.filters import JSON_DEPTH_LIMIT, plain_number
 from vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
 
 _canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
@@ -64,18 +64,21 @@ def check_namespace(value: object) -> str:
     return check_name(value, "namespace", empty=True)
 
 
-def check_namespaces(values: object) -> set[str]:
-    """Return namespaces from any iterable of them; a single text is refused: it would be taken letter by letter."""
+def _listed(values: object, argument: str, items: str) -> list[object]:
+    """Return the items of any iterable; a single text is refused, since it would be taken letter by letter."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ArgumentError("namespaces", values, "a list of namespaces is needed")
-    return {check_namespace(value) for value in values}
+        raise ArgumentError(argument, values, f"a list of {items} is needed")
+    return list(values)
+
+
+def check_namespaces(values: object) -> set[str]:
+    """Return namespaces from any iterable of them."""
+    return {check_namespace(value) for value in _listed(values, "namespaces", "namespaces")}
 
 
 def check_ids(values: object, argument: str = "ids") -> list[str]:
-    """Return ids from any iterable of them; a single text is refused, since it would be taken letter by letter."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ArgumentError(argument, values, "a list of ids is needed")
-    ids = list(values)
+    """Return ids from any iterable of them."""
+    ids = _listed(values, argument, "ids")
     if _all_plain_names(ids):
         return ids
     return [check_name(value, f"{argument}[{i}]", empty=False) for i, value in enumerate(ids)]
@@ -92,9 +95,8 @@ def _all_plain_names(values: list[object]) -> TypeGuard[list[str]]:
 
 def check_fields(values: object) -> tuple[str, ...]:
     """Return the names of metadata fields to declare, each given once."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise ArgumentError("fields", values, "a list of field names is needed")
-    names = tuple(check_text(value, f"fields[{i}]") for i, value in enumerate(values))
+    listed = _listed(values, "fields", "field names")
+    names = tuple(check_text(value, f"fields[{i}]") for i, value in enumerate(listed))
     if len(set(names)) < len(names):
         raise ArgumentError("fields", names, "each field may be named once")
     return names
@@ -249,14 +251,8 @@ def _plain_json(value: Any, argument: str, depth: int) -> Any:
         return value
     if isinstance(value, str):
         return check_text(value, argument)
-    if isinstance(value, int):
-        if abs(value) >= INTEGER_LIMIT:
-            raise ArgumentError(argument, "…", f"a whole number may have at most {INTEGER_DIGITS_LIMIT} digits")
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ArgumentError(argument, value, "numbers must be finite")
-        return float(value)
+    if isinstance(value, (int, float)):
+        return plain_number(value, argument, ArgumentError)
     if depth == 0:
         raise ArgumentError(argument, "…", f"may be at most {JSON_DEPTH_LIMIT} levels deep")
     if type(value) is dict or isinstance(value, Mapping):

@@ -94,7 +94,7 @@ class ChunkerContract(ABC):
             chunks = self.make_chunker(100, 0).chunk(text)
             assert all(a.end <= b.start for a, b in pairwise(chunks)), name
 
-    def test_with_overlap_most_chunks_begin_in_the_one_before(self) -> None:
+    def test_with_overlap_most_chunks_begin_in_the_chunk_before(self) -> None:
         chunks = self.make_chunker(200, 80).chunk(PLAIN * 10)
         shared = [b.start < a.end for a, b in pairwise(chunks)]
         assert sum(shared) > len(shared) / 2

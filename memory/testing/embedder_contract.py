@@ -80,7 +80,7 @@ class EmbedderContract:
         first[:] = 7
         assert (_embed(embedder, TEXTS[:1]) == kept).all()
 
-    def test_the_end_of_a_long_text_counts_or_is_told_as_cut(self, embedder: Embedder) -> None:
+    def test_the_end_of_a_long_text_counts_or_is_reported_as_truncated(self, embedder: Embedder) -> None:
         long = "word " * 20_000
         answer = asyncio.run(embed_detailed(embedder, [long + TEXTS[0], "short", long + TEXTS[1]]))
         if np.array_equal(answer.vectors[0], answer.vectors[2]):

@@ -115,7 +115,7 @@ class RetentionContract:
         assert history.texts() == ["b"]
 
     @pytest.mark.parametrize("limit", [{"messages": 1}, {"idle": HOUR}])
-    def test_what_long_term_memory_has_not_taken_waits_for_it_unseen(
+    def test_messages_not_yet_in_long_term_memory_wait_unseen(
         self, open: HistoryFactory, clock: SettableClock, limit: dict[str, Any]
     ) -> None:
         history = open(**limit, unremembered="keep")
@@ -129,7 +129,7 @@ class RetentionContract:
         assert [row.message.text for row in history.rows.unsettled(10)] == ["b"]
         assert history.rows.at([("s", 1)]) == []
 
-    def test_what_was_not_taken_is_dropped_where_that_is_wanted(self, open: HistoryFactory) -> None:
+    def test_messages_not_yet_in_long_term_memory_are_dropped_if_wanted(self, open: HistoryFactory) -> None:
         history = open(messages=1)
         history.append_user("a")
         history.append_user("b")
@@ -149,7 +149,7 @@ class RetentionContract:
         history.append_user("d")
         assert history.summary("s", "brief") is None
 
-    def test_clearing_counts_what_was_shown_and_takes_all(self, open: HistoryFactory) -> None:
+    def test_clearing_counts_the_shown_messages_and_removes_all(self, open: HistoryFactory) -> None:
         history = open(messages=2, unremembered="keep")
         history.append_user(*"abcd")
         assert history.clear("s") == 2

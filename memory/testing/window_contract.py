@@ -30,21 +30,17 @@ class WindowPolicyContract:
         assert (window.messages, window.dropped, window.over_budget) == ((), 0, False)
 
     @every_conversation
-    def test_all_system_messages_come_first_and_then_whole_groups_from_the_end_without_gaps(
+    def test_a_window_is_the_system_messages_and_the_newest_whole_groups_and_counts_the_rest(
         self, policy: WindowPolicy, seed: int
     ) -> None:
         messages = random_conversation(seed)
         system, groups = system_and_groups(messages)
-        shown = list(policy.apply(messages).messages)
+        window = policy.apply(messages)
+        shown = list(window.messages)
         assert shown[: len(system)] == system
         assert shown[len(system) :] in suffixes(groups)
         assert shown[-len(groups[-1]) :] == list(groups[-1]), "the newest group is always shown"
-
-    @every_conversation
-    def test_messages_that_are_not_shown_are_counted(self, policy: WindowPolicy, seed: int) -> None:
-        messages = random_conversation(seed)
-        window = policy.apply(messages)
-        assert len(window.messages) + window.dropped == len(messages)
+        assert len(shown) + window.dropped == len(messages)
 
     @every_conversation
     def test_a_result_is_never_shown_without_its_call(self, policy: WindowPolicy, seed: int) -> None:
@@ -73,7 +69,7 @@ class ConversationWindowPolicyContract:
         assert (window.messages, window.dropped, window.summary) == ((), 0, None)
 
     @every_conversation
-    def test_all_system_messages_come_first_then_a_summary_and_whole_groups_from_the_end(
+    def test_a_window_is_system_messages_a_summary_and_the_newest_groups_and_counts_the_rest(
         self, policy: ConversationWindowPolicy, seed: int
     ) -> None:
         for messages, window in growing_conversation(policy, seed):

@@ -64,7 +64,7 @@ class WrappedMemoryContract(ABC):
             assert lifecycle is None or memory.database is lifecycle.database is _rows(memory).database
         _close(plain, wrapped)
 
-    def test_what_was_written_through_the_wrapper_is_there_without_it(self, tmp_path: Path) -> None:
+    def test_a_memory_written_through_the_wrapper_reads_the_same_without_it(self, tmp_path: Path) -> None:
         if not self.persists:
             pytest.skip("does not persist")
         plain, wrapped = self._pair(tmp_path)

@@ -57,7 +57,7 @@ def test_the_contract_notices_a_wrapper_that_loses_the_file(tmp_path: Path) -> N
 
     for test in (
         Contract.test_its_parts_are_kept_where_they_are_kept_without_the_wrapper,
-        Contract.test_what_was_written_through_the_wrapper_is_there_without_it,
+        Contract.test_a_memory_written_through_the_wrapper_reads_the_same_without_it,
     ):
         folder = tmp_path / test.__name__
         folder.mkdir()

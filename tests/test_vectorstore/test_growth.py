@@ -134,5 +134,5 @@ def test_a_matrix_is_loaded_beside_one_block_alone() -> None:
     )
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert isinstance(core._matrix, VectorMatrix)
+    assert isinstance(core.matrix, VectorMatrix)
     assert whole <= peak < 1.3 * whole

@@ -291,7 +291,7 @@ def test_loading_rows_again_drops_what_was_there() -> None:
     index = filled(random_vectors(1, range(1, 5)), Metric.DOT)
     index.load_terms({}, [])
     index.load_rows([8], ["x"], [{"kind": 1}])
-    assert (len(index), index.has_matrix, index.has_terms, index.key_of(id_of(1))) == (1, False, False, None)
+    assert (len(index), index.matrix is not None, index.has_terms, index.key_of(id_of(1))) == (1, False, False, None)
     mask = index.mask(filter_tree({"kind": 1}))
     assert mask is not None
     assert mask.tolist() == [True]
@@ -324,4 +324,4 @@ def test_parts_that_are_not_loaded_are_not_followed() -> None:
     index.load_rows([1], ["a"], [{}])
     index.put_vector(1, np.ones(2, dtype=np.float32))
     index.put_terms(1, np.array([1], dtype=np.int32), 0, {"w": 1})
-    assert (index.has_matrix, index.has_terms) == (False, False)
+    assert (index.matrix is not None, index.has_terms) == (False, False)

@@ -1,7 +1,7 @@
 """The suite catches what it is there for: a store for each broken promise of the data part, and the test that tells.
 
 Each is the plain model with one fault. The lifecycle's faults are in ``test_planted_lifecycle_faults``. The file is
-long because it is one list, which is read with its finger on one line.
+long because it is one list.
 """
 
 import math
@@ -127,11 +127,11 @@ class TrueIsOneMatch(Plain):
         return super().search_text(query, int(k) if isinstance(k, bool) else k, **options)
 
 
-@caught_by(SearchContract, "test_an_entry_has_one_score_whatever_else_is_asked_or_stored")
+@caught_by(SearchContract, "test_the_score_of_an_entry_depends_on_no_other_entry_or_option")
 class BulkScoresAreRounded(Plain):
     def search_many(self, vectors: Any, k: int = 10, **options: Any) -> list[list[Match]]:
         found = super().search_many(vectors, k, **options)
-        return [[Match(match.entry, float(np.float32(match.score))) for match in one] for one in found]
+        return [[Match(match.entry, float(np.float32(match.score))) for match in matches] for matches in found]
 
 
 @caught_by(SearchContract, "test_a_question_of_any_form_is_answered_and_left_as_it_was")
@@ -165,19 +165,19 @@ class ScoresAreDistances(Plain):
 # Writing.
 
 
-@caught_by(WriteContract, "test_what_was_given_may_change_afterwards")
+@caught_by(WriteContract, "test_changing_an_argument_afterwards_changes_no_entry")
 class AliasingInByVector(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         given = list(entries)
         written = super().upsert(given, **options)
-        for one in given:
-            if isinstance(one.vector, np.ndarray) and one.vector.dtype == np.float32:
+        for entry in given:
+            if isinstance(entry.vector, np.ndarray) and entry.vector.dtype == np.float32:
                 held = self.held(options.get("namespace", ""))
-                held[one.id] = replace(held[one.id], vector=one.vector)
+                held[entry.id] = replace(held[entry.id], vector=entry.vector)
         return written
 
 
-@caught_by(WriteContract, "test_what_was_given_may_change_afterwards")
+@caught_by(WriteContract, "test_changing_an_argument_afterwards_changes_no_entry")
 class AliasingInByMetadata(Plain):
     def patch(self, metadata: Any, **options: Any) -> int:
         written = super().patch(metadata, **options)
@@ -187,7 +187,7 @@ class AliasingInByMetadata(Plain):
         return written
 
 
-@caught_by(WriteContract, "test_what_was_returned_may_be_changed")
+@caught_by(WriteContract, "test_changing_a_returned_entry_changes_no_stored_one")
 class AliasingOut(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         super().get(ids, namespace=namespace)
@@ -209,16 +209,16 @@ class TheWholeIteratorIsDrawnFirst(Plain):
 @caught_by(WriteContract, "test_any_iterable_is_a_batch_and_so_is_nothing")
 class AGeneratorIsConsumedTwice(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
-        for one in entries:
-            if not isinstance(one, Entry):
-                raise ArgumentError("entries", one, "an Entry is needed")
+        for entry in entries:
+            if not isinstance(entry, Entry):
+                raise ArgumentError("entries", entry, "an Entry is needed")
         return super().upsert(entries, **options)
 
 
 @caught_by(WriteContract, "test_an_id_is_compared_exactly")
 class IdsAreCaseFolded(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
-        return super().upsert((replace(one, id=one.id.lower()) for one in entries), **options)
+        return super().upsert((replace(entry, id=entry.id.lower()) for entry in entries), **options)
 
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         return super().get([name.lower() for name in ids], namespace=namespace)
@@ -227,32 +227,35 @@ class IdsAreCaseFolded(Plain):
 @caught_by(WriteContract, "test_of_an_id_repeated_in_a_batch_the_last_wins")
 class TheFirstOfARepeatedIdWins(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
-        return super().upsert({one.id: one for one in reversed(list(entries))}.values(), **options)
+        return super().upsert({entry.id: entry for entry in reversed(list(entries))}.values(), **options)
 
 
 @caught_by(WriteContract, "test_get_answers_in_the_order_of_its_ids_with_none_for_the_missing")
 class TheMissingAreLeftOut(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
-        return [one for one in super().get(ids, namespace=namespace) if one is not None]
+        return [entry for entry in super().get(ids, namespace=namespace) if entry is not None]
 
 
-@caught_by(WriteContract, "test_what_was_written_is_read_back")
+@caught_by(WriteContract, "test_an_entry_is_read_back_as_it_was_written")
 class TrueComesBackAsOne(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         found = super().get(ids, namespace=namespace)
         return [
-            one and replace(one, metadata={name: 1 if value is True else value for name, value in one.metadata.items()})
-            for one in found
+            entry
+            and replace(entry, metadata={name: 1 if value is True else value for name, value in entry.metadata.items()})
+            for entry in found
         ]
 
 
-@caught_by(WriteContract, "test_what_was_written_is_read_back")
+@caught_by(WriteContract, "test_an_entry_is_read_back_as_it_was_written")
 class VectorsComeBackNormalised(Plain):
     def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
         found = super().get(ids, namespace=namespace)
         return [
-            one if one is None or one.vector is None else replace(one, vector=one.vector / np.linalg.norm(one.vector))
-            for one in found
+            entry
+            if entry is None or entry.vector is None
+            else replace(entry, vector=entry.vector / np.linalg.norm(entry.vector))
+            for entry in found
         ]
 
 
@@ -272,7 +275,7 @@ class PartialBatch(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         if isinstance(entries, Entry | str) or not isinstance(entries, Iterable):
             return super().upsert(entries, **options)
-        return sum(super(PartialBatch, self).upsert([one], **options) for one in entries)
+        return sum(super(PartialBatch, self).upsert([entry], **options) for entry in entries)
 
 
 @caught_by(ValidationContract, "test_a_bad_entry_spoils_its_own_batch_only")
@@ -296,9 +299,9 @@ class NaNIsAccepted(Plain):
 class BadEntriesAreLeftOut(Plain):
     def upsert(self, entries: Any, **options: Any) -> int:
         written = 0
-        for one in list(entries):
+        for entry in list(entries):
             with suppress(ArgumentError):
-                written += super().upsert([one], **options)
+                written += super().upsert([entry], **options)
         return written
 
 
@@ -370,7 +373,7 @@ class PatchTouchesTheText(Plain):
 @caught_by(UpdateContract, "test_a_pending_entry_gets_its_vector_later_and_another_one_again")
 class TheReasonStaysBesideTheVector(Plain):
     def put_vectors(self, vectors: Any, **options: Any) -> int:
-        reasons = {name: one.no_vector for name, one in self.held(options.get("namespace", "")).items()}
+        reasons = {name: entry.no_vector for name, entry in self.held(options.get("namespace", "")).items()}
         written = super().put_vectors(vectors, **options)
         held = self.held(options.get("namespace", ""))
         for name in vectors.keys() & held.keys():
@@ -414,7 +417,7 @@ class TheContextIsNotIndexed(Plain):
         return super()._terms(replace(entry, context=""))
 
 
-@caught_by(TextContract, "test_what_is_gone_leaves_no_trace_in_the_statistics")
+@caught_by(TextContract, "test_deleted_and_replaced_texts_leave_no_trace_in_the_statistics")
 class TheDeletedStillCount(Plain):
     def search_text(self, query: str, k: int = 10, **options: Any) -> list[Match]:
         found = super().search_text(query, k, **options)
@@ -445,7 +448,7 @@ class NothingNamedEmptiesTheStore(Plain):
             raise
 
 
-@caught_by(DeleteContract, "test_only_what_was_there_is_counted")
+@caught_by(DeleteContract, "test_delete_counts_each_existing_entry_once")
 class TheMissingAreCounted(Plain):
     def delete(self, ids: Any = (), **options: Any) -> int:
         named = ids if isinstance(ids, str | bytes) or not isinstance(ids, Iterable) else list(ids)
@@ -464,7 +467,7 @@ class IdsOrAFilter(Plain):
 @caught_by(DeleteContract, "test_a_scan_is_in_order_of_id")
 class ScanIsInOrderOfWriting(Plain):
     def scan(self, **options: Any) -> Iterator[Entry]:
-        found = {one.id: one for one in super().scan(**options)}
+        found = {entry.id: entry for entry in super().scan(**options)}
         return iter([found[name] for name in self.held(options.get("namespace", "")) if name in found])
 
 
@@ -480,7 +483,7 @@ class AReasonIsTakenForPending(Plain):
     def scan(self, *, embedded: Any = None, **options: Any) -> Iterator[Entry]:
         if embedded is not False:
             return super().scan(embedded=embedded, **options)
-        return iter([one for one in super().scan(**options) if one.vector is None])
+        return iter([entry for entry in super().scan(**options) if entry.vector is None])
 
 
 # Namespaces.
@@ -491,7 +494,7 @@ class NamespaceLeaksByPrefix(Plain):
     def scan(self, *, namespace: str = "", **options: Any) -> Iterator[Entry]:
         own = list(super().scan(namespace=namespace, **options))
         below = [name for name in self.namespaces() if namespace and name != namespace and name.startswith(namespace)]
-        return iter(own + [one for name in below for one in super(Plain, self).scan(namespace=name, **options)])
+        return iter(own + [entry for name in below for entry in super(Plain, self).scan(namespace=name, **options)])
 
 
 @caught_by(NamespaceContract, "test_names_are_compared_exactly_and_listed_in_order")
@@ -528,17 +531,17 @@ class EmptiedNamespacesAreListed(Plain):
 # Filters.
 
 
-@caught_by(FilterContract, "test_a_filter_matches_what_it_names_and_nothing_else")
+@caught_by(FilterContract, "test_each_filter_case_matches_in_every_call")
 class AMissingFieldIsNull(Plain):
     def count(self, *, where: Any = None, namespace: str = "") -> int:
         found = super().count(where=where, namespace=namespace)
         if isinstance(where, Mapping) and None in where.values():
-            missing = [one for one in self.held(namespace).values() if not where.keys() <= one.metadata.keys()]
+            missing = [entry for entry in self.held(namespace).values() if not where.keys() <= entry.metadata.keys()]
             found += len(missing)
         return found
 
 
-@caught_by(FilterContract, "test_what_is_no_filter_is_refused_by_every_call")
+@caught_by(FilterContract, "test_an_invalid_filter_is_refused_by_every_call")
 class AnUnknownOperatorIsIgnored(Plain):
     def scan(self, *, where: Any = None, **options: Any) -> Iterator[Entry]:
         try:
@@ -550,7 +553,7 @@ class AnUnknownOperatorIsIgnored(Plain):
 # Time.
 
 
-@caught_by(ReopenContract, "test_a_closed_store_answers_nothing")
+@caught_by(ReopenContract, "test_a_closed_store_refuses_every_method_of_the_data_part")
 class ClosedAndStillAnswering(Plain):
     def namespaces(self) -> list[str]:
         return sorted(name for name, stored in self._namespaces.items() if stored.entries)
@@ -565,7 +568,7 @@ class AWrapperThatLosesTheThreshold(WrapperStore):
         return super().search_many(vectors, k, **options)
 
 
-@caught_by(DeleteContract, "test_a_filter_alone_counts_and_deletes_what_it_matches")
+@caught_by(DeleteContract, "test_a_filter_alone_counts_and_deletes_its_matches")
 class AWrapperThatLosesAFilter(WrapperStore):
     def count(self, *, where: Any = None, namespace: str = "") -> int:
         return super().count(namespace=namespace)
@@ -583,7 +586,9 @@ class AWrapperThatSwallowsAnError(WrapperStore):
 @caught_by(ValidationContract, "test_a_text_of_ten_million_letters_is_kept_whole_and_found")
 class AWrapperThatCutsALongText(WrapperStore):
     def upsert(self, entries: Any, **options: Any) -> int:
-        cut = [replace(one, text=one.text[:1_000_000]) for one in entries] if isinstance(entries, list) else entries
+        cut = (
+            [replace(entry, text=entry.text[:1_000_000]) for entry in entries] if isinstance(entries, list) else entries
+        )
         return super().upsert(cut, **options)
 
 
@@ -613,7 +618,7 @@ def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContrac
     assert len(failed) < len(contract_tests(suite)) - len(LACKS), "it is broken altogether, not by one fault"
 
 
-@pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda one: one.__name__))
+@pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda kind: kind.__name__))
 def test_the_same_store_without_a_fault_is_not(contract: type[StoreContract], tmp_path: Path) -> None:
     for number, make in enumerate((Plain, lambda **options: WrapperStore(Plain(**options)))):
         folder = tmp_path / str(number)

@@ -89,13 +89,13 @@ def suite_of(contract: type[StoreContract], store: type) -> type[StoreContract]:
 
 def with_each(state: StoreState, change: Callable[[NamespaceState], dict[str, Any]]) -> StoreState:
     """Return a state that was read with something else in each of its namespaces."""
-    return replace(state, namespaces=[replace(one, **change(one)) for one in state.namespaces])
+    return replace(state, namespaces=[replace(namespace, **change(namespace)) for namespace in state.namespaces])
 
 
 # Transactions.
 
 
-@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
 class RollbackLeaksAVector(NumpyStore):
     def put_vectors(self, vectors: Any, **options: Any) -> int:
         place = len(self._journal)
@@ -104,7 +104,7 @@ class RollbackLeaksAVector(NumpyStore):
         return written
 
 
-@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
 class RollbackLeaksTheOtherNamespace(NumpyStore):
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -175,7 +175,7 @@ class TheViewMoves(NumpyStore):
                 self._lock.acquire()
 
 
-@caught_by(ViewContract, "test_a_view_refuses_what_it_was_not_opened_for")
+@caught_by(ViewContract, "test_a_view_refuses_namespaces_it_was_not_opened_for")
 class TheViewSeesEveryNamespace(NumpyStore):
     @contextmanager
     def view(self, namespaces: Any) -> Iterator[Any]:
@@ -189,13 +189,13 @@ class TheRemovedAreNotNamed(NumpyStore):
         return replace(super().changes(since, namespace=namespace), removed=())
 
 
-@caught_by(ViewContract, "test_a_cursor_from_the_future_is_not_believed")
+@caught_by(ViewContract, "test_changes_since_a_cursor_of_the_future_are_incomplete")
 class TheFutureIsBelieved(SqliteStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         return replace(super().changes(since, namespace=namespace), complete=since is not None)
 
 
-@caught_by(ViewContract, "test_a_cursor_too_old_says_so_and_one_that_reaches_says_all")
+@caught_by(ViewContract, "test_changes_since_an_old_cursor_are_all_or_called_incomplete")
 class APrunedLogIsCalledComplete(NumpyStore):
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         found = super().changes(since, namespace=namespace)
@@ -212,26 +212,26 @@ class AnotherSpaceIsTaken(NumpyStore):
             self._use_space(space)
 
 
-@caught_by(DurabilityContract, "test_what_is_erased_is_in_no_byte_of_its_files")
+@caught_by(DurabilityContract, "test_an_erased_entry_is_in_no_byte_of_the_files")
 class ErasingOnlyDeletes(SqliteStore):
     def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
         return Erasure(super().delete(ids, namespace=namespace), pending=False)
 
 
-@caught_by(DurabilityContract, "test_what_is_erased_is_gone_with_its_words")
+@caught_by(DurabilityContract, "test_an_erased_entry_is_gone_with_its_words")
 class ErasingCountsTheMissing(NumpyStore):
     def erase(self, ids: Any, *, namespace: str = "") -> Erasure:
         named = list(ids)
         return replace(super().erase(named, namespace=namespace), removed=len(set(named)))
 
 
-@caught_by(DurabilityContract, "test_compacting_gives_back_what_was_deleted")
+@caught_by(DurabilityContract, "test_compacting_frees_the_space_of_deleted_entries")
 class CompactingDoesNothing(SqliteStore):
     def compact(self) -> Compaction:
         return Compaction(1, 1, pending=False)
 
 
-@caught_by(DurabilityContract, "test_compacting_changes_nothing_that_can_be_asked")
+@caught_by(DurabilityContract, "test_compacting_changes_no_answer")
 class CompactingCountsRevisionsAnew(NumpyStore):
     def compact(self) -> Compaction:
         done = super().compact()
@@ -264,22 +264,25 @@ class ABackupOverAnotherFile(NumpyStore):
 @caught_by(ReopenContract, "test_a_store_opened_again_is_as_it_was_left")
 class MetadataLoseTheirTypesOnDisk(NumpyStore):
     def _load(self, state: StoreState) -> None:
-        def loosened(one: Entry) -> Entry:
-            return replace(one, metadata={**one.metadata, "n": str(one.metadata.get("n"))})
+        def loosened(entry: Entry) -> Entry:
+            return replace(entry, metadata={**entry.metadata, "n": str(entry.metadata.get("n"))})
 
-        super()._load(with_each(state, lambda one: {"entries": list(map(loosened, one.entries))}))
+        super()._load(with_each(state, lambda namespace: {"entries": list(map(loosened, namespace.entries))}))
 
 
 @caught_by(ReopenContract, "test_a_store_opened_again_goes_on_and_uses_no_revision_again")
 class TheWriteNumberIsCountedAnew(NumpyStore):
     def _load(self, state: StoreState) -> None:
-        super()._load(with_each(state, lambda one: {"revision": max((e.revision for e in one.entries), default=0)}))
+        def last(namespace: NamespaceState) -> dict[str, Any]:
+            return {"revision": max((entry.revision for entry in namespace.entries), default=0)}
+
+        super()._load(with_each(state, last))
 
 
 # Several objects.
 
 
-@caught_by(SharedWritesContract, "test_what_another_writes_is_seen_at_the_next_call")
+@caught_by(SharedWritesContract, "test_writes_of_another_handle_are_seen_at_the_next_call")
 class StaleCoreAfterAForeignWrite(SqliteStore):
     @contextmanager
     def _reading(self, allowed: set[str] | None = None) -> Iterator[Any]:
@@ -294,7 +297,7 @@ class StaleCoreAfterAForeignWrite(SqliteStore):
                 self._indexes.fresh = original  # type: ignore[method-assign]
 
 
-@caught_by(SharedWritesContract, "test_a_revision_that_another_wrote_is_in_the_way")
+@caught_by(SharedWritesContract, "test_a_revision_written_by_another_handle_is_a_conflict")
 class RevisionsAreRememberedHere(WrapperStore):
     def __init__(self, store: VectorStore) -> None:
         super().__init__(store)
@@ -302,7 +305,7 @@ class RevisionsAreRememberedHere(WrapperStore):
 
     def get(self, ids: Any, *, namespace: str = "") -> list[Entry | None]:
         found = super().get(ids, namespace=namespace)
-        self.known |= {one.id: one.revision for one in found if one}
+        self.known |= {entry.id: entry.revision for entry in found if entry}
         return found
 
     def upsert(self, entries: Any, *, expect: Any = None, **options: Any) -> int:
@@ -310,7 +313,7 @@ class RevisionsAreRememberedHere(WrapperStore):
         return super().upsert(entries, expect=None if met else expect, **options)
 
 
-@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_says_that_the_space_changed")
+@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_handle_raises_space_changed")
 class ASwitchIsFollowedSilently(WrapperStore):
     def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
         inside = self.wrapped
@@ -325,13 +328,13 @@ class ASwitchIsFollowedSilently(WrapperStore):
 # A second space.
 
 
-@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_says_that_the_space_changed")
+@caught_by(SharedSpaceContract, "test_a_vector_given_after_a_switch_by_another_handle_raises_space_changed")
 class ASwitchLooksLikeAWrongVector(SqliteStore):
     def _checking(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
-@caught_by(SpaceSwitchContract, "test_only_what_is_pending_blocks_the_switch")
+@caught_by(SpaceSwitchContract, "test_only_pending_entries_block_the_switch")
 class PendingDoesNotBlockTheSwitch(NumpyStore):
     def filling(self) -> SpaceMigration | None:
         found = super().filling()
@@ -341,7 +344,7 @@ class PendingDoesNotBlockTheSwitch(NumpyStore):
 @caught_by(SpaceSwitchContract, "test_a_reason_for_no_vector_is_not_pending")
 class AReasonBlocksTheSwitch(WrapperStore):
     def commit_space(self, space: Space) -> None:
-        if any(one.no_vector for name in self.namespaces() for one in self.scan(namespace=name)):
+        if any(entry.no_vector for name in self.namespaces() for entry in self.scan(namespace=name)):
             raise SpaceNotReady("some have none", filling=space)
         super().commit_space(space)
 
@@ -357,13 +360,13 @@ class ANewTextKeepsItsOldSecondVector(NumpyStore):
         return written
 
 
-@caught_by(SpaceFillContract, "test_a_half_filled_space_is_gone_on_with_after_opening_again")
+@caught_by(SpaceFillContract, "test_filling_a_space_goes_on_after_opening_again")
 class WhatWasFilledIsNotSaved(NumpyStore):
     def _load(self, state: StoreState) -> None:
-        super()._load(with_each(state, lambda one: {"second": {}}))
+        super()._load(with_each(state, lambda namespace: {"second": {}}))
 
 
-@caught_by(SpaceFillContract, "test_what_was_filled_is_dropped_in_one_step")
+@caught_by(SpaceFillContract, "test_aborting_drops_the_second_space_in_one_step")
 class DroppedVectorsComeBack(NumpyStore):
     def abort_space(self) -> None:
         with self.transaction():
@@ -380,7 +383,7 @@ class DeclaredFieldsAreForgotten(NumpyStore):
 # A wrapper that loses something on the way.
 
 
-@caught_by(DurabilityContract, "test_a_transaction_that_fails_never_was")
+@caught_by(DurabilityContract, "test_a_failed_transaction_leaves_no_trace")
 class AWrapperThatOpensNoTransaction(WrapperStore):
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -421,7 +424,7 @@ def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContrac
 
 
 @pytest.mark.parametrize("store", [NumpyStore, SqliteStore, WrapperStore])
-@pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda one: one.__name__))
+@pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda kind: kind.__name__))
 def test_the_same_store_without_a_fault_is_not(contract: type[StoreContract], store: type, tmp_path: Path) -> None:
     assert failing_tests(suite_of(contract, store), tmp_path) == {}
 

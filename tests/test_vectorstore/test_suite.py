@@ -33,7 +33,7 @@ class TestBroken(VectorStoreContract, FilterContract):
         return Broken(space=space, fields=fields)
 """
 
-CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or what_was_written"
+CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or read_back"
 
 
 def test_the_suite_says_that_it_needs_pytest() -> None:

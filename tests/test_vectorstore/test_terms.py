@@ -38,7 +38,8 @@ def blocks(entries: dict[int, Texts], together: int = 7) -> Iterator[ForwardBloc
         some = keys[start : start + together]
         parts = [forward(entries[key]) for key in some]
         numbers = np.concatenate([sequence for sequence, _ in parts])
-        yield ForwardBlock(some, numbers, [len(sequence) for sequence, _ in parts], [length for _, length in parts])
+        sizes = np.array([len(sequence) for sequence, _ in parts], dtype=np.int64)
+        yield ForwardBlock(some, numbers, sizes, np.array([length for _, length in parts], dtype=np.int32))
 
 
 def id_of(key: int) -> str:

@@ -27,6 +27,8 @@ from vectorstore import (
     missing_operations,
 )
 from vectorstore.testing import FilterContract, LifecycleContract, ModelStore, VectorStoreContract, WrapperContract
+from vectorstore.testing.suite import declared_members
+from vectorstore.testing.wrapper_contract import PROPERTIES, STORE_MEMBERS
 
 TOY = Space("toy", 2)
 
@@ -125,23 +127,7 @@ class TestObservableOfSqlite(SqliteInside):
 # Nothing is lost: every name of the protocols, found by looking at them.
 
 
-def public(protocol: type) -> dict[str, Any]:
-    """Return the methods and properties that a protocol itself names."""
-    return {name: value for name, value in vars(protocol).items() if not name.startswith("_")}
-
-
-METHODS = {
-    name: value
-    for protocol in (VectorStore, LifecycleStore)
-    for name, value in public(protocol).items()
-    if callable(value)
-}
-PROPERTIES = [
-    name
-    for protocol in (VectorStore, LifecycleStore)
-    for name, value in public(protocol).items()
-    if isinstance(value, property)
-]
+METHODS = {name: member for name, member in STORE_MEMBERS.items() if callable(member)}
 SPECIAL: dict[str, Any] = {
     # What an observer reads of an answer has to be there.
     "get": [],
@@ -225,7 +211,7 @@ def test_an_observer_overrides_every_method_and_so_tells_of_it() -> None:
 
 def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
     told: list[StoreEvent] = []
-    methods = public(View)
+    methods = declared_members(View)
     store = ObservableStore(filled(), told.append)
     given = {"vector": [1, 0], "query": "zorb", "ids": ["a", "x"], "terms": ["zorb"], "n": 3, "k": 3}
     given |= {"where": {"x": 1}, "namespace": ""}
@@ -242,7 +228,9 @@ def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
 
 
 def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
-    lifecycle = (set(METHODS) & set(public(LifecycleStore))) - {"transaction"}  # the one part that the model has
+    lifecycle = (set(METHODS) & set(declared_members(LifecycleStore))) - {
+        "transaction"
+    }  # the one part that the model has
     assert len(lifecycle) > 8
     for store in (WrapperStore(ModelStore(space=TOY)), ObservableStore(ModelStore(space=TOY), lambda event: None)):
         for name in lifecycle:
@@ -256,7 +244,7 @@ def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
 def test_what_a_store_lacks_can_be_asked_before() -> None:
     assert missing_operations(NumpyStore()) == missing_operations(WrapperStore(NumpyStore())) == ()
     missing = missing_operations(ObservableStore(WrapperStore(ModelStore()), lambda event: None))
-    assert set(missing) == set(public(LifecycleStore)) - {"transaction", "fields"}
+    assert set(missing) == set(declared_members(LifecycleStore)) - {"transaction", "fields"}
     assert list(missing) == sorted(missing)
 
 

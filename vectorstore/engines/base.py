@@ -7,7 +7,6 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from vectorstore.errors import ArgumentError
-from vectorstore.filters import And, FilterNode
 from vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
 from vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
 
@@ -76,8 +75,3 @@ def check_cursor(since: Cursor | None, namespace: str) -> int | None:
     if since.namespace != namespace:
         raise ArgumentError("since", since, f"a cursor of namespace {namespace!r} is needed")
     return since.position
-
-
-def matches_everything(where: FilterNode) -> bool:
-    """Return whether a filter has no condition."""
-    return isinstance(where, And) and not where.nodes

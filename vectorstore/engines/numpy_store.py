@@ -14,23 +14,15 @@ from contextlib import contextmanager
 from typing import Self
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import (
-    check_after,
-    check_cursor,
-    check_patches,
-    matches_everything,
-    read_pages,
-    searched,
-    write_batches,
-)
+from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
-from vectorstore.filters import filter_tree
+from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.memory_namespace import MemoryNamespace
 from vectorstore.index.snapshot import PREAMBLE_SIZE, StoreState, check_preamble, decode_snapshot, encode_snapshot
 from vectorstore.index.view import IndexView
 from vectorstore.protocol import VectorStore
 from vectorstore.sqlite.connection import translate_system_errors
-from vectorstore.sqlite.files import RandomBytes, atomic_write, check_path, is_missing
+from vectorstore.sqlite.files import atomic_write, check_path, is_missing
 from vectorstore.sqlite.in_memory import InMemoryDatabase
 from vectorstore.sqlite.schema import StoreSettings
 from vectorstore.types import (
@@ -82,7 +74,8 @@ class NumpyStore:
         self._space = None if space is None else check_space(space)
         self._next_space: Space | None = None
         self._fields = check_fields(fields)
-        self._search = check_search_mode(search)
+        self.search_mode = check_search_mode(search)
+        """Mode in which this object searches."""
         self._lock = threading.RLock()
         self._database = InMemoryDatabase(lock=self._lock)
         self._journal = self._database.journal
@@ -126,11 +119,6 @@ class NumpyStore:
         """As ``LifecycleStore.recorded_space``: nobody else can switch it."""
         with self._open():
             return self._space
-
-    @property
-    def search_mode(self) -> SearchMode:
-        """Mode in which this object searches."""
-        return self._search
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -398,14 +386,10 @@ class NumpyStore:
 
     @contextmanager
     def _reading(self, allowed: set[str] | None = None, search: SearchMode | None = None) -> Iterator[IndexView]:
-        with self._open():
-            yield IndexView(
-                space=self._space,
-                analyzer=self.analyzer,
-                open_reader=self._namespaces.get,
-                allowed=allowed,
-                search=search or self._search,
-            )
+        with self._lock:
+            self._check_open()
+            mode = search or self.search_mode
+            yield IndexView(self._space, self.analyzer, self._namespaces.get, allowed=allowed, search=mode)
 
     def _settle(self) -> None:
         """Shorten the change logs of what was written, after a commit."""
@@ -456,40 +440,29 @@ class NumpyStore:
             self._namespace(stored.name).load(stored, analysed=analysed)
 
     def _write_snapshot(self, operation: str, path: str | os.PathLike[str], *, replace: bool) -> None:
+        """Put a snapshot at *path*; an earlier one there stays as it is until the new one is whole.
+
+        Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
+        """
         with self._open():
             if self._database.in_write():
                 raise UnsupportedError(operation, "it cannot be made inside transaction()")
-            state = StoreState(
-                space=self._space,
-                next_space=self._next_space,
-                language=self.analyzer.language,
-                fingerprint=self.analyzer.fingerprint,
-                fields=self._fields,
-                namespaces=[stored.state() for _, stored in sorted(self._namespaces.items())],
-            )
-        write_snapshot(state, path, replace=replace)
-
-
-def write_snapshot(
-    state: StoreState, path: str | os.PathLike[str], *, replace: bool, token: RandomBytes = os.urandom
-) -> None:
-    """Put *state* at *path* (mode 0600, on disk); an earlier snapshot there stays as it is until the new one is whole.
-
-    Anything but a snapshot is left untouched and refused; so is a snapshot too, unless *replace*.
-    """
-    target = check_path(path)
-    with translate_system_errors(target):
-        if not is_missing(target):
-            if not replace:
-                raise _path_taken(path)
-            with target.open("rb") as file:
-                check_preamble(file.read(PREAMBLE_SIZE), str(target))
-        try:
-            with atomic_write(target, token=token, replace=replace) as private, private.open("wb") as file:
-                for part in encode_snapshot(state):
-                    file.write(part)
-        except FileExistsError as error:
-            raise _path_taken(path) from error
+            language, fingerprint = self.analyzer.language, self.analyzer.fingerprint
+            namespaces = [stored.state() for _, stored in sorted(self._namespaces.items())]
+            state = StoreState(self._space, self._next_space, language, fingerprint, self._fields, namespaces)
+        target = check_path(path)
+        with translate_system_errors(target):
+            try:
+                if not is_missing(target):
+                    if not replace:
+                        raise FileExistsError
+                    with target.open("rb") as file:
+                        check_preamble(file.read(PREAMBLE_SIZE), str(target))
+                with atomic_write(target, token=os.urandom, replace=replace) as private, private.open("wb") as file:
+                    for part in encode_snapshot(state):
+                        file.write(part)
+            except FileExistsError as error:
+                raise ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed") from error
 
 
 def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
@@ -500,7 +473,3 @@ def read_snapshot(path: str | os.PathLike[str]) -> StoreState | None:
             return None
         data = target.read_bytes()
     return decode_snapshot(data, str(target))
-
-
-def _path_taken(path: str | os.PathLike[str]) -> ArgumentError:
-    return ArgumentError("path", os.fspath(path), "a path where nothing is yet is needed")

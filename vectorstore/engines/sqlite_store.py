@@ -16,17 +16,9 @@ from contextlib import contextmanager, nullcontext
 import apsw
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import (
-    check_after,
-    check_cursor,
-    check_patches,
-    matches_everything,
-    read_pages,
-    searched,
-    write_batches,
-)
+from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
 from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import filter_tree
+from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.view import IndexView
 from vectorstore.ordered_scan import ScanPosition, check_order_fields, check_scan_position
 from vectorstore.protocol import VectorStore
@@ -36,14 +28,7 @@ from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from vectorstore.sqlite.entry_writer import NamespaceWriter
 from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
-from vectorstore.sqlite.schema import (
-    StoreSettings,
-    StoreTables,
-    read_settings,
-    record_fields,
-    record_settings,
-    record_space,
-)
+from vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
 from vectorstore.types import (
     Changes,
     Compaction,
@@ -101,7 +86,8 @@ class SqliteStore:
         search: SearchMode | str = SearchMode.EXACT,
         create: bool = True,
     ) -> None:
-        self._search = check_search_mode(search)
+        self.search_mode = check_search_mode(search)
+        """Mode in which this object searches."""
         limit = MATRIX_LIMIT if matrix_limit is None else matrix_limit
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
             raise ArgumentError("matrix_limit", matrix_limit, "a number of bytes, 0 or more, is needed")
@@ -136,11 +122,6 @@ class SqliteStore:
         """As ``LifecycleStore.recorded_space``."""
         with self.database.read() as connection:
             return read_space(connection)
-
-    @property
-    def search_mode(self) -> SearchMode:
-        """Mode in which this object searches."""
-        return self._search
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -274,9 +255,8 @@ class SqliteStore:
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         with self.database.read() as connection:
-            return [
-                name for (name,) in fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
-            ]
+            rows = fetch_all(connection, "SELECT name FROM namespaces WHERE entries > 0 ORDER BY name")
+            return [name for (name,) in rows]
 
     def changes(self, since: Cursor | None = None, *, namespace: str = "") -> Changes:
         """As ``LifecycleStore.changes``."""
@@ -308,7 +288,7 @@ class SqliteStore:
         """Record the space of a store that has none yet; the one that it was switched to is taken from now on."""
         check_space(space)
         with self._writing() as connection:
-            record_space(connection, space)
+            schema.record_space(connection, space)
             self._take_space(space)
 
     def begin_space(self, space: Space) -> None:
@@ -368,7 +348,7 @@ class SqliteStore:
         """As ``LifecycleStore.declare_fields``."""
         names = check_fields(fields)
         with self._writing() as connection:
-            record_fields(connection, names)
+            schema.record_fields(connection, names)
             self.database.on_commit(lambda: self._use_fields(names))
 
     def pending_erasure(self) -> bool:
@@ -405,14 +385,8 @@ class SqliteStore:
                     return None
                 return SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
 
-            yield IndexView(
-                space=self._known_space(recorded),
-                recorded=recorded,
-                analyzer=self.analyzer,
-                open_reader=reader,
-                allowed=allowed,
-                search=search or self._search,
-            )
+            space, mode = self._known_space(recorded), search or self.search_mode
+            yield IndexView(space, self.analyzer, reader, allowed=allowed, search=mode, recorded=recorded)
 
     def _shared_indexes(self, space: Space | None) -> NamespaceIndexCache:
         """Return the indexes that all threads share; the lock is held."""
@@ -516,5 +490,5 @@ def agree_file_settings(
         return settings
     with database.write() as connection:
         settings = read_settings(connection).agreed(space=space, analyzer=analyzer, fields=fields)
-        record_settings(connection, settings)
+        schema.record_settings(connection, settings)
     return settings

@@ -52,19 +52,6 @@ def idf_array(count: int, frequencies: NDArray[np.float64]) -> NDArray[np.float6
 
 
 @dataclass(frozen=True, slots=True)
-class ForwardIndexState:
-    """The terms of entries end to end: 1 is the first of *terms*, 0 is the end of a sentence.
-
-    *lengths* says how many of *numbers* belong to each entry, *contexts* how many of those to its context.
-    """
-
-    terms: Sequence[str]
-    numbers: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-    contexts: NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
 class AnalyzedText:
     """The terms of one entry: of its context, and of each sentence of its text."""
 
@@ -89,9 +76,10 @@ class ForwardBlock:
     """The sequences of some entries end to end: *sizes* says how long each is, *contexts* how much of it is context."""
 
     keys: Sequence[int]
+    """The engine's row keys of the entries; none in a snapshot."""
     numbers: NDArray[np.int32]
-    sizes: Sequence[int] | NDArray[np.int64]
-    contexts: Sequence[int] | NDArray[np.int32]
+    sizes: NDArray[np.int64]
+    contexts: NDArray[np.int32]
 
 
 def analyze_text(analyzer: Analyzer, text: str, context: str) -> AnalyzedText:
@@ -144,12 +132,12 @@ class TermSequences:
 
     def extend(self, block: ForwardBlock) -> None:
         """Add the sequences of a block, slot by slot."""
-        ends = np.cumsum(np.array(block.sizes, dtype=np.int64))
+        ends = np.cumsum(block.sizes)
         words = np.concatenate(([0], np.cumsum(block.numbers != SENTENCE_END)))
         before = len(self._flat)
         self._flat.extend(block.numbers)
         self._end.extend(ends + before)
-        self._context.extend(np.array(block.contexts, dtype=np.int32))
+        self._context.extend(block.contexts)
         self._length.extend(np.diff(words[ends], prepend=0).astype(np.int32))
 
     def append(self, sequence: NDArray[np.int32], context_length: int) -> int:
@@ -225,15 +213,9 @@ def build_postings(first: int, slots: NDArray[np.int64], numbers: NDArray[np.int
     del starts
     posting_slots = pairs.astype(np.int32)  # the lower half, which is the slot
     pairs >>= _SLOT_BITS
-    offsets = _run_starts(pairs)
-    return Postings(
-        first=first,
-        size=size,
-        numbers=pairs[offsets].astype(np.int32),
-        offsets=np.append(offsets, len(pairs)),
-        slots=posting_slots,
-        counts=counts,
-    )
+    starts = _run_starts(pairs)
+    term_numbers, offsets = pairs[starts].astype(np.int32), np.append(starts, len(pairs))
+    return Postings(first, size, term_numbers, offsets, posting_slots, counts)
 
 
 def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import RevisionConflict
 from vectorstore.filters import FilterNode, matches_filter
-from vectorstore.index.bm25 import ForwardBlock, analyze_text
+from vectorstore.index.bm25 import analyze_text
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.snapshot import NamespaceState
 from vectorstore.index.vectors import Ranking
@@ -28,6 +28,8 @@ from vectorstore.types import Changes, Cursor, Entry, Finding, Space, Vector
 from vectorstore.validation import CheckedEntry
 
 KEPT_CHANGES: Final = 1000
+_LOAD_BLOCK: Final = 1024
+Journal: TypeAlias = list[Callable[[], object]]
 
 
 @dataclass(slots=True)
@@ -67,21 +69,10 @@ class ChangeLog:
         return list(dict.fromkeys(id for revision, id in self.log if revision > number))
 
 
-VectorOrReason: TypeAlias = Vector | str
-"""A vector of the second space, or the reason for none."""
-
-
 def copy_entry(entry: Entry) -> Entry:
     """Return an entry that shares no memory with *entry*."""
     vector, metadata = None if entry.vector is None else entry.vector.copy(), _deep_copy(entry.metadata)
     return Entry(entry.id, vector, entry.text, entry.context, metadata, entry.revision, entry.no_vector)
-
-
-def in_embedding_state(entry: Entry, embedded: bool | None) -> bool:
-    """Return whether an entry is among those that ``scan`` asks for: True with a vector, False pending, None all."""
-    if embedded is None:
-        return True
-    return entry.vector is not None if embedded else entry.vector is None and entry.no_vector is None
 
 
 def _deep_copy(value: Any) -> Any:
@@ -92,26 +83,17 @@ def _deep_copy(value: Any) -> Any:
     return [_deep_copy(inner) for inner in value] if isinstance(value, list) else value
 
 
-_LOAD_BLOCK: Final = 1024
-
-
 class MemoryNamespace:
     """Entries by id, and the index that finds them. Implements ``NamespaceReader``."""
 
     def __init__(
-        self,
-        name: str,
-        *,
-        space: Space | None,
-        analyzer: Analyzer,
-        fields: tuple[str, ...],
-        journal: list[Callable[[], object]],
+        self, name: str, *, space: Space | None, analyzer: Analyzer, fields: tuple[str, ...], journal: Journal
     ) -> None:
         self._name = name
         self._analyzer = analyzer
         self._journal = journal
         self._entries: dict[str, Entry] = {}
-        self._second: dict[str, VectorOrReason] = {}  # what was given in the space that is being filled
+        self._second: dict[str, Vector | str] = {}  # of the space being filled; a text is the reason for no vector
         self._dictionary: dict[str, int] = {}
         self._sorted: list[str] | None = None
         self._log = ChangeLog()
@@ -165,7 +147,7 @@ class MemoryNamespace:
             self._put_entry(replace(entry, vector=vectors[entry.id], no_vector=None))
         return len(present)
 
-    def fill(self, vectors: Mapping[str, VectorOrReason], expect: Mapping[str, int]) -> int:
+    def fill(self, vectors: Mapping[str, Vector | str], expect: Mapping[str, int]) -> int:
         """Give entries a vector of the second space, or a reason for none; return how many there were."""
         self.expect(expect)
         present = [id for id in vectors if id in self._entries]
@@ -234,9 +216,13 @@ class MemoryNamespace:
 
     def page(self, where: FilterNode, after: str | None, embedded: bool | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after*."""
-        return self._page(
-            after, size, lambda entry: in_embedding_state(entry, embedded) and matches_filter(where, entry.metadata)
-        )
+
+        def passes(entry: Entry) -> bool:
+            pending = entry.vector is None and entry.no_vector is None
+            wanted = embedded is None or (entry.vector is not None if embedded else pending)
+            return wanted and matches_filter(where, entry.metadata)
+
+        return self._page(after, size, passes)
 
     def unfilled(self, after: str | None, size: int) -> list[Entry]:
         """Return up to *size* entries after the id *after* that are pending in the second space."""
@@ -274,9 +260,9 @@ class MemoryNamespace:
     def state(self) -> NamespaceState:
         """Return all that is here, as it is now; of the terms, those that an entry has."""
         entries = [self._entries[id] for id in self.ids()]
-        forward = self._index.forward([entry.id for entry in entries])
+        terms, forward = self._index.forward([entry.id for entry in entries])
         second, log = dict(self._second), self._log
-        return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, forward)
+        return NamespaceState(self._name, entries, second, tuple(log.log), log.pruned, log.revision, terms, forward)
 
     def load(self, state: NamespaceState, *, analysed: bool) -> None:
         """Take *state* into this namespace, which is empty; terms are made anew if it was not *analysed* as here."""
@@ -287,12 +273,11 @@ class MemoryNamespace:
             for entry in state.entries:
                 self._index_entry(entry)
             return
-        forward, keys = state.forward, range(1, len(state.entries) + 1)
+        keys = range(1, len(state.entries) + 1)
         self._next_key = len(keys) + 1
-        self._dictionary.update({term: number for number, term in enumerate(forward.terms, 1)})
+        self._dictionary.update({term: number for number, term in enumerate(state.terms, 1)})
         self._index.load_rows(keys, list(self._entries), (entry.metadata for entry in state.entries))
-        block = ForwardBlock(keys, forward.numbers, forward.lengths, forward.contexts)
-        self._index.load_terms(self._dictionary, [block])
+        self._index.load_terms(self._dictionary, [replace(state.forward, keys=keys)])
         self.use_space(self._space)
 
     # Reader.
@@ -322,7 +307,7 @@ class MemoryNamespace:
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
         """The k nearest of each query."""
-        mask = filter_mask(self, self._index, where)
+        mask = filter_mask(self, where)
         return self._index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
@@ -373,14 +358,14 @@ class MemoryNamespace:
 
         self._journal.append(undo)
 
-    def _give(self, id: str, vector: VectorOrReason | None) -> None:
+    def _give(self, id: str, vector: Vector | str | None) -> None:
         """Set what an entry has in the second space, or drop it."""
         before = self._second.get(id)
         if vector is not before:
             self._journal.append(lambda: self._put_second(id, before))
             self._put_second(id, vector)
 
-    def _put_second(self, id: str, vector: VectorOrReason | None) -> None:
+    def _put_second(self, id: str, vector: Vector | str | None) -> None:
         if vector is None:
             self._second.pop(id, None)
         else:

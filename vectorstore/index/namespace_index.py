@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectorstore.distance import prepare_rows
 from vectorstore.filters import FilterNode
-from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, ForwardIndexState, TermIndex, distinct_term_numbers
+from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock, TermIndex, distinct_term_numbers
 from vectorstore.index.columns import MetadataColumns
 from vectorstore.index.growable_array import GrowableArray
 from vectorstore.index.vectors import Ranking, VectorMatrix, top_k_ranking
@@ -31,16 +31,12 @@ class NamespaceIndex:
         self._row_of: dict[int, int] = {}
         self._id_of: dict[int, str] = {}
         self._key_of: dict[str, int] = {}
-        self._matrix: VectorMatrix | None = None
+        self.matrix: VectorMatrix | None = None
+        """The vectors; None while they are not loaded."""
         self._terms: TermIndex | None = None
 
     def __len__(self) -> int:
         return len(self._keys)
-
-    @property
-    def has_matrix(self) -> bool:
-        """Return whether vectors are loaded."""
-        return self._matrix is not None
 
     @property
     def has_terms(self) -> bool:
@@ -59,7 +55,7 @@ class NamespaceIndex:
         self._row_of = {key: row for row, key in enumerate(keys)}
         self._id_of = dict(zip(keys, ids, strict=True))
         self._key_of = dict(zip(ids, keys, strict=True))
-        self._matrix = self._terms = None
+        self.matrix = self._terms = None
 
     def put_row(self, key: int, id: str, metadata: Metadata) -> None:
         """Add an entry, or change its declared fields."""
@@ -72,8 +68,8 @@ class NamespaceIndex:
         self._id_of[key] = id
         self._key_of[id] = key
         self._columns.append(metadata)
-        if self._matrix is not None:
-            self._matrix.append()
+        if self.matrix is not None:
+            self.matrix.append()
         if self._terms is not None:
             self._terms.append()
 
@@ -90,8 +86,8 @@ class NamespaceIndex:
         if self._key_of.get(id) == key:  # the id may already stand for a newer entry
             del self._key_of[id]
         self._columns.swap_delete(row)
-        if self._matrix is not None:
-            self._matrix.swap_delete(row)
+        if self.matrix is not None:
+            self.matrix.swap_delete(row)
         if self._terms is not None:
             self._terms.swap_delete(row)
 
@@ -130,19 +126,19 @@ class NamespaceIndex:
 
     def use_space(self, space: Space | None) -> None:
         """Take vectors of *space* from now on; those of another are dropped, with the matrix."""
-        self._space, self._matrix = space, None
+        self._space, self.matrix = space, None
 
     def load_matrix(self, blocks: Iterable[tuple[Sequence[int], NDArray[np.float32]]]) -> None:
         """Fill the matrix from blocks of (keys, raw vectors), one block at a time; entries not named have none."""
         assert self._space is not None
         matrix = VectorMatrix(self._space)
         matrix.load(len(self), ((self._rows(keys), vectors) for keys, vectors in blocks))
-        self._matrix = matrix
+        self.matrix = matrix
 
     def put_vector(self, key: int, vector: Vector | None) -> None:
         """Give an entry its raw vector, or take it away."""
-        if self._matrix is not None:
-            self._matrix.put(self._row_of[key], vector)
+        if self.matrix is not None:
+            self.matrix.put(self._row_of[key], vector)
 
     def nearest(
         self,
@@ -220,20 +216,17 @@ class NamespaceIndex:
         row = self._row_of.get(key)
         return None if row is None else self.terms.sequence(row)
 
-    def forward(self, ids: Sequence[str]) -> ForwardIndexState:
-        """Return the terms of the entries *ids*, end to end."""
+    def forward(self, ids: Sequence[str]) -> tuple[list[str], ForwardBlock]:
+        """Return the terms of the entries *ids*, of which 1 is the first, and their sequences, without keys."""
         terms = self.terms
         known = [pair for key in self.keys_of(ids).tolist() if (pair := self.sequence(key)) is not None]
         sequences = [sequence for sequence, _ in known]
         used = distinct_term_numbers(sequences)
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *sequences])
         renumbered = np.where(numbers == SENTENCE_END, SENTENCE_END, np.searchsorted(used, numbers) + 1)
-        return ForwardIndexState(
-            terms=[terms.term(number) for number in used.tolist()],
-            numbers=renumbered.astype(np.int32),
-            lengths=np.array([len(sequence) for sequence in sequences], dtype=np.int64),
-            contexts=np.array([length for _, length in known], dtype=np.int32),
-        )
+        sizes = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
+        contexts = np.array([length for _, length in known], dtype=np.int32)
+        return list(map(terms.term, used.tolist())), ForwardBlock((), renumbered.astype(np.int32), sizes, contexts)
 
     def _ranked(
         self, rows: NDArray[np.signedinteger], scores: NDArray[np.float64], k: int, min_score: float | None = None
@@ -248,5 +241,5 @@ class NamespaceIndex:
         return np.fromiter(map(self._row_of.__getitem__, keys), dtype=np.intp, count=len(keys))
 
     def _loaded(self) -> VectorMatrix:
-        assert self._matrix is not None, "the owner loads the matrix before it asks"
-        return self._matrix
+        assert self.matrix is not None, "the owner loads the matrix before it asks"
+        return self.matrix

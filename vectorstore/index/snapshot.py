@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError, NewerFile, NotAStore
-from vectorstore.index.bm25 import ForwardIndexState
+from vectorstore.index.bm25 import ForwardBlock
 from vectorstore.persisted_names import SNAPSHOT_MAGIC
 from vectorstore.types import Entry, Metric, Space, Vector
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceState:
-    """State of one namespace; *forward* is in the order of *entries*."""
+    """State of one namespace; *forward* is in the order of *entries*, and 1 in it is the first of *terms*."""
 
     name: str
     entries: Sequence[Entry]
@@ -45,7 +45,8 @@ class NamespaceState:
     log: Sequence[tuple[int, str]]
     pruned: int
     revision: int
-    forward: ForwardIndexState
+    terms: Sequence[str]
+    forward: ForwardBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,11 @@ def _state_arrays(state: StoreState) -> NamedArrays:
     entries = [entry for space in spaces for entry in space.entries]
     second = [pair for space in spaces for pair in space.second.items()]
     changes = [change for space in spaces for change in space.log]
+    rows = [(space.entries, space.second, space.log, space.terms) for space in spaces]
+    counts = [(*map(len, parts), space.revision, space.pruned) for parts, space in zip(rows, spaces, strict=True)]
     return {
         **_text_arrays("namespaces.name", [space.name for space in spaces]),
-        "namespaces.counts": np.array([_namespace_counts(space) for space in spaces], dtype=np.int64).reshape(
-            -1, _COUNT_COLUMNS
-        ),
+        "namespaces.counts": np.array(counts, dtype=np.int64).reshape(-1, _COUNT_COLUMNS),
         **_text_arrays("entries.id", [entry.id for entry in entries]),
         **_text_arrays("entries.text", [entry.text for entry in entries]),
         **_text_arrays("entries.context", [entry.context for entry in entries]),
@@ -174,16 +175,11 @@ def _state_arrays(state: StoreState) -> NamedArrays:
         ),
         **_text_arrays("changes.id", [id for _, id in changes]),
         "changes.revision": np.array([revision for revision, _ in changes], dtype=np.int64),
-        **_text_arrays("terms.term", [term for space in spaces for term in space.forward.terms]),
+        **_text_arrays("terms.term", [term for space in spaces for term in space.terms]),
         "terms.numbers": _concatenate([space.forward.numbers for space in spaces], np.int32),
-        "terms.lengths": _concatenate([space.forward.lengths for space in spaces], np.int64),
+        "terms.lengths": _concatenate([space.forward.sizes for space in spaces], np.int64),
         "terms.contexts": _concatenate([space.forward.contexts for space in spaces], np.int32),
     }
-
-
-def _namespace_counts(space: NamespaceState) -> tuple[int, ...]:
-    rows = (space.entries, space.second, space.log, space.forward.terms)
-    return (*map(len, rows), space.revision, space.pruned)
 
 
 def _text_arrays(name: str, texts: Sequence[str]) -> NamedArrays:
@@ -205,14 +201,9 @@ def _concatenate(parts: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDAr
 
 def _read_state(header: dict[str, Any], arrays: NamedArrays) -> StoreState:
     space, next_space = _read_space(header["space"]), _read_space(header["next_space"])
-    return StoreState(
-        space=space,
-        next_space=next_space,
-        language=header["analyser"]["language"],
-        fingerprint=header["analyser"]["fingerprint"],
-        fields=tuple(header["fields"]),
-        namespaces=list(_read_namespaces(arrays, space, next_space)),
-    )
+    language, fingerprint = header["analyser"]["language"], header["analyser"]["fingerprint"]
+    namespaces = list(_read_namespaces(arrays, space, next_space))
+    return StoreState(space, next_space, language, fingerprint, tuple(header["fields"]), namespaces)
 
 
 def _read_namespaces(arrays: NamedArrays, space: Space | None, next_space: Space | None) -> Iterator[NamespaceState]:
@@ -232,13 +223,11 @@ def _read_namespaces(arrays: NamedArrays, space: Space | None, next_space: Space
     _require(len(lengths) == len(arrays["terms.contexts"]) == len(entries), "terms without an entry")
     for name, count, end in zip(_read_texts(arrays, "namespaces.name"), counts, ends, strict=True):
         of_entries, of_second, of_changes, of_terms = map(slice, (end - count[:4]).tolist(), end.tolist())
-        forward = ForwardIndexState(
-            terms=terms[of_terms],
-            numbers=arrays["terms.numbers"][number_ends[of_entries.start] : number_ends[of_entries.stop]],
-            lengths=lengths[of_entries],
-            contexts=arrays["terms.contexts"][of_entries],
-        )
-        _check_forward_index(forward)
+        numbers = arrays["terms.numbers"][number_ends[of_entries.start] : number_ends[of_entries.stop]]
+        sizes, contexts = lengths[of_entries], arrays["terms.contexts"][of_entries]
+        _require(int(sizes.sum()) == len(numbers), "terms that belong to no entry")
+        _require(bool((contexts >= 0).all() and (contexts <= sizes).all()), "a context longer than its entry")
+        _require(not len(numbers) or 0 <= numbers.min() <= numbers.max() <= int(count[3]), "unknown terms")
         _require(len({entry.id for entry in entries[of_entries]}) == int(count[0]), "an id twice")
         yield NamespaceState(
             name=name,
@@ -247,7 +236,8 @@ def _read_namespaces(arrays: NamedArrays, space: Space | None, next_space: Space
             log=changes[of_changes],
             revision=int(count[4]),
             pruned=int(count[5]),
-            forward=forward,
+            terms=terms[of_terms],
+            forward=ForwardBlock((), numbers, sizes, contexts),
         )
 
 
@@ -288,13 +278,6 @@ def _read_texts(arrays: NamedArrays, name: str) -> list[str]:
     starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
     _require(bool((starts <= ends).all()) and (int(ends[-1]) if len(ends) else 0) == len(data), f"ends of {name}")
     return [data[start:end].decode() for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
-def _check_forward_index(forward: ForwardIndexState) -> None:
-    numbers, lengths, contexts = forward.numbers, forward.lengths, forward.contexts
-    _require(int(lengths.sum()) == len(numbers), "terms that belong to no entry")
-    _require(bool((contexts >= 0).all() and (contexts <= lengths).all()), "a context longer than its entry")
-    _require(not len(numbers) or 0 <= numbers.min() <= numbers.max() <= len(forward.terms), "unknown terms")
 
 
 def _read_space(facts: dict[str, Any] | None) -> Space | None:

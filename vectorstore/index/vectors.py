@@ -65,16 +65,11 @@ def top_k_ranking(
         keys, scores = keys[scores >= min_score], scores[scores >= min_score]
     order = np.argsort(-scores, kind="stable")
     ranked, scores = keys[order].tolist(), scores[order]
-    for start, end in _tied_runs(scores):
-        ranked[start:end] = sorted(ranked[start:end], key=id_of)
-    return list(zip(ranked, scores.tolist(), strict=True))[:k]
-
-
-def _tied_runs(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Return where two and more equal ones of the ordered *scores* begin and end."""
     same = np.concatenate([[False], scores[1:] == scores[:-1], [False]])
     starts, ends = np.flatnonzero(same[1:] & ~same[:-1]), np.flatnonzero(same[:-1] & ~same[1:]) + 1
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):  # runs of equal scores
+        ranked[start:end] = sorted(ranked[start:end], key=id_of)
+    return list(zip(ranked, scores.tolist(), strict=True))[:k]
 
 
 def _kth_best(scores: NDArray[np.floating], k: int) -> np.floating:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vectorstore.analyzer import Analyzer
 from vectorstore.distance import as_vector, as_vectors
 from vectorstore.errors import ArgumentError, SpaceChanged
-from vectorstore.filters import And, FilterNode, filter_tree
+from vectorstore.filters import FilterNode, filter_tree, matches_everything
 from vectorstore.index.bm25 import decode_terms
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.vectors import Ranking
@@ -58,10 +58,10 @@ class IndexView:
 
     def __init__(
         self,
-        *,
         space: Space | None,
         analyzer: Analyzer,
         open_reader: Callable[[str], NamespaceReader | None],
+        *,
         allowed: set[str] | None,
         search: SearchMode,
         recorded: Space | None = None,
@@ -111,9 +111,9 @@ class IndexView:
         reader = self._reader(namespace)
         if reader is None:
             return [None] * len(names)
-        keys = reader.rows().keys_of(names).tolist()
-        entries = iter(reader.entries([key for key in keys if key >= 0]))
-        return [next(entries) if key >= 0 else None for key in keys]
+        keys = list(map(reader.rows().key_of, names))
+        entries = iter(reader.entries([key for key in keys if key is not None]))
+        return [None if key is None else next(entries) for key in keys]
 
     def nearest(
         self, vector: VectorLike, n: int, *, where: Filter | None = None, namespace: str = ""
@@ -151,7 +151,7 @@ class IndexView:
         if reader is None or not names:
             return np.zeros(len(names), dtype=np.bool_)
         index = reader.rows()
-        mask = filter_mask(reader, index, node)
+        mask = filter_mask(reader, node)
         return np.isin(index.keys_of(names), index.keys() if mask is None else index.keys()[mask])
 
     def terms(self, ids: Sequence[str], *, namespace: str = "") -> list[tuple[tuple[str, ...], ...]]:
@@ -221,7 +221,7 @@ class IndexView:
         if reader is None or k == 0:
             return None, []
         index = reader.words()
-        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, index, node))
+        return reader, index.matching(self._analyzer.terms(query), k, mask=filter_mask(reader, node))
 
     def _scores(
         self,
@@ -262,11 +262,11 @@ class IndexView:
         return as_vector(vector, space.dimension, space.metric, argument="vector")
 
 
-def filter_mask(reader: NamespaceReader, index: NamespaceIndex, where: FilterNode) -> NDArray[np.bool_] | None:
+def filter_mask(reader: NamespaceReader, where: FilterNode) -> NDArray[np.bool_] | None:
     """Return which rows pass, None for all; the index's columns answer for declared fields, the engine for others."""
-    if isinstance(where, And) and not where.nodes:
+    if matches_everything(where):
         return None
-    mask = index.mask(where)
+    mask = reader.rows().mask(where)
     return reader.passing(where) if mask is None else mask
 
 

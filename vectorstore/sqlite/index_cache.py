@@ -137,7 +137,7 @@ class NamespaceIndexCache:
     def matrix_bytes(self) -> int:
         """Return how much the loaded matrices hold."""
         width = 0 if self.space is None else 4 * self.space.dimension
-        return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.has_matrix)
+        return sum(len(loaded.index) * width for loaded in self._loaded.values() if loaded.index.matrix is not None)
 
     def load_matrix(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
         """Fill the matrix of an index."""
@@ -167,7 +167,8 @@ class NamespaceIndexCache:
             numbers = _term_numbers(sequences)
             if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
                 raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
-            blocks.append(ForwardBlock(keys, numbers, [len(sequence) // 4 for sequence in sequences], contexts))
+            sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
+            blocks.append(ForwardBlock(keys, numbers, sizes, np.array(contexts, dtype=np.int32)))
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
@@ -231,7 +232,7 @@ class NamespaceIndexCache:
             index.remove(key)
         for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
             index.put_row(key, id, fields)
-        if index.has_matrix and self.space is not None:
+        if index.matrix is not None and self.space is not None:
             pending = set(current)
             for keys, vectors in vector_blocks(connection, self.space.dimension, keys=current):
                 for key, vector in zip(keys, vectors, strict=True):
@@ -286,7 +287,7 @@ class SqliteNamespaceReader:
         self._connection = connection
         self._indexes = indexes
         self._loaded = loaded
-        self._matrix_limit = matrix_limit
+        self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
         """The index with rows and columns."""
@@ -318,7 +319,7 @@ class SqliteNamespaceReader:
             assert self._indexes.space is not None
             search = SqlVectorSearch(self._connection, self._indexes.space, self._loaded.key, where)
             return [search.nearest(query, k, min_score) for query in queries]
-        mask = filter_mask(self, self._loaded.index, where)
+        mask = filter_mask(self, where)
         return self._loaded.index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
@@ -333,9 +334,9 @@ class SqliteNamespaceReader:
         if space is None:
             return True
         needed = 4 * space.dimension * len(index)
-        if index.has_matrix:
-            return needed <= self._matrix_limit
-        if self._indexes.matrix_bytes() + needed > self._matrix_limit:
+        if index.matrix is not None:
+            return needed <= self.matrix_limit
+        if self._indexes.matrix_bytes() + needed > self.matrix_limit:
             return False
         self._indexes.load_matrix(self._connection, self._loaded)
         return True

@@ -63,7 +63,7 @@ class DurabilityContract(StoreContract):
         assert inside == store_answers(filled) == store_answers(plain)
         assert filled.verify() == plain.verify() == []
 
-    def test_a_transaction_that_fails_never_was(self, filled: LifecycleStore) -> None:
+    def test_a_failed_transaction_leaves_no_trace(self, filled: LifecycleStore) -> None:
         before, cursor = store_answers(filled), filled.changes().cursor
         with abandoned_transaction(filled):
             write_everything(filled)
@@ -182,7 +182,7 @@ class DurabilityContract(StoreContract):
         store.set_space(Space("other", 2))
         assert store.put_vectors({"a": [1, 0]}) == 1
 
-    def test_what_is_erased_is_gone_with_its_words(self, store: LifecycleStore) -> None:
+    def test_an_erased_entry_is_gone_with_its_words(self, store: LifecycleStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb secretword", "contextword"), make_entry("b", [1, 0, 0], "zorb")])
         store.upsert([make_entry("a", text="secretword")], namespace="other")
         erasure = store.erase(["a", "missing", "a"])
@@ -198,7 +198,7 @@ class DurabilityContract(StoreContract):
         store.upsert([make_entry("a", text="zorb secretword")])
         assert result_ids(store.search_text("secretword")) == ["a"]
 
-    def test_what_is_erased_is_in_no_byte_of_its_files(self, store: LifecycleStore) -> None:
+    def test_an_erased_entry_is_in_no_byte_of_the_files(self, store: LifecycleStore) -> None:
         store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb quil " * 20) for i in range(50))
         store.upsert([make_entry("id-of-secret", [1, 0, 0], "secretword", "contextword", key="metadataword")])
         store.search_text("secretword")
@@ -210,7 +210,7 @@ class DurabilityContract(StoreContract):
         after = self.bytes_on_disk()
         assert [secret for secret in secrets if secret in after] == []
 
-    def test_compacting_changes_nothing_that_can_be_asked(self, filled: LifecycleStore) -> None:
+    def test_compacting_changes_no_answer(self, filled: LifecycleStore) -> None:
         write_everything(filled)
         filled.upsert([make_entry("short-lived", text="ephemeral")], namespace="passing")
         filled.delete(["short-lived"], namespace="passing")
@@ -227,7 +227,7 @@ class DurabilityContract(StoreContract):
         assert result_ids(filled.search_text("ephemeral")) == ["later"]
         assert filled.verify() == []
 
-    def test_compacting_gives_back_what_was_deleted(self, store: LifecycleStore) -> None:
+    def test_compacting_frees_the_space_of_deleted_entries(self, store: LifecycleStore) -> None:
         words = " ".join(f"word{i}" for i in range(300))
         store.upsert(make_entry(f"e{i}", [1, i, 0], f"{words} own{i}") for i in range(300))
         store.delete([f"e{i}" for i in range(290)])

@@ -90,10 +90,7 @@ FILTER_CASES: tuple[FilterCase, ...] = (
     FilterCase("$exists", {"a": {"$exists": True}}, _a(0, "", False, [], {}), (*_a(None, _ABSENT), {})),
     FilterCase("$exists not", {"a": {"$exists": False}}, (*_a(None, _ABSENT), {}), _a(0, "", False, [])),
     FilterCase(
-        "$contains in a list",
-        {"a": {"$contains": 1}},
-        _a([2, 1.0], [1]),
-        _a([True], ["1"], [[1]], 1, [], {"1": 1}),
+        "$contains in a list", {"a": {"$contains": 1}}, _a([2, 1.0], [1]), _a([True], ["1"], [[1]], 1, [], {"1": 1})
     ),
     FilterCase("$contains in a text", {"a": {"$contains": "b"}}, _a("abc", "b", ["b"]), _a("B", "", ["abc"], _ABSENT)),
     FilterCase("$contains nothing", {"a": {"$contains": ""}}, _a("", "x", [""]), _a([], 1, None, ["x"], _ABSENT)),
@@ -158,7 +155,7 @@ class FilterContract(StoreContract):
     """Every case is asked of every call that takes a filter."""
 
     @pytest.mark.parametrize("fields", [(), ("a", "b"), ("a.b", "A")], ids=["undeclared", "declared", "others"])
-    def test_a_filter_matches_what_it_names_and_nothing_else(self, fields: tuple[str, ...]) -> None:
+    def test_each_filter_case_matches_in_every_call(self, fields: tuple[str, ...]) -> None:
         store = self.open(fields=fields)
         wrong = {}
         for case in FILTER_CASES:
@@ -176,7 +173,7 @@ class FilterContract(StoreContract):
                 wrong[case.name] = (answers, counted, expected)
         assert not wrong
 
-    def test_a_filter_deletes_what_it_names_and_nothing_else(self, store: VectorStore) -> None:
+    def test_each_filter_case_deletes_its_matches_alone(self, store: VectorStore) -> None:
         wrong = {}
         for case in FILTER_CASES:
             if case.where != {"$and": []}:
@@ -188,7 +185,7 @@ class FilterContract(StoreContract):
         assert not wrong
 
     @pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
-    def test_what_is_no_filter_is_refused_by_every_call(self, store: VectorStore, name: str, where: Any) -> None:
+    def test_an_invalid_filter_is_refused_by_every_call(self, store: VectorStore, name: str, where: Any) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb", kind="fact")])
         for options in ({}, {"namespace": "empty"}, {"ids": ()}):
             calls = protocol_calls(VectorStore, store, where=where, **options)

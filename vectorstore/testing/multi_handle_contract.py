@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
-from typing import Any
 
 import pytest
 
 from vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
-from vectorstore.protocol import LifecycleStore, VectorStore
+from vectorstore.protocol import LifecycleStore, VectorStore, View
 from vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
@@ -33,7 +33,7 @@ from vectorstore.types import Entry, Metric, Space, SpaceMigration
 class ReopenContract(StoreContract):
     """A closed store says so, an opened one is as it was left, and threads may share it."""
 
-    def test_a_closed_store_answers_nothing(self, store: VectorStore) -> None:
+    def test_a_closed_store_refuses_every_method_of_the_data_part(self, store: VectorStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb")])
         store.search([1, 0, 0])
         store.close()
@@ -108,7 +108,7 @@ def write_calls(store: VectorStore, n: int) -> list[Callable[[], object]]:
 class SharedWritesContract(StoreContract):
     """Objects that have the same store open, of stores that *share*."""
 
-    def test_what_another_writes_is_seen_at_the_next_call(self) -> None:
+    def test_writes_of_another_handle_are_seen_at_the_next_call(self) -> None:
         store = self.open(fields=("declared",))
         store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb " * i, declared=i % 2, other=i % 2) for i in range(7))
         other = self.beside(store)
@@ -123,7 +123,7 @@ class SharedWritesContract(StoreContract):
                 assert found == reader.get([entry.id for entry in found])
                 answers.append(store_answers(reader))
 
-    def test_what_another_deleted_and_wrote_again_is_not_mixed_up(self, store: VectorStore) -> None:
+    def test_entries_deleted_and_written_again_by_another_handle_are_seen(self, store: VectorStore) -> None:
         store.upsert(make_entry(f"e{i}", [i, 1, 0], "zorb") for i in range(5))
         other = self.beside(store)
         assert store_answers(other) == store_answers(store)
@@ -133,7 +133,7 @@ class SharedWritesContract(StoreContract):
         assert result_ids(store.search([0, 1, 0], 9)) == ["e4", "e2", "e0"]
         assert store_answers(store) == store_answers(other)
 
-    def test_a_revision_that_another_wrote_is_in_the_way(self, store: VectorStore) -> None:
+    def test_a_revision_written_by_another_handle_is_a_conflict(self, store: VectorStore) -> None:
         store.upsert([make_entry("a", text="first")])
         other = self.beside(store)
         revision = get_entry(store, "a").revision
@@ -151,16 +151,12 @@ class SharedWritesContract(StoreContract):
 def vector_calls_and_views(store: LifecycleStore, vector: list[float]) -> dict[str, Callable[[], object]]:
     """Return each call that takes a vector of the space in use."""
 
-    def viewed(method: str, *arguments: Any) -> object:
+    def call_on_view(name: str) -> object:
         with store.view([""]) as view:
-            return getattr(view, method)(vector, *arguments)
+            return protocol_calls(View, view, vector=vector)[name]()
 
-    return {
-        **vector_calls(store, vector),
-        "view.search": lambda: viewed("search"),
-        "view.nearest": lambda: viewed("nearest", 3),
-        "view.similarity": lambda: viewed("similarity", ["a"]),
-    }
+    names = ("search", "nearest", "similarity")
+    return vector_calls(store, vector) | {f"view.{name}": partial(call_on_view, name) for name in names}
 
 
 def entries_of_both_namespaces(store: LifecycleStore) -> list[Entry]:
@@ -172,7 +168,7 @@ class SharedSpaceContract(StoreContract):
     """Objects that have the same store open, of stores with the second protocol that *share*."""
 
     @pytest.mark.parametrize(("space", "vector"), [(RENAMED_SPACE, [1, 0, 0]), (NEXT_SPACE, [1, 2])])
-    def test_a_vector_given_after_a_switch_by_another_says_that_the_space_changed(
+    def test_a_vector_given_after_a_switch_by_another_handle_raises_space_changed(
         self, migrating: LifecycleStore, space: Space, vector: list[float]
     ) -> None:
         other = self.beside(migrating)
@@ -192,7 +188,7 @@ class SharedSpaceContract(StoreContract):
         assert entries_of_both_namespaces(migrating) == entries_of_both_namespaces(other) == state
         assert other.space == COSINE_SPACE
 
-    def test_the_recorded_space_is_that_of_the_last_switch_whoever_made_it(self, migrating: LifecycleStore) -> None:
+    def test_the_recorded_space_is_that_of_the_last_switch_by_any_handle(self, migrating: LifecycleStore) -> None:
         other = self.beside(migrating)
         assert other.recorded_space() == other.space == COSINE_SPACE
         fill_second_space(migrating)
@@ -203,7 +199,7 @@ class SharedSpaceContract(StoreContract):
         other.set_space(NEXT_SPACE)
         assert other.recorded_space() == other.space == NEXT_SPACE
 
-    def test_whoever_gives_no_vector_goes_on_after_a_switch_by_another(self, migrating: LifecycleStore) -> None:
+    def test_calls_without_a_vector_go_on_after_a_switch_by_another_handle(self, migrating: LifecycleStore) -> None:
         other = self.beside(migrating)
         assert result_ids(other.search([1, 0, 0], 1)) == ["a"]
         fill_second_space(migrating)
@@ -221,7 +217,7 @@ class SharedSpaceContract(StoreContract):
         assert result_ids(migrating.search([1, 2])) == ["a", "pending"]
         assert other.verify() == []
 
-    def test_after_a_switch_by_another_one_goes_on_by_opening_again(self, migrating: LifecycleStore) -> None:
+    def test_opening_again_after_a_switch_by_another_handle_uses_the_new_space(self, migrating: LifecycleStore) -> None:
         other, third = self.beside(migrating), self.beside(migrating)
         fill_second_space(migrating)
         migrating.commit_space(NEXT_SPACE)
@@ -238,7 +234,7 @@ class SharedSpaceContract(StoreContract):
         reopened.upsert([make_entry("c", [1, 2])])
         assert result_ids(migrating.search([1, 2], 2)) == result_ids(other.search([1, 2], 2)) == ["a", "c"]
 
-    def test_a_filling_that_another_ended_is_not_mixed_with_its_own(self, migrating: LifecycleStore) -> None:
+    def test_a_migration_ended_by_another_handle_cannot_be_filled(self, migrating: LifecycleStore) -> None:
         other = self.beside(migrating)
         other.fill_space(NEXT_SPACE, {"a": [1, 2]})
         migrating.abort_space()

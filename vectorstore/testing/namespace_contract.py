@@ -29,10 +29,7 @@ class NamespaceContract(StoreContract):
         for i, name in enumerate(NASTY_NAMES):
             assert get_entry(store, "same", namespace=name).metadata == {"n": i}
             assert result_ids(store.scan(namespace=name)) == [f"own{i}", "same"]
-            for found in (
-                store.search([1, 0, 0], 99, namespace=name),
-                store.search_text("zorb", 99, namespace=name),
-            ):
+            for found in (store.search([1, 0, 0], 99, namespace=name), store.search_text("zorb", 99, namespace=name)):
                 assert [match.entry.metadata["n"] for match in found] == [i]
             assert store.count(namespace=name, where={"n": i}) == 1
             assert store.count(namespace=name) == 2
@@ -67,7 +64,7 @@ class NamespaceContract(StoreContract):
         assert store.search_text("brin") == []
 
     @pytest.mark.parametrize("others", [[], [""]], ids=["a new store", "beside another"])
-    def test_an_unknown_one_is_empty(self, store: VectorStore, others: list[str]) -> None:
+    def test_an_unknown_namespace_is_empty(self, store: VectorStore, others: list[str]) -> None:
         for name in others:
             store.upsert([make_entry("a", [1, 0, 0], "zorb")], namespace=name)
         away: dict[str, Any] = {"namespace": "nowhere"}
@@ -79,7 +76,7 @@ class NamespaceContract(StoreContract):
         assert (store.patch({"a": {}}, **away), store.put_vectors({"a": [1, 0, 0]}, **away)) == (0, 0)
         assert (store.space, store.namespaces()) == (COSINE_SPACE, others)
 
-    def test_a_revision_is_expected_in_its_own(self, store: VectorStore) -> None:
+    def test_an_expected_revision_is_that_of_its_own_namespace(self, store: VectorStore) -> None:
         store.upsert([make_entry("a")], namespace="one")
         assert store.upsert([make_entry("a")], namespace="two", expect={"a": 0}) == 1
         with pytest.raises(RevisionConflict) as caught:

@@ -89,7 +89,7 @@ class SearchContract(StoreContract):
         assert store.search([1e3, 1e-3, 1])[1].score < 0
 
     @every_metric
-    def test_an_entry_has_one_score_whatever_else_is_asked_or_stored(self, space: Space) -> None:
+    def test_the_score_of_an_entry_depends_on_no_other_entry_or_option(self, space: Space) -> None:
         store = self.open(space)
         vectors = random_vectors(6, 120)
         store.upsert(make_entry(f"e{i:03}", vector, odd=i % 2) for i, vector in enumerate(vectors[:40]))
@@ -156,7 +156,7 @@ class SearchContract(StoreContract):
         assert [ids_and_scores(found) for found in store.search_many([query, query])] == [[("a", 6.0), ("b", 3.0)]] * 2
         assert list(query) == [1, 2, 3]
 
-    def test_many_questions_may_be_none_or_a_matrix_of_any_form(self, store: VectorStore) -> None:
+    def test_search_many_takes_nothing_or_a_matrix_of_any_form(self, store: VectorStore) -> None:
         store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(random_vectors(10, 10)))
         wide = np.array(random_vectors(11, 12))
         single = [ids_and_scores(store.search(row, 4)) for row in wide[::2]]
@@ -241,7 +241,7 @@ class TextContract(StoreContract):
         assert answers[0]
         assert answers[0] == answers[1] == answers[2]
 
-    def test_what_is_gone_leaves_no_trace_in_the_statistics(self) -> None:
+    def test_deleted_and_replaced_texts_leave_no_trace_in_the_statistics(self) -> None:
         store, fresh = self.open(), self.open()
         texts = {"a": "zorb quil", "b": "zorb vexa morp", "c": "tulk"}
         entries = [make_entry(name, text=text) for name, text in texts.items()]

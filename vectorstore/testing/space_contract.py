@@ -70,7 +70,7 @@ class SpaceFillContract(StoreContract):
         [None, "next", Space("", 2), Space("x", 0), Space("x", True), Space("x", 2, "manhattan")],  # type: ignore[arg-type]
         ids=repr,
     )
-    def test_what_is_no_space_is_refused(self, store: LifecycleStore, bad: Any) -> None:
+    def test_an_invalid_space_is_refused_by_every_call(self, store: LifecycleStore, bad: Any) -> None:
         assert calls_not_refused(ArgumentError, protocol_calls(LifecycleStore, store, space=bad)) == []
         assert store.filling() is None
 
@@ -84,7 +84,7 @@ class SpaceFillContract(StoreContract):
         assert migrating.changes(cursor).written == ()
         assert migrating.verify() == []
 
-    def test_what_is_pending_is_listed_by_id(self, migrating: LifecycleStore) -> None:
+    def test_pending_entries_are_listed_by_id(self, migrating: LifecycleStore) -> None:
         migrating.upsert(make_entry(f"e{i:04}", [i, 1, 0], f"text {i}") for i in range(600))
         migrating.fill_space(NEXT_SPACE, {f"e{i:04}": [i, 1] for i in range(0, 600, 2)})
         odd = [f"e{i:04}" for i in range(1, 600, 2)]
@@ -118,7 +118,7 @@ class SpaceFillContract(StoreContract):
         assert result_ids(migrating.unfilled(namespace="other")) == ["a", "pending"]
         assert migrating.verify() == []
 
-    def test_what_cannot_be_filled_in_is_refused_whole(self, migrating: LifecycleStore) -> None:
+    def test_an_invalid_filling_is_refused_whole(self, migrating: LifecycleStore) -> None:
         for vector in invalid_vectors(NEXT_SPACE).values():
             with pytest.raises(ArgumentError):
                 migrating.fill_space(NEXT_SPACE, {"a": [1, 2], "b": vector})
@@ -149,7 +149,7 @@ class SpaceFillContract(StoreContract):
         migrating.fill_space(NEXT_SPACE, {"missing": [1, 2]}, namespace="new")
         assert migrating.namespaces() == ["", "other"]
 
-    def test_what_was_filled_is_dropped_in_one_step(self, migrating: LifecycleStore) -> None:
+    def test_aborting_drops_the_second_space_in_one_step(self, migrating: LifecycleStore) -> None:
         before = store_answers(migrating)
         fill_second_space(migrating)
         migrating.fill_space(NEXT_SPACE, {}, no_vector={"b": "no words"})
@@ -159,7 +159,7 @@ class SpaceFillContract(StoreContract):
         migrating.begin_space(RENAMED_SPACE)
         assert migrating.filling() == SpaceMigration(RENAMED_SPACE, 0, {"": 3, "other": 1})
 
-    def test_a_half_filled_space_is_gone_on_with_after_opening_again(self, migrating: LifecycleStore) -> None:
+    def test_filling_a_space_goes_on_after_opening_again(self, migrating: LifecycleStore) -> None:
         migrating.fill_space(NEXT_SPACE, {"a": [1, 2]}, no_vector={"b": "no words"})
         reopened = self.reopened(migrating)
         assert reopened.space == COSINE_SPACE
@@ -179,7 +179,7 @@ class SpaceFillContract(StoreContract):
 class SpaceSwitchContract(StoreContract):
     """The space in use replaced by the one that was filled, of stores with the second protocol."""
 
-    def test_only_what_is_pending_blocks_the_switch(self, migrating: LifecycleStore) -> None:
+    def test_only_pending_entries_block_the_switch(self, migrating: LifecycleStore) -> None:
         migrating.fill_space(NEXT_SPACE, {"a": [1, 2], "b": [3, 4]})
         before = store_answers(migrating)
         with pytest.raises(SpaceNotReady) as caught:
@@ -304,7 +304,7 @@ class SpaceSwitchContract(StoreContract):
         assert (migrating.space, result_ids(migrating.search([1, 2], 2))) == (NEXT_SPACE, ["a", "c"])
         assert migrating.verify() == []
 
-    def test_what_was_erased_is_in_neither_space(self, store: LifecycleStore) -> None:
+    def test_an_erased_vector_is_in_neither_space(self, store: LifecycleStore) -> None:
         store.upsert(make_entry(f"e{i}", [i, 1, 0]) for i in range(20))
         store.begin_space(NEXT_SPACE)
         secrets = {name: np.array([i + 0.123, 77.7], dtype=np.float32) for i, name in enumerate(("e3", "e4", "e5"))}

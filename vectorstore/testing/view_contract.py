@@ -23,7 +23,7 @@ from vectorstore.types import Cursor, Entry
 class ViewContract(StoreContract):
     """Change logs and views, of stores with the second protocol."""
 
-    def test_changes_without_a_cursor_say_scan_and_go_on_from_here(self, store: LifecycleStore) -> None:
+    def test_changes_without_a_cursor_are_incomplete_and_begin_now(self, store: LifecycleStore) -> None:
         store.upsert([make_entry("a")])
         changes = store.changes()
         assert not changes.complete
@@ -56,7 +56,7 @@ class ViewContract(StoreContract):
         with pytest.raises(ArgumentError):
             store.changes(cursor, namespace="other")
 
-    def test_a_cursor_too_old_says_so_and_one_that_reaches_says_all(self, store: LifecycleStore) -> None:
+    def test_changes_since_an_old_cursor_are_all_or_called_incomplete(self, store: LifecycleStore) -> None:
         old = store.changes().cursor
         store.upsert([make_entry("early")])
         for i in range(12):
@@ -68,7 +68,7 @@ class ViewContract(StoreContract):
         store.patch({"e007": {"n": 99}})
         assert (store.changes(recent).complete, store.changes(recent).written) == (True, ("e007",))
 
-    def test_a_cursor_from_the_future_is_not_believed(self, store: LifecycleStore) -> None:
+    def test_changes_since_a_cursor_of_the_future_are_incomplete(self, store: LifecycleStore) -> None:
         store.upsert([make_entry("a")])
         assert not store.changes(Cursor("", 10**6)).complete
 
@@ -80,6 +80,7 @@ class ViewContract(StoreContract):
             assert view.search([1, 0, 0], 4, where=where) == store.search([1, 0, 0], 4, where=where)
             assert view.search_text("zorb quil", 4) == store.search_text("zorb quil", 4)
             assert view.get(["e1", "missing"]) == store.get(["e1", "missing"])
+            assert view.passing(["e1", "e5", "missing"], where=where).tolist() == [False, True, False]
             assert view.nearest([1, 0, 0], 5) == ids_and_scores(store.search([1, 0, 0], 5))
             assert view.matching("zorb quil", 5) == ids_and_scores(store.search_text("zorb quil", 5))
             assert view.count() == store.count()
@@ -126,7 +127,7 @@ class ViewContract(StoreContract):
             assert (view.count(namespace="empty"), view.nearest([1, 0, 0], 5, namespace="empty")) == (0, [])
             assert (view.df(["zorb"], namespace="empty"), dict(view.vocabulary(namespace="empty"))) == ([0], {})
 
-    def test_a_view_refuses_what_it_was_not_opened_for(self, store: LifecycleStore) -> None:
+    def test_a_view_refuses_namespaces_it_was_not_opened_for(self, store: LifecycleStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb")], namespace="secret")
         with store.view(["", "other"]) as view:
             assert calls_not_refused(ArgumentError, protocol_calls(View, view, namespace="secret")) == []

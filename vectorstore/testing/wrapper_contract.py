@@ -117,7 +117,7 @@ class WrapperContract(ABC):
         assert self.store.changes(cursor) == self.inside.changes(cursor)
         assert self.store.changes(cursor).written == ("c",)
 
-    def test_what_a_data_only_store_lacks_is_known_and_refused_by_name(self) -> None:
+    def test_operations_that_a_data_only_store_lacks_are_refused_by_name(self) -> None:
         model = ModelStore(space=COSINE_SPACE)
         store = self.wrap(model)
         assert missing_operations(store) == missing_operations(model) != ()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,9 @@ from vectorstore.testing.suite import (
 from vectorstore.types import Entry, Filter, Metric, Space
 
 
-def nested_metadata(levels: int) -> dict[str, Any]:
-    """Return an object of that many levels."""
-    value: dict[str, Any] = {}
-    for _ in range(levels - 1):
-        value = {"in": value}
-    return value
+def nested(levels: int, wrap: Callable[[Any], Any]) -> Any:
+    """Return nothing, wrapped that many times."""
+    return reduce(lambda value, _: wrap(value), range(levels), None)
 
 
 def revision_of(store: VectorStore, name: str) -> int:
@@ -44,7 +42,7 @@ WRITTEN_ENTRIES = {
     "every part": Entry("a", [3, 4, 0], "text\0 \r\n\U0001f600", "when: now", {"n": 2**70, "x": 0.1, "deep": _DEEP}),
     "a reason for no vector": Entry("a", no_vector="too long"),
     "values of each type": make_entry("a", yes=True, one=1, real=1.0, none=None, word="1"),
-    "a hundred levels": Entry("a", metadata=nested_metadata(100)),
+    "a hundred levels": Entry("a", metadata=nested(100, lambda value: {"in": value})),
 }
 
 
@@ -52,7 +50,7 @@ class WriteContract(StoreContract):
     """Writes: what is written is stored exactly, in batches."""
 
     @pytest.mark.parametrize("entry", WRITTEN_ENTRIES.values(), ids=WRITTEN_ENTRIES)
-    def test_what_was_written_is_read_back(self, store: VectorStore, entry: Entry) -> None:
+    def test_an_entry_is_read_back_as_it_was_written(self, store: VectorStore, entry: Entry) -> None:
         store.upsert([entry, make_entry("b", pair=(1, 2))])
         found = get_entry(store, "a")
         assert found == replace(entry, revision=found.revision)
@@ -77,7 +75,7 @@ class WriteContract(StoreContract):
             assert entry.vector.tolist() == [1, 2, 3]
         assert result_ids(store.search(vector, 2)) == ["a", "b"]
 
-    def test_what_was_given_may_change_afterwards(self, store: VectorStore) -> None:
+    def test_changing_an_argument_afterwards_changes_no_entry(self, store: VectorStore) -> None:
         vector, tags, filled = np.ones(3, dtype=np.float32), ["x"], np.ones(3, dtype=np.float32)
         patched = {"deep": {"list": [1]}}
         store.upsert([make_entry("a", vector, tags=tags), make_entry("b")])
@@ -91,7 +89,7 @@ class WriteContract(StoreContract):
         assert [dict(entry.metadata) for entry in store.scan()] == [{"tags": ["x"]}, {"deep": {"list": [1]}}]
         assert [score for _, score in ids_and_scores(store.search([1, 1, 1]))] == pytest.approx([1, 1])
 
-    def test_what_was_returned_may_be_changed(self, store: VectorStore) -> None:
+    def test_changing_a_returned_entry_changes_no_stored_one(self, store: VectorStore) -> None:
         store.upsert([make_entry("a", [1, 0, 0], "zorb", tags=["x"])])
         matches = [*store.search([1, 0, 0]), *store.search_text("zorb")]
         for found in (get_entry(store, "a"), *store.scan(), *(match.entry for match in matches)):
@@ -160,7 +158,7 @@ class UpdateContract(StoreContract):
         assert ids_and_scores(store.search_text("zorb quil")) == text_score
         assert store.get(["missing"]) == [None]
 
-    def test_filters_see_what_was_patched(self) -> None:
+    def test_filters_see_patched_metadata(self) -> None:
         store = self.open(fields=("x",))
         store.upsert([make_entry("a", [1, 0, 0], x=1, y=1), make_entry("b", [1, 0, 0], x=1, y=1)])
         store.patch({"a": {"x": 2, "y": 2}})
@@ -240,7 +238,7 @@ class UpdateContract(StoreContract):
 class DeleteContract(StoreContract):
     """Deletion and scans: only what is named is removed, and the rest is listed in order."""
 
-    def test_what_is_deleted_is_gone_from_every_answer_and_can_be_written_again(self, store: VectorStore) -> None:
+    def test_a_deleted_entry_is_gone_from_every_answer_and_can_be_written_again(self, store: VectorStore) -> None:
         store.upsert([make_entry("b", [0, 1, 0], "zorb")])
         for i in range(3):
             store.upsert([make_entry("a", [1, 0, 0], "zorb", n=i)])
@@ -260,7 +258,7 @@ class DeleteContract(StoreContract):
         store.upsert([make_entry("c", [0, 1, 0], "quux")])
         assert result_ids(store.search_text("quux")) == ["c"]
 
-    def test_only_what_was_there_is_counted(self, store: VectorStore) -> None:
+    def test_delete_counts_each_existing_entry_once(self, store: VectorStore) -> None:
         store.upsert(make_entry(name) for name in "abc")
         assert store.delete(["a", "missing", "a", "b"]) == 2
         assert store.delete(["a"]) == 0
@@ -279,7 +277,7 @@ class DeleteContract(StoreContract):
         assert store.delete(["b"], where={}) == 1
         assert result_ids(store.scan()) == ["c"]
 
-    def test_a_filter_alone_counts_and_deletes_what_it_matches(self) -> None:
+    def test_a_filter_alone_counts_and_deletes_its_matches(self) -> None:
         store = self.open(fields=("x",))
         store.upsert([make_entry("a", x=1, y=1), make_entry("b", x=2, y=2), make_entry("c", y=2)])
         assert (store.count(), store.count(where={})) == (3, 3)

@@ -52,9 +52,11 @@ class StoreEvent:
 
 
 @dataclass(slots=True)
-class CallSizes:
-    """Sizes of a call, as far as they are known while it runs."""
+class RunningCall:
+    """A call, with its sizes as far as they are known while it runs."""
 
+    operation: str
+    namespace: object
     given: int | None = None
     returned: int | None = None
 
@@ -69,22 +71,22 @@ class CallReporter:
     @contextmanager
     def call(
         self, operation: str, namespace: object, given: int | None = None, *, goes_on: bool = False
-    ) -> Iterator[CallSizes]:
+    ) -> Iterator[RunningCall]:
         """Report one event for the block, whatever ends it; of a call that *goes_on* afterwards only if it fails."""
-        sizes, start = CallSizes(given), self.clock()
+        call, start = RunningCall(operation, namespace, given), self.clock()
         error: type[BaseException] | None = None
         try:
-            yield sizes
+            yield call
         except BaseException as raised:
             error = type(raised)
             raise
         finally:
             if error is not None or not goes_on:
-                self.report(operation, namespace, sizes, self.clock() - start, error)
+                self.report(call, self.clock() - start, error)
 
     def entries(self, operation: str, namespace: object, begin: Callable[[], Iterator[Entry]]) -> Iterator[Any]:
         """Yield None once *begin* has opened a scan, then its entries; report one event when it ends or is left."""
-        returned, seconds, start = 0, 0.0, self.clock()
+        call, seconds, start = RunningCall(operation, namespace, returned=0), 0.0, self.clock()
         error: type[BaseException] | None = None
         complete = True
         try:
@@ -92,8 +94,8 @@ class CallReporter:
             seconds += self.clock() - start
             yield None
             start = self.clock()
-            for entry in entries:
-                returned += 1
+            for count, entry in enumerate(entries, 1):
+                call.returned = count
                 seconds += self.clock() - start
                 yield entry
                 start = self.clock()
@@ -106,30 +108,22 @@ class CallReporter:
             error = type(raised)
             raise
         finally:
-            seconds += self.clock() - start
-            self.report(operation, namespace, CallSizes(None, returned), seconds, error, complete=complete)
+            self.report(call, seconds + self.clock() - start, error, complete=complete)
 
     def report(
-        self,
-        operation: str,
-        namespace: object,
-        sizes: CallSizes,
-        seconds: float,
-        error: type[BaseException] | None,
-        *,
-        complete: bool = True,
+        self, call: RunningCall, seconds: float, error: type[BaseException] | None, *, complete: bool = True
     ) -> None:
         """Hand an event to the observer; what it raises is logged and goes no further."""
-        name = namespace if isinstance(namespace, str) else None
-        returned = sizes.returned if error is None else None
-        event = StoreEvent(operation, name, sizes.given, returned, seconds, error, complete)
+        namespace = call.namespace if isinstance(call.namespace, str) else None
+        returned = call.returned if error is None else None
+        event = StoreEvent(call.operation, namespace, call.given, returned, seconds, error, complete)
         try:
             self.observer(event)
         except Exception:  # a call that was done must not look as if it had failed
             import logging  # only where it is needed: a program that observes nothing starts sooner
 
             logging.getLogger(__name__).exception(
-                "the observer of %s raised; the call itself is not affected", operation
+                "the observer of %s raised; the call itself is not affected", call.operation
             )
 
 
@@ -144,21 +138,21 @@ def known_size(value: object) -> int | None:
         return None
 
 
-def count_items(value: Iterable[T], sizes: CallSizes) -> Iterable[T]:
-    """Return *value* itself, or an iterator that draws from it once; the number of items is put into *sizes*.
+def count_items(value: Iterable[T], call: RunningCall) -> Iterable[T]:
+    """Return *value* itself, or an iterator that draws from it once; the number of items is put into *call*.
 
     What is no iterable is returned as it is, for the store to refuse.
     """
     if isinstance(value, Sized) or not isinstance(value, Iterable):
-        sizes.given = known_size(value)
+        call.given = known_size(value)
         return value
-    sizes.given = 0
-    return _counted_items(value, sizes)
+    call.given = 0
+    return _counted_items(value, call)
 
 
-def _counted_items(source: Iterable[T], sizes: CallSizes) -> Iterator[T]:
+def _counted_items(source: Iterable[T], call: RunningCall) -> Iterator[T]:
     for number, item in enumerate(source, 1):
-        sizes.given = number
+        call.given = number
         yield item
 
 
@@ -211,20 +205,20 @@ def observed(
     @wraps(method)
     def call(self: Any, *values: Any, **options: Any) -> R:
         namespace = options.get("namespace", "") if has_namespace else None
-        with self._reporter.call(operation, namespace) as sizes:
+        with self._reporter.call(operation, namespace) as running:
             if given is Given.ONE:
-                sizes.given = 1
+                running.given = 1
             elif given is Given.SIZE:
                 arguments = dict(zip(parameters, values, strict=False)) | options
                 known = [size for subject in subjects if (size := known_size(arguments.get(subject))) is not None]
-                sizes.given = sum(known) if known else None
+                running.given = sum(known) if known else None
             elif given is Given.DRAWN and values:
-                values = (count_items(values[0], sizes), *values[1:])
+                values = (count_items(values[0], running), *values[1:])
             elif given is Given.DRAWN:
-                options[subjects[0]] = count_items(options.get(subjects[0], ()), sizes)
+                options[subjects[0]] = count_items(options.get(subjects[0], ()), running)
             target: Any = getattr(self._view, name) if of_view else method.__get__(self)
             result: R = target(*values, **options)
-            sizes.returned = None if returned is None else returned(result)
+            running.returned = None if returned is None else returned(result)
             return result
 
     return cast("Callable[P, R]", call)
@@ -237,7 +231,7 @@ def observed_scan(method: Callable[P, Iterator[Entry]]) -> Callable[P, Iterator[
     def call(self: Any, **options: Any) -> Iterator[Entry]:
         begin = partial(method, self, **options)
         entries = self._reporter.entries(method.__name__, options.get("namespace", ""), begin)
-        next(entries)
+        next(entries)  # opens the scan
         return cast("Iterator[Entry]", entries)
 
     return cast("Callable[P, Iterator[Entry]]", call)
