@@ -81,9 +81,8 @@ class SummaryWindow:
         summaries = [message for message in checked_messages(messages) if SUMMARY_METADATA_KEY in message.metadata][-1:]
         window = self._policy.apply([message for message in messages if message not in summaries])
         if window.dropped:
-            note = (
-                f"{_message_count(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
-            )
+            count = _message_count(window.dropped)
+            note = f"{count} left out and not summed up: there is no storage to keep a summary in"
             window = replace(window, notes=(*window.notes, note))
         return _insert_summary(window, summaries[0]) if summaries else window
 
