@@ -623,14 +623,10 @@ class LongTermMemory:
         caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")
-        return await self._importer.import_file(
-            Path(os.fsdecode(path)),
-            caller,
-            mode=mode,
-            trust=None if trust is None else checked_trust(trust, "trust"),
-            dry_run=dry_run,
-            on_progress=on_progress,
-        )
+        checked = None if trust is None else checked_trust(trust, "trust")
+        file = Path(os.fsdecode(path))
+        job = await asyncio.to_thread(self._importer.open_job, file, caller, mode, checked, dry_run, on_progress)
+        return await self._importer.run(job)
 
     async def pending(self, *, namespace: str | None = None) -> int:
         """Return how many entries wait for their vector, documents included (None: of all namespaces)."""

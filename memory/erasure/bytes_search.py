@@ -86,13 +86,13 @@ def main() -> None:
     """Search the files of one request from stdin and write the answer to stdout."""
     request = json.load(sys.stdin)
     needles = [(number, form) for number, text in enumerate(request["texts"]) for form in byte_forms(text)]
-    answer: dict[str, object] = {"found": {}, "free": {}, "unread": {}}
+    answer: dict[str, dict[str, object]] = {"found": {}, "free": {}, "unread": {}}
     for path in request["files"]:
         try:
-            answer["found"][path] = search_file(path, needles) if needles else []  # type: ignore[index]  # plain JSON
-            answer["free"][path] = count_dirty_free_pages(path)  # type: ignore[index]
+            answer["found"][path] = search_file(path, needles) if needles else []
+            answer["free"][path] = count_dirty_free_pages(path)
         except OSError as error:
-            answer["unread"][path] = error.strerror or "cannot be read"  # type: ignore[index]
+            answer["unread"][path] = error.strerror or "cannot be read"
     json.dump(answer, sys.stdout)
 
 

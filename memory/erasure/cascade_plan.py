@@ -13,7 +13,7 @@ from typing import Final
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
-from memory.erasure.backreferences import BACKREFERENCE_FIELDS, ids_in_field, referenced_ids
+from memory.erasure.backreferences import ids_in_field, referenced_ids
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
@@ -33,7 +33,7 @@ _CALL_DISTANCE: Final = 16
 
 @dataclass(slots=True)
 class CascadePlan:
-    """What a forgetting removes, and the entries that stay and refer to it.
+    """The items that a forgetting removes, and the entries that stay and refer to them.
 
     *targets* were selected; *derived* were made from them alone; *also* hold the same words, or were merged into them;
     *named* are answers that used a target and stay.
@@ -63,7 +63,7 @@ class CascadePlan:
 
     @property
     def versions(self) -> int:
-        """How many earlier versions go."""
+        """The number of earlier versions that go."""
         return sum(len(ids) for partition, ids in self.entries.items() if is_archive(partition))
 
     def _live_ids(self) -> list[str]:
@@ -71,7 +71,7 @@ class CascadePlan:
 
 
 def is_archive(partition: str) -> bool:
-    """Whether *partition* holds earlier versions."""
+    """Return whether *partition* holds earlier versions."""
     return parse_store_namespace(partition)[1] == ARCHIVE
 
 
@@ -88,10 +88,8 @@ class _RelatedEntry:
     id: str
     copy: bool
     parents: frozenset[str]
-    used: frozenset[str]
-
-    def refers_to(self, ids: set[str]) -> bool:
-        return not (self.parents.isdisjoint(ids) and self.used.isdisjoint(ids))
+    references: frozenset[str]
+    """The *parents*, from which it was derived, and the memories that it used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,10 +140,10 @@ class CascadePlanner:
         live[conversation].update(entry.id for entry in remembered if entry is not None)
         chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
-        plan.named = sorted(entry.id for entry in related if entry.id not in chosen and entry.refers_to(set(targets)))
-        for entry in related:
-            if entry.id not in chosen and entry.refers_to(chosen):
-                plan.referring.setdefault(entry.partition, []).append(entry.id)
+        staying = [entry for entry in related if not (entry.id in chosen or chosen.isdisjoint(entry.references))]
+        plan.named = sorted(entry.id for entry in staying if not entry.references.isdisjoint(targets))
+        for entry in staying:
+            plan.referring.setdefault(entry.partition, []).append(entry.id)
         versions = set()
         owners = chosen.difference(*(live[partition] for partition in documents))
         for version in self.entries.store.scan(namespace=archive):
@@ -160,10 +158,10 @@ class CascadePlanner:
         found = []
         for partition in partitions:
             for entry in self.entries.store.scan(namespace=partition):
-                parents, used = (frozenset(ids_in_field(entry, field)) for field in BACKREFERENCE_FIELDS)
+                parents, references = frozenset(ids_in_field(entry, "derived_from")), frozenset(referenced_ids(entry))
                 copy = texts.in_entry(entry)
-                if copy or parents or used:
-                    found.append(_RelatedEntry(partition, entry.id, copy, parents, used))
+                if copy or references:
+                    found.append(_RelatedEntry(partition, entry.id, copy, parents, references))
         return found
 
     def _archived_derivations(self, archive: str, conversation: str) -> list[_RelatedEntry]:
@@ -175,7 +173,7 @@ class CascadePlanner:
             parents.setdefault(owner, set()).update(ids_in_field(version, "derived_from"))
         live = {entry.id for entry in store.get(sorted(parents), namespace=conversation) if entry is not None}
         return [
-            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), used=frozenset())
+            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), references=frozenset())
             for id, ids in parents.items()
             if id not in live
         ]

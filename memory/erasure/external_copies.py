@@ -9,20 +9,15 @@ from datetime import datetime
 from typing import Any, Final
 
 from memory.entry_store import EntryStore
-from memory.models import MemoryChange, Operation
+from memory.models import Operation
 from memory.results import ExternalCopy
 from memory.tables.operation_log import NO_MEMORY, OperationLog
-from vectorstore import Database, VectorStoreError
+from vectorstore import VectorStoreError
 
 EXPORT_KIND: Final = "export"
 """The kind of the operations by which exports are recorded."""
 _NO_LIMIT: Final = 1_000_000
 _MISSING_NOTE: Final = "nothing is at its path any more; it may have been moved"
-
-
-def export_change(facts: dict[str, Any]) -> MemoryChange:
-    """Return the change that records an export: *facts* are its path, hash and counts."""
-    return MemoryChange(NO_MEMORY, new=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +50,11 @@ class ExternalCopies:
 
     def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
         """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""
-        database = self.entries.database
-        return tuple(
-            _delete_backup(database, copy) if database is not None and copy.kind == "backup" else copy
-            for copy in copies
-        )
-
-
-def _delete_backup(database: Database, copy: ExternalCopy) -> ExternalCopy:
-    try:
-        return replace(copy, removed=database.remove_backup(copy.path))
-    except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed
-        return replace(copy, note=f"not removed: {error}")
+        database, results = self.entries.database, list(copies)
+        for index, copy in enumerate(copies):
+            if database is not None and copy.kind == "backup":
+                try:
+                    results[index] = replace(copy, removed=database.remove_backup(copy.path))
+                except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed
+                    results[index] = replace(copy, note=f"not removed: {error}")
+        return tuple(results)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from itertools import chain, islice
 from typing import Final
@@ -24,7 +24,7 @@ from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
 from memory.erasure.selection import ForgetSelection, ForgetSelectors, SelectionResolver
 from memory.erasure.soft_deleter import SoftDeleter
-from memory.erasure.verify import ErasureVerifier
+from memory.erasure.verify import verify_erasure
 from memory.errors import ArgumentError
 from memory.history.protocol import HistoryRow
 from memory.models import Memory, MemoryChange, Operation, Trust
@@ -40,9 +40,10 @@ from memory.write.memory_writer import message_trust
 from vectorstore import Entry, VectorStoreError
 
 _DUE_CHECK_INTERVAL: Final = timedelta(minutes=1)
-"""How often soft deletes of other processes are looked for."""
+"""Time between two looks for due soft deletes of other processes."""
 
 
+@dataclass(eq=False)
 class MemoryEraser:
     """Forgets memories and messages in one transaction over the whole file; soft deletes, restores and verifies.
 
@@ -50,29 +51,21 @@ class MemoryEraser:
     that of naive ones.
     """
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        operations: OperationLog,
-        tombstones: Tombstones,
-        soft_deletes: SoftDeletes,
-        erasers: Sequence[Eraser],
-        *,
-        clock: Clock,
-        zone: tzinfo | None = None,
-    ) -> None:
-        self._entries = entries
-        self._operations = operations
-        self._tombstones = tombstones
-        self._erasers = erasers
-        self._clock = clock
-        self._zone = zone
-        self._resolver = SelectionResolver(entries, tombstones, zone)
-        self._planner = CascadePlanner(entries, operations)
-        self._soft_deleter = SoftDeleter(entries, operations, tombstones, soft_deletes, erasers)
-        self._copies = ExternalCopies(entries, operations)
-        self._next_due = self._soft_deleter.next_due()
-        self._last_due_check: datetime | None = None
+    entries: EntryStore
+    operations: OperationLog
+    tombstones: Tombstones
+    soft_deletes: SoftDeletes
+    erasers: Sequence[Eraser]
+    clock: Clock
+    zone: tzinfo | None = None
+    _last_due_check: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self._soft_deleter = SoftDeleter(
+            self.entries, self.operations, self.tombstones, self.soft_deletes, self.erasers
+        )
+        self._copies = ExternalCopies(self.entries, self.operations)
+        self._next_due = self.soft_deletes.next_due()
 
     def forget(
         self,
@@ -88,22 +81,22 @@ class MemoryEraser:
 
         A dry run returns the cascade plan as a receipt and changes nothing.
         """
-        selection = ForgetSelection.of(ids, selectors, self._clock, self._zone)
+        selection = ForgetSelection.of(ids, selectors, self.clock, self.zone)
         _check_grace_period(grace, remove_backups)
-        namespace, store, final = caller.namespace, self._entries.lifecycle("forget"), grace is None
+        namespace, store, final = caller.namespace, self.entries.lifecycle("forget"), grace is None
         if dry_run:
             planned = plan_receipt(self._plan(selection, namespace, final=final), namespace)
             return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
-        now = self._clock()
+        now = self.clock()
         due = None if grace is None else _due_time(now, grace)
         with store.transaction():
             plan = self._plan(selection, namespace, final=final)
-            operation = self._operations.new_id()
+            operation = self.operations.new_id()
             copies = tuple(self._copies.list(namespace))
             entries = [
                 (partition, entry)
                 for partition, ids in plan.entries.items()
-                for page in self._entries.pages(ids, partition)
+                for page in self.entries.pages(ids, partition)
                 for entry in page
             ]
             soft_deleted = self._soft_deleter.split(plan.memories, plan.texts, namespace) if final else []
@@ -112,102 +105,87 @@ class MemoryEraser:
             texts = frozenset(entry.text for _, entry in entries)
             items = ErasedItems(namespace, now, plan.entries, texts, plan.messages)
             due = due if entries or plan.messages else None
-            removed_references = remove_backreferences(self._entries, plan.referring, frozenset(plan.memories))
+            removed_references = remove_backreferences(self.entries, plan.referring, frozenset(plan.memories))
             if due is not None:
                 self._soft_deleter.put(operation, due, items, entries, plan.texts, removed_references)
             removed = self._erase(plan, items)
             if soft_deleted:
                 removed["held"] = self._soft_deleter.erase(soft_deleted)
             if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
-                self._operations.record(namespace, "forget", caller.actor, changes, id=operation)
-        if remove_backups and (plan.entries or plan.messages):
-            copies = self._copies.delete_backups(copies)
+                self.operations.record(namespace, "forget", caller.actor, changes, id=operation)
         receipt = replace(
             plan_receipt(plan, namespace),
-            pending=store.pending_erasure(),
             operation=operation if changes or due is not None else None,
             at=now,
             due=due,
             salt=operation,
             hashes=self._hashes(operation, erased),
-            parts=_nonzero(removed),
             unreached=copies,
         )
-        self.erase_due_quietly()
-        return receipt
+        return self._finish(receipt, removed, remove_backups and bool(plan.entries or plan.messages))
 
     def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
-        namespace, store = caller.namespace, self._entries.lifecycle("forget_namespace")
+        namespace, store = caller.namespace, self.entries.lifecycle("forget_namespace")
         copies, found = tuple(self._copies.list(namespace)), dict[str, list[str]]()
         if dry_run:
-            for partition in self._entries.partitions(namespace):
+            for partition in self.entries.partitions(namespace):
                 found[partition] = [entry.id for entry in store.scan(namespace=partition)]
-            messages = sum(1 for _ in self._entries.rows.kept(namespace=namespace))
+            messages = sum(1 for _ in self.entries.rows.kept(namespace=namespace))
             return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
-        now, salt = self._clock(), self._operations.new_id()
+        now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
         with store.transaction():
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
-            for partition, page in self._entries.pages_to_erase(namespace):
+            for partition, page in self.entries.pages_to_erase(namespace):
                 ids = [entry.id for entry in page]
                 found.setdefault(partition, []).extend(ids)
                 hashes.update(self._hashes(salt, page))
                 store.erase(ids, namespace=partition)
                 if not is_archive(partition):
-                    self._tombstones.add(partition, ids, now)
+                    self.tombstones.add(partition, ids, now)
                 items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
-                removed.update(run_erasers(self._erasers, items))
-            rows = self._entries.rows.kept(namespace=namespace)
+                removed.update(run_erasers(self.erasers, items))
+            rows = self.entries.rows.kept(namespace=namespace)
             while messages_page := list(islice(rows, ERASED_PAGE_SIZE)):
                 items = ErasedItems(namespace, now, {}, frozenset(), messages_page)
                 self._bury_messages(items)
-                removed.update(run_erasers(self._erasers, items))
-            messages = self._entries.rows.erase_namespace(namespace)
+                removed.update(run_erasers(self.erasers, items))
+            messages = self.entries.rows.erase_namespace(namespace)
             rest = ErasedItems(namespace, now, {}, frozenset(), everything=True)
-            removed.update(run_erasers(self._erasers, rest))
-            removed["operations"] = self._operations.clear(namespace)
+            removed.update(run_erasers(self.erasers, rest))
+            removed["operations"] = self.operations.clear(namespace)
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
-        if remove_backups and (messages or found):
-            copies = self._copies.delete_backups(copies)
-        receipt = replace(
-            namespace_receipt(namespace, found, messages),
-            pending=store.pending_erasure(),
-            at=now,
-            salt=salt,
-            hashes=tuple(sorted(hashes)),
-            parts=_nonzero(removed),
-            unreached=copies,
-        )
-        self.erase_due_quietly()
-        return receipt
+        receipt = namespace_receipt(namespace, found, messages)
+        receipt = replace(receipt, at=now, salt=salt, hashes=tuple(sorted(hashes)), unreached=copies)
+        return self._finish(receipt, removed, remove_backups and bool(messages or found))
 
     def has_soft_delete(self, operation: str, namespace: str) -> bool:
         """Return whether the forgetting *operation* can be restored: its grace period is not over."""
-        return operation in self._soft_deleter.soft_deletes.of(namespace)
+        return operation in self.soft_deletes.of(namespace)
 
     def restore(self, operation: str, caller: Caller) -> Operation:
         """Restore what the forgetting *operation* soft-deleted; as ``SoftDeleter.restore``."""
-        with self._entries.lifecycle("restore_forgotten").transaction():
+        with self.entries.lifecycle("restore_forgotten").transaction():
             return self._soft_deleter.restore(operation, caller)
 
     def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-        """Search for remnants of what *receipt* names; as ``ErasureVerifier.verify``."""
-        return ErasureVerifier(self._entries, self._soft_deleter, self._tombstones.key).verify(receipt, texts)
+        """Search for remnants of what *receipt* names; as ``verify_erasure``."""
+        return verify_erasure(receipt, texts, self.entries, self._soft_deleter, self.tombstones.key)
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
-        self._last_due_check = now = self._clock()
+        self._last_due_check = now = self.clock()
         erased = self._soft_deleter.erase_due(now)
-        self._next_due = self._soft_deleter.next_due()
+        self._next_due = self.soft_deletes.next_due()
         return erased
 
     @property
     def is_due(self) -> bool:
-        """Whether a grace period known here is over, or it is time to look for soft deletes of other processes."""
-        now = self._clock()
+        """True if a grace period known here is over, or it is time to look for soft deletes of other processes."""
+        now = self.clock()
         if self._next_due is not None and self._next_due <= now:
             return True
         return self._last_due_check is None or not timedelta(0) <= now - self._last_due_check < _DUE_CHECK_INTERVAL
@@ -219,44 +197,56 @@ class MemoryEraser:
 
     def _plan(self, selection: ForgetSelection, namespace: str, *, final: bool) -> CascadePlan:
         """Return the cascade plan; a *final* forgetting may name soft-deleted memories too."""
-        targets = self._resolver.memory_ids(selection, namespace)
-        messages = list(self._resolver.messages(selection, namespace))
+        resolver = SelectionResolver(self.entries, self.tombstones, self.zone)
+        targets = resolver.memory_ids(selection, namespace)
+        messages = list(resolver.messages(selection, namespace))
         soft_deleted = self._soft_deleter.find(selection.ids or (), namespace) if final else {}
         targets += [id for id in soft_deleted if id not in targets]
-        return self._planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
+        planner = CascadePlanner(self.entries, self.operations)
+        return planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
 
     def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
         """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
-        store, namespace = self._entries.lifecycle("forget"), items.namespace
+        store, namespace = self.entries.lifecycle("forget"), items.namespace
         for partition, ids in plan.entries.items():
             store.erase(ids, namespace=partition)
             if not is_archive(partition):
-                self._tombstones.add(partition, ids, items.at)
+                self.tombstones.add(partition, ids, items.at)
         conversation = store_namespace(namespace, CONVERSATION)
         if conversation not in plan.entries and plan.versions:
             store.erase((), namespace=conversation)  # a version that was live once has left its terms there
-        self._tombstones.add(conversation, plan.archived_only, items.at)
-        self._tombstones.add_words(namespace, plan.texts.texts, items.at)
+        self.tombstones.add(conversation, plan.archived_only, items.at)
+        self.tombstones.add_words(namespace, plan.texts.texts, items.at)
         self._bury_messages(items)
-        self._entries.rows.erase(plan.messages)
-        self._operations.erase(namespace, plan.memories, plan.texts.held_by)
-        return run_erasers(self._erasers, items) if plan.entries or plan.messages else Counter()
+        self.entries.rows.erase(plan.messages)
+        self.operations.erase(namespace, plan.memories, plan.texts.held_by)
+        return run_erasers(self.erasers, items) if plan.entries or plan.messages else Counter()
+
+    def _finish(self, receipt: Receipt, removed: Counter[str], remove_backups: bool) -> Receipt:
+        """Return *receipt* with what is known after the commit: what is pending, *removed* parts, backups deleted."""
+        copies = receipt.unreached
+        if remove_backups:
+            copies = self._copies.delete_backups(copies)
+        pending = self.entries.lifecycle("forget").pending_erasure()
+        self.erase_due_quietly()
+        parts = {name: count for name, count in removed.items() if count}
+        return replace(receipt, pending=pending, parts=parts, unreached=copies)
 
     def _bury_messages(self, items: ErasedItems) -> None:
-        hashes = message_hashes(self._tombstones.key, items.messages)
-        self._tombstones.add(history_partition(items.namespace), hashes, items.at)
+        hashes = message_hashes(self.tombstones.key, items.messages)
+        self.tombstones.add(history_partition(items.namespace), hashes, items.at)
 
     def _check_may_forget_namespace(self, caller: Caller) -> None:
         """Raise ``NotTrusted`` for anything in the namespace that is trusted more, before any of it is erased."""
-        store, namespace = self._entries.store, caller.namespace
-        partitions = self._entries.partitions(namespace)
+        store, namespace = self.entries.store, caller.namespace
+        partitions = self.entries.partitions(namespace)
         entries = (entry for partition in partitions for entry in store.scan(namespace=partition))
-        _check_may_forget(caller, entries, self._entries.rows.kept(namespace=namespace))
+        _check_may_forget(caller, entries, self.entries.rows.kept(namespace=namespace))
         for package in self._soft_deleter.of(namespace):
             _check_may_forget(caller, (entry for _, entry in package.entries), package.messages)
 
     def _hashes(self, salt: str, entries: Iterable[Entry]) -> tuple[str, ...]:
-        return receipt_hashes(self._tombstones.key, salt, (from_entry(entry).text for entry in entries))
+        return receipt_hashes(self.tombstones.key, salt, (from_entry(entry).text for entry in entries))
 
 
 def _check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[HistoryRow]) -> None:
@@ -266,10 +256,6 @@ def _check_may_forget(caller: Caller, entries: Iterable[Entry], rows: Iterable[H
         Memory("", id=f"{row.sequence} of session {row.session}", trust=message_trust(row.message)) for row in rows
     )
     caller.check_may_change(messages, "forget", what="message")
-
-
-def _nonzero(counts: Counter[str]) -> dict[str, int]:
-    return {name: count for name, count in counts.items() if count}
 
 
 def _check_grace_period(grace: object, remove_backups: bool) -> None:

@@ -22,16 +22,7 @@ from vectorstore.persisted_names import RECEIPT_KIND
 
 _VERSION: Final = 1
 _HASH_BYTES: Final = 16
-_LIST_FIELDS: Final = ("memories", "derived", "also", "named", "hashes")
-_PLAIN_FIELDS: Final = {
-    "versions": int,
-    "messages": int,
-    "pending": bool,
-    "dry_run": bool,
-    "whole": bool,
-    "namespace": str,
-    "salt": str,
-}
+_KINDS: Final = {"int": int, "bool": bool, "str": str}
 
 
 def plan_receipt(plan: CascadePlan, namespace: str) -> Receipt:
@@ -56,14 +47,13 @@ def namespace_receipt(namespace: str, entries: dict[str, list[str]], messages: i
 
 def receipt_hashes(key: bytes, salt: str, texts: Iterable[str]) -> tuple[str, ...]:
     """Return the sorted hashes of *texts* under the file's secret *key*: elsewhere they say nothing."""
-    return tuple(sorted({_receipt_hash(key, salt, text) for text in texts}))
-
-
-def _receipt_hash(key: bytes, salt: str, text: str) -> str:
-    digest = blake2b(digest_size=_HASH_BYTES, key=key, person=b"receipt")
-    digest.update(len(salt.encode()).to_bytes(8, "little") + salt.encode())
-    digest.update(text.strip().encode())
-    return digest.hexdigest()
+    salted, hashes = blake2b(digest_size=_HASH_BYTES, key=key, person=b"receipt"), set()
+    salted.update(len(salt.encode()).to_bytes(8, "little") + salt.encode())
+    for text in texts:
+        digest = salted.copy()
+        digest.update(text.strip().encode())
+        hashes.add(digest.hexdigest())
+    return tuple(sorted(hashes))
 
 
 def receipt_text(receipt: Receipt) -> str:
@@ -90,13 +80,13 @@ def read_receipt(text: str) -> Receipt:
 
 def _receipt_from_fields(values: dict[str, Any]) -> Receipt:
     values = {field.name: values[field.name] for field in fields(Receipt) if field.name in values}
-    for name in _LIST_FIELDS:
-        if not isinstance(values[name], list) or not all(isinstance(value, str) for value in values[name]):
-            raise TypeError(f"{name} is a list of texts")
-        values[name] = tuple(values[name])
-    for name, kind in _PLAIN_FIELDS.items():
-        if type(values[name]) is not kind:
-            raise TypeError(f"{name} is a {kind.__name__}")
+    for name, kind in ((field.name, str(field.type)) for field in fields(Receipt)):
+        if kind == "tuple[str, ...]":
+            if not isinstance(values[name], list) or not all(isinstance(value, str) for value in values[name]):
+                raise TypeError(f"{name} is a list of texts")
+            values[name] = tuple(values[name])
+        elif kind in _KINDS and type(values[name]) is not _KINDS[kind]:
+            raise TypeError(f"{name} is a {kind}")
     values["at"], values["due"] = _moment(values["at"]), _moment(values["due"])
     values["parts"] = {str(part): int(count) for part, count in values["parts"].items()}
     values["unreached"] = tuple(ExternalCopy(**{**copy, "at": _moment(copy["at"])}) for copy in values["unreached"])

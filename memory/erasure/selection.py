@@ -92,13 +92,13 @@ class ForgetSelection:
 
     @property
     def includes_messages(self) -> bool:
-        """Whether a stretch of conversation is selected: its messages go even where nothing was remembered of them."""
+        """True if a stretch of conversation is selected: its messages go even where nothing was remembered of them."""
         other_selectors = self.ids is not None or self.document or self.where or self.scopes or self.tags
         return not other_selectors and (self.session is not None or self.source is not None or self.before is not None)
 
     @property
     def includes_documents(self) -> bool:
-        """Whether passages are selected too: by age alone they are not, since a document is removed whole."""
+        """True if passages are selected too: by age alone they are not, since a document is removed whole."""
         return self.before is None or self.document is not None or self.source is not None
 
     def conditions(self) -> list[Filter]:
@@ -149,7 +149,11 @@ class SelectionResolver:
         matching = [
             entry.id for partition in partitions for entry in self.entries.store.scan(namespace=partition, where=where)
         ]
-        matching += self._archived_only_ids(where, namespace)
+        # and those of which only earlier versions are left: undone, or merged into others
+        versions = self.entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
+        owners = list(dict.fromkeys(version.id.rpartition("@")[0] for version in versions))
+        live = self.entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
+        matching += [owner for owner, entry in zip(owners, live, strict=True) if entry is None]
         wanted = None if known is None else set(known)
         return [id for id in matching if wanted is None or id in wanted]
 
@@ -180,13 +184,6 @@ class SelectionResolver:
             if unknown := [id for id in missing if id not in forgotten]:
                 raise NoSuchMemory(unknown[0])
         return known
-
-    def _archived_only_ids(self, where: Filter, namespace: str) -> list[str]:
-        """Return the matching memories of which only earlier versions are left: undone, or merged into others."""
-        versions = self.entries.store.scan(namespace=store_namespace(namespace, ARCHIVE), where=where)
-        owners = list(dict.fromkeys(version.id.rpartition("@")[0] for version in versions))
-        live = self.entries.store.get(owners, namespace=store_namespace(namespace, CONVERSATION))
-        return [owner for owner, entry in zip(owners, live, strict=True) if entry is None]
 
 
 def _either(field: str, other: str, value: object) -> Filter:

@@ -175,7 +175,3 @@ class SoftDeleter:
             return 0
         with self.entries.lifecycle("forget").transaction():
             return sum(self.soft_deletes.erase(namespace, operation) for namespace, operation in due)
-
-    def next_due(self) -> datetime | None:
-        """Return when the next grace period ends; None where nothing waits."""
-        return self.soft_deletes.next_due()

@@ -13,14 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from memory.history.codec import texts_in_json
-from memory.messages import (
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-)
+from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from vectorstore import Entry
 
 
@@ -85,18 +78,22 @@ class VerbatimTexts:
         return bool(self.texts)
 
     def held_by(self, content: str) -> bool:
-        """Whether *content* holds one of the texts verbatim."""
+        """Return whether *content* holds one of the texts verbatim."""
         content = _normalize_spaces(content)
         if len(self._normalized) <= _MAX_SEPARATE_SEARCHES:
             return any(_contains_verbatim(content, text) for text in self._normalized)
-        return self._holds_indexed(content) or any(
+        return any(
+            before <= start and content.startswith(text, start - before)
+            for start in range(len(content) - _MIN_PREFIX + 1 if self._index else 0)
+            for before, text in self._index.get(content[start : start + _MIN_PREFIX], ())
+        ) or any(
             content[start : start + length] in texts and _is_whole_word(content, start, length)
             for length, texts in self._short.items()
             for start in range(len(content) - length + 1)
         )
 
     def in_entry(self, entry: Entry) -> bool:
-        """Whether *entry* repeats one of the texts: in its text, title, headings, tags or the caller's own fields.
+        """Return whether *entry* repeats one of the texts: in text, title, headings, tags or the caller's own fields.
 
         Roles, speakers and dates are not searched: forgetting "Ann" does not take all that Ann has said.
         """
@@ -108,19 +105,12 @@ class VerbatimTexts:
         )
 
     def in_message(self, message: Message) -> bool:
-        """Whether *message* repeats one of the texts, in anything that somebody wrote."""
+        """Return whether *message* repeats one of the texts, in anything that somebody wrote."""
         return any(self.held_by(text) for text in message_texts(message))
 
     def longest_words(self) -> list[str]:
         """Return the longest word of each text: a content that holds the text holds it, however it is spaced."""
         return [max(text.split(" "), key=len) for text in sorted(self._normalized)]
-
-    def _holds_indexed(self, content: str) -> bool:
-        return bool(self._index) and any(
-            before <= start and content.startswith(text, start - before)
-            for start in range(len(content) - _MIN_PREFIX + 1)
-            for before, text in self._index.get(content[start : start + _MIN_PREFIX], ())
-        )
 
 
 def _start_positions(text: str) -> range:

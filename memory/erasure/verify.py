@@ -10,12 +10,12 @@ import json
 import os
 import subprocess  # only our own script is run, by absolute path
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from memory.entry_store import EntryStore
 from memory.erasure.bytes_search import byte_forms
@@ -47,91 +47,66 @@ _OWNER_QUERIES: Final = {
     " JOIN history_sessions AS s ON s.key = t.session",
 }
 
+_Mentions: TypeAlias = tuple[str, bool, Iterable[str]]
+"""The name of a table or partition, whether its row is one of the namespace, and the ids that the row mentions."""
 
-@dataclass(frozen=True, slots=True)
-class ErasureVerifier:
-    """Searches for remnants of what a receipt names. Changes nothing but the write-ahead log, which it empties.
 
-    *key* is the secret of the memory's file.
+def verify_erasure(
+    receipt: Receipt, texts: Sequence[str], entries: EntryStore, soft_deleter: SoftDeleter, key: bytes
+) -> ErasureVerification:
+    """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
+
+    Texts that the receipt is not of are searched for all the same, and noted. Nothing is changed but the write-ahead
+    log, which is emptied. *key* is the secret of the memory's file.
     """
-
-    entries: EntryStore
-    soft_deleter: SoftDeleter
-    key: bytes
-
-    def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
-        """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
-
-        Texts that the receipt is not of are searched for all the same, and noted.
-        """
-        if receipt.dry_run:
-            raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
-        texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
-        notes = [
-            f"text {number} is none of those that the receipt is of; it was searched for all the same"
-            for number, text in enumerate(texts)
-            if receipt.hashes and not {*receipt_hashes(self.key, receipt.salt, [text])}.issubset(receipt.hashes)
-        ]
-        remnants = self._find_soft_deleted(receipt)
-        database = self.entries.database
-        if database is None or database.path is None:
-            rows, found = self._find_in_store(receipt)
-            return ErasureVerification((*remnants, *found), rows, notes=(*notes, "the memory is in no file"))
+    if receipt.dry_run:
+        raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
+    texts = [checked_text(text, f"texts[{number}]").strip() for number, text in enumerate(texts)]
+    forgotten = set(receipt.ids)
+    notes = [
+        f"text {number} is none of those that the receipt is of; it was searched for all the same"
+        for number, text in enumerate(texts)
+        if receipt.hashes and not {*receipt_hashes(key, receipt.salt, [text])}.issubset(receipt.hashes)
+    ]
+    remnants = [
+        Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
+        for package in soft_deleter.of(receipt.namespace)  # of this forgetting, or of another one
+        if package.operation == receipt.operation
+        or not forgotten.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
+        or not forgotten.isdisjoint(row.memory for row in package.messages)
+    ]
+    database = entries.database
+    if database is None or database.path is None:
+        mentions = _mentions_in_store(entries, receipt.namespace)
+        search = ErasureVerification(notes=("the memory is in no file",))
+    else:
         if database.read_only or not database.empty_log():
             what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
             remnants.append(Remnant("log", what))
-        rows, found = _find_in_tables(database, receipt)
+        mentions = _mentions_in_tables(database, receipt.namespace)
         search = _search_bytes(database, receipt, texts)
-        return ErasureVerification(
-            left=(*remnants, *found, *search.left),
-            rows=rows,
-            files=search.files,
-            texts=len(texts),
-            notes=(*notes, *search.notes),
-        )
-
-    def _find_soft_deleted(self, receipt: Receipt) -> list[Remnant]:
-        """Find items that wait in a grace period: that of this forgetting, or of another one."""
-        ids = set(receipt.ids)
-        return [
-            Remnant("held", f"its time of grace is not over; its bytes go at {package.due.isoformat()}")
-            for package in self.soft_deleter.of(receipt.namespace)
-            if package.operation == receipt.operation
-            or not ids.isdisjoint(owner_of(partition, entry) for partition, entry in package.entries)
-            or not ids.isdisjoint(row.memory for row in package.messages)
-        ]
-
-    def _find_in_store(self, receipt: Receipt) -> tuple[int, list[Remnant]]:
-        """Search every entry and message of the namespace, where there are no tables; return how many, and remnants."""
-        store, namespace = self.entries.store, receipt.namespace
-        entries = (
-            (partition, entry.id, entry.metadata)
-            for partition in self.entries.partitions(namespace)
-            for entry in store.scan(namespace=partition)
-        )
-        messages = (
-            ("history", row.memory or "", row.message.metadata) for row in self.entries.rows.kept(namespace=namespace)
-        )
-        ids, rows, remnants = frozenset(receipt.ids), 0, []
-        for where, id, fields in chain(entries, messages):
-            rows += 1
-            remnants += _mentions(where, {*_id_and_owner(id), *_referred_ids(fields)} & ids)
-        return rows, remnants
+    rows = 0
+    for where, is_own, ids in mentions:
+        rows += is_own
+        remnants += [Remnant(where, f"memory {id} is mentioned") for id in sorted(forgotten.intersection(ids))]
+    return replace(search, left=(*remnants, *search.left), rows=rows, notes=(*notes, *search.notes))
 
 
-def _mentions(where: str, ids: set[str]) -> list[Remnant]:
-    return [Remnant(where, f"memory {id} is mentioned") for id in sorted(ids)]
+def _mentions_in_store(entries: EntryStore, namespace: str) -> Iterator[_Mentions]:
+    """Yield the mentions in every entry and message of the namespace, where there are no tables."""
+    for partition in entries.partitions(namespace):
+        for entry in entries.store.scan(namespace=partition):
+            yield partition, True, chain(_ids_in(entry.id), _referred_ids(entry.metadata))
+    for row in entries.rows.kept(namespace=namespace):
+        yield "history", True, chain(_ids_in(row.memory), _referred_ids(row.message.metadata))
 
 
-def _find_in_tables(database: Database, receipt: Receipt) -> tuple[int, list[Remnant]]:
-    """Search every row of every table, those apart that name ids on purpose; return how many, and remnants."""
-    ids, rows, remnants = frozenset(receipt.ids), 0, []
+def _mentions_in_tables(database: Database, namespace: str) -> Iterator[_Mentions]:
+    """Yield the mentions in the rows of every table, those of other namespaces apart."""
     for table, owner, values in _searched_rows(database):
-        if owner is None or owner == receipt.namespace or owner.startswith(prefix_of(receipt.namespace)):
-            rows += owner is not None
-            mentioned = {id for column, value in values.items() for id in _mentioned_ids(column, value)}
-            remnants += _mentions(table, mentioned & ids)
-    return rows, remnants
+        if owner is None or owner == namespace or owner.startswith(prefix_of(namespace)):
+            ids = chain.from_iterable(_mentioned_ids(column, value) for column, value in values.items())
+            yield table, owner is not None, ids
 
 
 def _searched_rows(database: Database) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
@@ -161,7 +136,7 @@ def _mentioned_ids(column: str, value: Any) -> Iterator[str]:
         if isinstance(parsed, list) and column not in _CONTENT_COLUMNS:
             yield from _ids_in(parsed)
     elif column not in _CONTENT_COLUMNS:
-        yield from _id_and_owner(value)
+        yield from _ids_in(value)
 
 
 def _referred_ids(value: Any) -> Iterator[str]:
@@ -176,17 +151,13 @@ def _referred_ids(value: Any) -> Iterator[str]:
             yield from _referred_ids(inner)
 
 
-def _id_and_owner(value: str) -> Iterator[str]:
-    """Yield an id; of an archived version, its memory's too."""
-    yield value
-    owner, _, revision = value.rpartition("@")
-    if revision.isdigit():
-        yield owner
-
-
 def _ids_in(value: Any) -> Iterator[str]:
+    """Yield the id that *value* is, or those in a list or object; of an archived version, its memory's too."""
     if isinstance(value, str):
-        yield from _id_and_owner(value)
+        yield value
+        owner, _, revision = value.rpartition("@")
+        if revision.isdigit():
+            yield owner
     elif isinstance(value, Mapping):
         yield from _ids_in(value.get("id"))
     elif isinstance(value, list):
@@ -228,7 +199,8 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
         f"text {number}, or a part of it, is still said elsewhere in the memory; no more can be told"
         for number in still_said
     ]
-    return ErasureVerification(left=tuple(remnants), files=(*own_files, *copies), notes=tuple(notes))
+    files = (*own_files, *copies)
+    return ErasureVerification(left=tuple(remnants), files=files, texts=len(texts), notes=tuple(notes))
 
 
 def _text_pieces(text: str) -> list[str]:

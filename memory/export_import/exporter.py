@@ -6,7 +6,7 @@ A revision means something in its own file alone, so an export numbers the versi
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memory.entry_store import EntryStore
-from memory.erasure.external_copies import EXPORT_KIND, export_change
+from memory.erasure.external_copies import EXPORT_KIND
 from memory.errors import ArgumentError
 from memory.export_import.codec import (
     ExportManifest,
@@ -33,7 +33,7 @@ from memory.models import MemoryChange
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter
 from memory.tables.erasers import ExportedPart
-from memory.tables.operation_log import IMPORT_KIND, OperationLog
+from memory.tables.operation_log import IMPORT_KIND, NO_MEMORY, OperationLog
 from memory.tables.tombstones import Tombstones
 from memory.validation import checked_labels
 from memory.write.access_control import Caller
@@ -67,9 +67,13 @@ class ExportSelection:
 
 @dataclass(frozen=True, slots=True)
 class VersionNumbers:
-    """The archived revisions of each memory that has some, in order; the first is version 1."""
+    """The archived *revisions* of each memory that has some, in order; the first is version 1.
+
+    *names* are the ids of the versions in an export, by their ids in the archive.
+    """
 
     revisions: Mapping[str, Sequence[int]]
+    names: Mapping[str, str]
 
     @classmethod
     def of(cls, entries: EntryStore, namespace: str) -> VersionNumbers:
@@ -77,32 +81,26 @@ class VersionNumbers:
         revisions: dict[str, list[int]] = {}
         for entry in entries.store.scan(namespace=store_namespace(namespace, ARCHIVE)):
             owner, _, revision = entry.id.rpartition("@")
-            revisions.setdefault(owner, []).append(int(revision))
-        return cls({owner: sorted(numbers) for owner, numbers in revisions.items()})
+            insort(revisions.setdefault(owner, []), int(revision))
+        numbered = ((owner, *pair) for owner, kept in revisions.items() for pair in enumerate(kept, start=1))
+        return cls(revisions, {f"{owner}@{revision}": f"{owner}@{number}" for owner, number, revision in numbered})
 
     def portable(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return a memory's fields with version numbers in the place of revisions."""
-        if "supersedes" in fields:
-            fields["supersedes"] = self._portable_id(fields["supersedes"])
+        if (superseded := fields.get("supersedes")) is not None:
+            fields["supersedes"] = self.names.get(superseded, superseded)
         if "derived_from" in fields:
-            fields["derived_from"] = [self._portable_id(id) for id in fields["derived_from"]]
+            fields["derived_from"] = [self.names.get(id, id) for id in fields["derived_from"]]
         return fields
 
     def changes(self, changes: Sequence[MemoryChange]) -> tuple[MemoryChange, ...]:
         """Return *changes* with version numbers in the place of revisions."""
         return tuple(
-            change if change.before is None else replace(change, before=self._number(change.id, change.before))
+            change
+            if change.before is None
+            else replace(change, before=bisect_left(self.revisions.get(change.id, ()), change.before) + 1)
             for change in changes
         )
-
-    def _portable_id(self, id: str) -> str:
-        owner, at_sign, revision = id.rpartition("@")
-        if not at_sign or not revision.isdecimal() or int(revision) not in self.revisions.get(owner, ()):
-            return id
-        return f"{owner}@{self._number(owner, int(revision))}"
-
-    def _number(self, owner: str, revision: int) -> int:
-        return bisect_left(self.revisions.get(owner, ()), revision) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,8 @@ class Exporter:
                 on_progress(counts.total())
             operation = None
             if database is None or not database.read_only:
-                change = export_change({"path": str(target), "hash": manifest.hash, "items": counts.total()})
+                facts = {"path": str(target), "hash": manifest.hash, "items": counts.total()}
+                change = MemoryChange(NO_MEMORY, new=facts)
                 with self.entries.transaction():
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
         return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation)

@@ -12,16 +12,10 @@ from itertools import chain
 from typing import Any
 
 from memory.erasure.external_copies import EXPORT_KIND
-from memory.export_import.codec import (
-    message_from_item,
-    operation_from_item,
-    session_from_item,
-    tombstone_from_item,
-)
+from memory.export_import.codec import message_from_item, operation_from_item, session_from_item, tombstone_from_item
 from memory.export_import.import_job import ImportJob
 from memory.export_import.reader import ExportLine
 from memory.export_import.report import ExportItem
-from memory.history.protocol import HistoryRow
 from memory.tables.erasers import ExportedPart
 from memory.tables.tombstones import history_partition, message_hashes
 from memory.write.policies.base import RedactionPolicy
@@ -84,24 +78,18 @@ class HistoryImporter:
         return True
 
     def _write_message(self, job: ImportJob, fields: Mapping[str, Any]) -> bool:
-        row = self._message_row(job, fields)
-        if row is None or job.dry_run or job.history_waits:
-            return row is not None
-        return bool(job.entries.rows.place([row]))
-
-    def _message_row(self, job: ImportJob, fields: Mapping[str, Any]) -> HistoryRow | None:
-        """Return the message as it is to be kept; None where it is here already, or was forgotten."""
-        row = message_from_item(fields, job.namespace)
-        if not job.replaces and job.entries.rows.at([(row.session, row.sequence)], namespace=job.namespace):
-            return None
-        if job.is_forgotten(job.partition(None), row.memory):
-            return None
+        row, rows = message_from_item(fields, job.namespace), job.entries.rows
+        if not job.replaces and rows.at([(row.session, row.sequence)], namespace=job.namespace):
+            return False
         hashes = message_hashes(job.tombstones.key, [row])
-        if job.tombstones.which(history_partition(job.namespace), hashes):
-            return None
+        buried = job.tombstones.which(history_partition(job.namespace), hashes)
+        if buried or job.is_forgotten(job.partition(None), row.memory):
+            return False
+        if job.dry_run or job.history_waits:
+            return True
         message, _ = redacted_message(row.message, self.redactions)
         memory = None if row.memory is None else job.renamed.get(row.memory, row.memory)
-        return replace(row, message=message, memory=memory)
+        return bool(rows.place([replace(row, message=message, memory=memory)]))
 
     def _write_session(self, job: ImportJob, session: str, number: int) -> bool:
         rows, namespace = job.entries.rows, job.namespace

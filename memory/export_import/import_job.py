@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TypeAlias
 
 from memory.entry_store import EntryStore
@@ -40,14 +41,14 @@ class ImportJob:
     dry_run: bool
     operation: str
     history_waits: bool
-    """Whether history, which is in another file, is replaced after the commit of all else."""
+    """True if history, which is in another file, is replaced after the commit of all else."""
     on_progress: OnImportProgress = None
     comparable: bool = False
-    """Whether the file has vectors, and no probe says that they are of another model."""
+    """True if the file has vectors, and no probe says that they are of another model."""
     probes: ProbeVectors | None = None
     """The file's answers to the probes, to be recorded with the first of its vectors."""
     vectors: bool = False
-    """Whether the file's vectors are taken."""
+    """True if the file's vectors are taken."""
     lines: list[ImportLine] = field(default_factory=list)
     taken: Counter[str] = field(default_factory=Counter)
     left: Counter[str] = field(default_factory=Counter)
@@ -71,12 +72,12 @@ class ImportJob:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether the file's own word is taken for who said, did and forgot something."""
+        """True if the file's own word is taken for who said, did and forgot something."""
         return self.ceiling in (None, Trust.USER)
 
     @property
     def replaces(self) -> bool:
-        """Whether the file replaces all that is in the namespace."""
+        """True if the file replaces all that is in the namespace."""
         return self.mode == "replace"
 
     def received(self, memory: Memory) -> Memory:
@@ -111,8 +112,8 @@ class ImportJob:
         return owners - self.existing(partition, sorted(owners)).keys()
 
     def is_forgotten(self, partition: str, id: str | None) -> bool:
-        """Whether *id* has a tombstone in a partition."""
-        return bool(id) and id in self.tombstones.which(partition, [id or ""])
+        """Return whether *id* has a tombstone in a partition."""
+        return bool(id and self.tombstones.which(partition, [id]))
 
     def log(self) -> None:
         """Record the changes since the last call, in the transaction that made them; all are one operation."""
@@ -154,16 +155,9 @@ class ImportJob:
         )
 
 
+_content = attrgetter("text", "caption", "kind", "tags", "valid_from", "valid_to", "importance", "expires_at")
+
+
 def comparable_content(memory: Memory) -> tuple[object, ...]:
     """Return the fields in which two memories of one id must agree to be the same."""
-    return (
-        memory.text,
-        memory.caption,
-        memory.kind,
-        memory.tags,
-        memory.valid_from,
-        memory.valid_to,
-        {name: value for name, value in memory.metadata.items() if name != NEAR_DUPLICATE_KEY},
-        memory.importance,
-        memory.expires_at,
-    )
+    return *_content(memory), {name: value for name, value in memory.metadata.items() if name != NEAR_DUPLICATE_KEY}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +22,9 @@ from memory.export_import.history_importer import HistoryImporter
 from memory.export_import.import_job import ImportJob, OnImportProgress
 from memory.export_import.memory_importer import MemoryImporter
 from memory.export_import.policy_check import ImportPolicyCheck
-from memory.export_import.reader import CheckedExport, ExportLine, check_export
+from memory.export_import.reader import ExportLine, check_export
 from memory.export_import.report import ImportMode, ImportReport
-from memory.export_import.vector_adoption import VectorAdoption
+from memory.export_import.vector_adoption import adopt_vectors, check_model
 from memory.models import Trust
 from memory.partitions import CONVERSATION, store_namespace
 from memory.tables.erasers import ErasedItems, Eraser, ExportedPart, run_erasers
@@ -40,50 +41,62 @@ from vectorstore import Entry
 _REVISION_BATCH: Final = 1000
 
 
+@dataclass(frozen=True, slots=True)
 class Importer:
     """Imports exports. *erasers* and *parts* are the lists to which other parts of the memory add themselves."""
 
-    def __init__(  # each of the parts that an export is written into
-        self,
-        entries: EntryStore,
-        operations: OperationLog,
-        keys: IdempotencyKeys,
-        tombstones: Tombstones,
-        embedding: EmbeddingService,
-        rules: PolicyRules,
-        erasers: Sequence[Eraser],
-        parts: Sequence[ExportedPart],
-        *,
-        clock: Clock,
-    ) -> None:
-        self._entries = entries
-        self._operations = operations
-        self._keys = keys
-        self._tombstones = tombstones
-        self._embedding = embedding
-        self._rules = rules
-        self._erasers = erasers
-        self._parts = parts
-        self._clock = clock
-        self._memories = MemoryImporter(keys, clock)
-        self._history = HistoryImporter(redaction_policies(rules.policies), parts)
-        self._vectors = VectorAdoption(embedding)
-        self._copies = ExternalCopies(entries, operations)
+    entries: EntryStore
+    operations: OperationLog
+    keys: IdempotencyKeys
+    tombstones: Tombstones
+    embedding: EmbeddingService
+    rules: PolicyRules
+    erasers: Sequence[Eraser]
+    parts: Sequence[ExportedPart]
+    clock: Clock
 
-    async def import_file(
+    def open_job(
         self,
         path: Path,
         caller: Caller,
-        *,
         mode: ImportMode,
         trust: Trust | None,
         dry_run: bool,
         on_progress: OnImportProgress,
-    ) -> ImportReport:
-        """Import the file at *path*; return the outcome of each item. *trust* is the most that an item can have."""
-        job = await asyncio.to_thread(self._open_job, path, caller, mode, trust, dry_run, on_progress)
-        policies = ImportPolicyCheck(job, self._embedding, self._rules, self._clock)
-        await self._vectors.check_model(job)
+    ) -> ImportJob:
+        """Check the file at *path* and what the caller may do with it; return its import. Blocks.
+
+        *trust* is the most that an item can have.
+        """
+        self.entries.lifecycle("import")
+        checked = check_export(path, caller.namespace, self.parts)
+        if mode == "replace" and checked.manifest.selection is not None:
+            expected = "merge or upsert: the file holds a selection, and would replace all that is here"
+            raise ArgumentError("mode", mode, expected)
+        if trust is None and checked.manifest.hash not in self._copies.export_hashes(caller.namespace):
+            trust = Trust.DOCUMENT
+        if caller.trust is not Trust.USER:
+            trust = Trust.least([trust or Trust.USER, caller.trust])
+            if mode == "replace":
+                self._check_may_replace(caller)
+        return ImportJob(
+            entries=self.entries,
+            operations=self.operations,
+            tombstones=self.tombstones,
+            checked=checked,
+            caller=caller,
+            mode=mode,
+            ceiling=trust,
+            dry_run=dry_run,
+            operation=self.operations.new_id(),
+            history_waits=mode == "replace" and self.entries.history_apart,
+            on_progress=on_progress,
+        )
+
+    async def run(self, job: ImportJob) -> ImportReport:
+        """Import the file of *job*; return the outcome of each item."""
+        policies = ImportPolicyCheck(job, self.embedding, self.rules, self.clock)
+        await check_model(job, self.embedding)
         if job.replaces:
             judged: dict[int, Draft] = {}
             for batch in job.checked.memory_batches():
@@ -97,60 +110,27 @@ class Importer:
         job.advance(job.checked.total - job.done)
         return job.report()
 
-    def _open_job(
-        self,
-        path: Path,
-        caller: Caller,
-        mode: ImportMode,
-        trust: Trust | None,
-        dry_run: bool,
-        on_progress: OnImportProgress,
-    ) -> ImportJob:
-        """Check the file and what the caller may do with it."""
-        self._entries.lifecycle("import")
-        checked = check_export(path, caller.namespace, self._parts)
-        if mode == "replace" and checked.manifest.selection is not None:
-            expected = "merge or upsert: the file holds a selection, and would replace all that is here"
-            raise ArgumentError("mode", mode, expected)
-        ceiling = self._trust_ceiling(checked, caller.namespace, trust)
-        if caller.trust is not Trust.USER:
-            ceiling = Trust.least([ceiling or Trust.USER, caller.trust])
-            if mode == "replace":
-                self._check_may_replace(caller)
-        return ImportJob(
-            entries=self._entries,
-            operations=self._operations,
-            tombstones=self._tombstones,
-            checked=checked,
-            caller=caller,
-            mode=mode,
-            ceiling=ceiling,
-            dry_run=dry_run,
-            operation=self._operations.new_id(),
-            history_waits=mode == "replace" and self._entries.history_apart,
-            on_progress=on_progress,
-        )
+    @property
+    def _copies(self) -> ExternalCopies:
+        return ExternalCopies(self.entries, self.operations)
 
-    def _trust_ceiling(self, checked: CheckedExport, namespace: str, trust: Trust | None) -> Trust | None:
-        """Return the highest trust that an item of the file can have; None where the memory exported it itself."""
-        if trust is not None:
-            return trust
-        is_own = checked.manifest.hash in self._copies.export_hashes(namespace)
-        return None if is_own else Trust.DOCUMENT
+    @property
+    def _history(self) -> HistoryImporter:
+        return HistoryImporter(redaction_policies(self.rules.policies), self.parts)
 
     def _check_may_replace(self, caller: Caller) -> None:
         """Raise ``NotTrusted`` where the namespace holds anything that is trusted more than the caller."""
-        for partition in self._entries.partitions(caller.namespace):
-            entries = self._entries.store.scan(namespace=partition)
+        for partition in self.entries.partitions(caller.namespace):
+            entries = self.entries.store.scan(namespace=partition)
             caller.check_may_change(map(from_entry, entries), "replace")
-        for session in self._entries.rows.sessions(namespace=caller.namespace, limit=1):
+        for session in self.entries.rows.sessions(namespace=caller.namespace, limit=1):
             raise NotTrusted(session.session, "replace", caller.actor, Trust.USER, "session")
 
     def _begin_merge(self, job: ImportJob) -> None:
         """Find what of the file is here under another id, and begin."""
         checked, namespace = job.checked, job.namespace
-        ids = {id: self._keys.id_of_key(namespace, key) for id, key in checked.keys.items()}
-        entries = self._entries.store.get(list(ids.values()), namespace=job.partition(None))
+        ids = {id: self.keys.id_of_key(namespace, key) for id, key in checked.keys.items()}
+        entries = self.entries.store.get(list(ids.values()), namespace=job.partition(None))
         known = {entry.id for entry in entries if entry is not None}
         job.renamed = {id: here for id, here in ids.items() if here in known and here != id}
         self._history.note_settled_passages(job)
@@ -160,7 +140,7 @@ class Importer:
     def _merge(self, job: ImportJob, batch: Sequence[ExportLine], judged: Mapping[int, Draft] | None) -> None:
         with self._transaction(job):
             if judged is not None:  # another process may have switched the space since the last batch
-                job.vectors = self._vectors.adopt(job)
+                adopt_vectors(job, self.embedding)
             self._write(job, batch, judged)
         job.advance(len(batch))
 
@@ -183,7 +163,7 @@ class Importer:
         if judged is None:
             self._history.write(job, batch)
         else:
-            self._memories.write(job, batch, judged)
+            MemoryImporter(self.keys, self.clock).write(job, batch, judged)
             job.log()
 
     def _clear_namespace(self, job: ImportJob) -> int:
@@ -191,39 +171,39 @@ class Importer:
 
         Tombstones stay, and the records of its own exports.
         """
-        store, namespace = self._entries.store, job.namespace
-        removed = sum(store.count(namespace=partition) for partition in self._entries.partitions(namespace))
+        store, namespace = self.entries.store, job.namespace
+        removed = sum(store.count(namespace=partition) for partition in self.entries.partitions(namespace))
         if job.dry_run:
             return removed
-        exports, now = self._copies.exports(namespace), self._clock()
-        for partition, page in self._entries.pages_to_erase(namespace):
+        exports, now = self._copies.exports(namespace), self.clock()
+        for partition, page in self.entries.pages_to_erase(namespace):
             ids = [entry.id for entry in page]
             items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
-            run_erasers(self._erasers, items)  # while the passages are there, so that no document gets a tombstone
-            self._entries.lifecycle("import").erase(ids, namespace=partition)
-        run_erasers(self._erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
+            run_erasers(self.erasers, items)  # while the passages are there, so that no document gets a tombstone
+            self.entries.lifecycle("import").erase(ids, namespace=partition)
+        run_erasers(self.erasers, ErasedItems(namespace, now, {}, frozenset(), everything=True))
         if not job.history_waits:
-            self._entries.rows.erase_namespace(namespace)
-        self._operations.clear(namespace)
+            self.entries.rows.erase_namespace(namespace)
+        self.operations.clear(namespace)
         for export in reversed(exports):
-            self._operations.add(namespace, export)
+            self.operations.add(namespace, export)
         return removed
 
     def _begin(self, job: ImportJob) -> None:
         if not job.dry_run:
             self._raise_revisions(job.namespace, job.checked.versions, job.operation)
-        job.vectors = self._vectors.adopt(job)
+        adopt_vectors(job, self.embedding)
 
     def _raise_revisions(self, namespace: str, versions: int, token: str) -> None:
         """Raise the store's write counter above *versions*: new revisions are then above every imported version."""
-        store, partition = self._entries.store, store_namespace(namespace, CONVERSATION)
+        store, partition = self.entries.store, store_namespace(namespace, CONVERSATION)
         for start in range(0, versions, _REVISION_BATCH):
             ids = [f"import {token} {number}" for number in range(start, min(start + _REVISION_BATCH, versions))]
             store.upsert((Entry(id) for id in ids), namespace=partition)
-            self._entries.lifecycle("import").erase(ids, namespace=partition)
+            self.entries.lifecycle("import").erase(ids, namespace=partition)
 
     def _transaction(self, job: ImportJob) -> AbstractContextManager[object]:
-        return nullcontext() if job.dry_run else self._entries.lifecycle("import").transaction()
+        return nullcontext() if job.dry_run else self.entries.lifecycle("import").transaction()
 
 
 def _batches(job: ImportJob) -> Iterator[tuple[list[ExportLine], bool]]:

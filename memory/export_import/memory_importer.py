@@ -60,8 +60,8 @@ class ImportDraft:
         entry, extra = self.draft.entry(), extra_fields(self.fields)
         return replace(entry, metadata={**extra, **entry.metadata}) if extra else entry
 
-    def report(self, made: tuple[Report, ...] = ()) -> ImportLine:
-        """Return its line of the report; *made* are those of its facts."""
+    def report(self, facts: tuple[Report, ...] = ()) -> ImportLine:
+        """Return its line of the report; *facts* are the reports of its facts."""
         draft = self.draft
         decided = draft.settled or Report(draft.outcome, "", draft.reason)
         return ImportLine(
@@ -72,7 +72,7 @@ class ImportDraft:
             pending=draft.settled is None and draft.embedded.vector is None and draft.embedded.no_vector is None,
             of=draft.of,
             spans=draft.spans,
-            made=made,
+            made=facts,
         )
 
 

@@ -141,7 +141,7 @@ class ImportPolicyCheck:
         }
 
     def _makes_facts(self, turn: Sequence[Draft]) -> bool:
-        """Whether facts are made of a turn: not of the memory's own export, nor where the file brings them."""
+        """Return whether facts are made of a turn: not of the memory's own export, nor where the file brings them."""
         sources = self.job.checked.sources
         return self.job.ceiling is not None and not any(
             draft.memory.id in sources or draft.memory.operation in sources for draft in turn
@@ -149,6 +149,6 @@ class ImportPolicyCheck:
 
 
 def _is_unchanged(draft: Draft) -> bool:
-    """Whether the policies left *draft* as it came, so that it is written as without policies."""
+    """Return whether the policies left *draft* as it came, so that it is written as without policies."""
     as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome is Outcome.STORED
     return as_it_came and not (draft.reasons or draft.facts or draft.embedded.vector is not None)

@@ -88,7 +88,7 @@ class CheckedExport:
 
     @property
     def total(self) -> int:
-        """How many items the file has."""
+        """The number of items in the file."""
         return sum(self.manifest.counts.values())
 
     def add_line(self, line: bytes) -> None:
@@ -143,7 +143,6 @@ class CheckedExport:
 
 def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> CheckedExport:
     """Check every line of the file, for an import into *namespace*; the first wrong one raises ``UnreadableExport``."""
-    _check_path(path)
     lines = _numbered_lines(path)
     _, first = next(lines, (0, b""))
     if not first:
@@ -176,16 +175,19 @@ def check_export(path: Path, namespace: str, parts: Sequence[ExportedPart]) -> C
 
 
 def _numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise ArgumentError("path", str(path), "the path of an export that can be read is needed") from error
+    if not stat.S_ISREG(mode):
+        raise ArgumentError("path", str(path), "the path of a file is needed, not of a folder, pipe or device")
     with path.open("rb") as file:
         if file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC):
             raise UnreadableExport(str(path), 1, "it is compressed (gzip); unpack it first")
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if not line.endswith(b"\n"):
-                what = (
-                    "the line is too long" if len(line) > MAX_LINE_BYTES else "the file ends in the middle of the line"
-                )
+                is_long = len(line) > MAX_LINE_BYTES
+                what = "the line is too long" if is_long else "the file ends in the middle of the line"
                 raise UnreadableExport(str(path), number, what)
             yield number, line
 
@@ -267,12 +269,3 @@ def _note_references(checked: CheckedExport, memory: Memory, number: int) -> Non
     repeated = memory.metadata.get(NEAR_DUPLICATE_KEY)
     if isinstance(repeated, str):
         checked.linked.update((memory.id, repeated))
-
-
-def _check_path(path: Path) -> None:
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise ArgumentError("path", str(path), "the path of an export that can be read is needed") from error
-    if not stat.S_ISREG(mode):
-        raise ArgumentError("path", str(path), "the path of a file is needed, not of a folder, pipe or device")

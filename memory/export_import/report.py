@@ -77,6 +77,6 @@ class ImportReport:
 
     @property
     def pending(self) -> int:
-        """How many memories, passages and facts wait for their vector."""
+        """The number of memories, passages and facts that wait for their vector."""
         facts = sum(fact.stored and fact.deferred is not None for line in self.lines for fact in line.made)
         return facts + sum(line.pending for line in self.lines)

@@ -148,13 +148,7 @@ class SummaryStorage(Protocol):
         ...
 
     async def keep_summary(
-        self,
-        session: str,
-        summary: Summary,
-        *,
-        before: Summary | None,
-        made_of: Sequence[int],
-        namespace: str = "",
+        self, session: str, summary: Summary, *, before: Summary | None, made_of: Sequence[int], namespace: str = ""
     ) -> bool:
         """Keep *summary*, which continues *before* by the messages numbered *made_of*; return whether it was kept.
 

@@ -25,7 +25,7 @@ from memory.timestamps import timestamp_to_text
 from vectorstore import Connection
 
 LOOK_AHEAD = 256
-"""How many messages beyond those that go are looked at, so that no call is parted from its results."""
+"""Messages beyond those that go that are looked at, so that no call is parted from its results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

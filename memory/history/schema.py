@@ -25,7 +25,7 @@ INSERT_MESSAGE: Final = f"INSERT INTO history_messages ({_STORED_COLUMNS}) VALUE
 MESSAGES_FROM: Final = "FROM history_messages AS m JOIN history_sessions AS s ON s.key = m.session"
 VISIBLE_FROM: Final = f"{MESSAGES_FROM} LEFT JOIN history_bounds AS b ON b.session = m.session"
 VISIBLE_CONDITION: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence >= b.first OR m.role = 'system')))"
-"""What readings show; bound is the time at or before which a session must have been used to be over, or ''."""
+"""The messages that readings show; bound is the session cutoff of a retention, or ''."""
 SUMMARY_COLUMNS: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
 SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
 

@@ -21,12 +21,7 @@ from typing import TypeAlias
 from memory.errors import ArgumentError
 from memory.history.codec import checked_messages, checked_summary_name
 from memory.history.protocol import Conversation, StoredMessage, Summary
-from memory.history.windows import (
-    ConversationWindowPolicy,
-    Window,
-    WindowPolicy,
-    checked_window_policy,
-)
+from memory.history.windows import ConversationWindowPolicy, Window, WindowPolicy, checked_window_policy
 from memory.messages import Message, message_groups
 from memory.runtime import run_in_thread
 from memory.tokens.counter import TokenCounter, checked_counter
@@ -40,7 +35,7 @@ SUMMARY_HEADING = "Summary of the conversation so far"
 """Metadata of the message that carries a summary: how many messages it sums up."""
 _ATTEMPTS = 3
 _PART = 200
-"""How many messages are summed up at once."""
+"""Messages that are summed up at once."""
 _LONGEST_REASON = 200
 
 
@@ -86,9 +81,8 @@ class SummaryWindow:
         summaries = [message for message in checked_messages(messages) if SUMMARY_METADATA_KEY in message.metadata][-1:]
         window = self._policy.apply([message for message in messages if message not in summaries])
         if window.dropped:
-            note = (
-                f"{_message_count(window.dropped)} left out and not summed up: there is no storage to keep a summary in"
-            )
+            count = _message_count(window.dropped)
+            note = f"{count} left out and not summed up: there is no storage to keep a summary in"
             window = replace(window, notes=(*window.notes, note))
         return _insert_summary(window, summaries[0]) if summaries else window
 

@@ -55,12 +55,12 @@ _CARD_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 
 
 
 def is_no_placeholder(value: str) -> bool:
-    """Whether *value* is more than a place to put a secret (``<password>``, ``$TOKEN``, ``****``)."""
+    """Return whether *value* is more than a place to put a secret (``<password>``, ``$TOKEN``, ``****``)."""
     return _PLACEHOLDER.fullmatch(value) is None
 
 
 def is_key(value: str) -> bool:
-    """Whether *value*, found in the position of a key, looks drawn at random and is no piece of code."""
+    """Return whether *value*, found in the position of a key, looks drawn at random and is no piece of code."""
     stripped = value.rstrip(_CLOSING_SIGNS)
     if (
         not is_no_placeholder(stripped)
@@ -75,7 +75,7 @@ def is_key(value: str) -> bool:
 
 
 def is_password(value: str) -> bool:
-    """Whether *value*, found in the position of a password, is one and not the rest of a sentence."""
+    """Return whether *value*, found in the position of a password, is one and not the rest of a sentence."""
     stripped = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
     if len(stripped) < 4 or not is_no_placeholder(stripped) or _CODE_EXPRESSION.fullmatch(stripped):
         return False
@@ -85,12 +85,12 @@ def is_password(value: str) -> bool:
 
 
 def is_password_word(value: str) -> bool:
-    """Whether a word that ends "my password is …" can be the password: not what one says about passwords."""
+    """Return whether a word that ends "my password is …" can be the password: not what one says about passwords."""
     return is_no_placeholder(value) and value.lower() not in _ATTRIBUTES
 
 
 def is_card_number(value: str) -> bool:
-    """Whether *value* can be the number of a payment card: first digits, length, grouping and Luhn's checksum."""
+    """Return whether *value* can be a payment card's number: first digits, length, grouping and Luhn's checksum."""
     digits = re.sub("[ -]", "", value)
     groups = [len(part) for part in re.split("[ -]", value)]
     if len(groups) > 1 and groups not in _CARD_GROUPS:
@@ -100,13 +100,13 @@ def is_card_number(value: str) -> bool:
 
 
 def has_luhn_checksum(digits: str) -> bool:
-    """Whether the last of *digits* is the checksum of the others (ISO/IEC 7812-1, annex B)."""
+    """Return whether the last of *digits* is the checksum of the others (ISO/IEC 7812-1, annex B)."""
     doubled = [2 * int(digit) if index % 2 else int(digit) for index, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
 def is_wallet_key(value: str) -> bool:
-    """Whether *value* is base58 that ends with its checksum (Bitcoin's Base58Check)."""
+    """Return whether *value* is base58 that ends with its checksum (Bitcoin's Base58Check)."""
     number = 0
     for character in value:
         number = number * 58 + _BASE58.index(character)
@@ -115,7 +115,7 @@ def is_wallet_key(value: str) -> bool:
 
 
 def is_seed_phrase(value: str) -> bool:
-    """Whether *value* is as many words as a seed phrase has, none of them one that only joins others."""
+    """Return whether *value* is as many words as a seed phrase has, none of them one that only joins others."""
     words = [word.lower() for word in re.findall(r"[A-Za-z]+", value)]
     return len(words) in (12, 15, 18, 21, 24) and _FUNCTION_WORDS.isdisjoint(words)
 

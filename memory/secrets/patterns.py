@@ -97,10 +97,7 @@ _PROVIDER_KEYS: Final = (
     _key_kind("Mailchimp key", "[0-9a-f]{32}", r"-us[0-9]{1,2}\b", "-us"),
     _key_kind("Telegram bot token", "[0-9]{8,10}", r":AA[A-Za-z0-9_\-]{33}(?![A-Za-z0-9_\-])", ":aa"),
     _key_kind(
-        "Discord token",
-        "[MNO][A-Za-z0-9_\\-]{23,27}",
-        r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}",
-        *("m", "n", "o"),
+        "Discord token", "[MNO][A-Za-z0-9_\\-]{23,27}", r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27,40}", *("m", "n", "o")
     ),
     _key_kind("DigitalOcean token", "do[opr]_v1_", r"[0-9a-f]{64}", "_v1_"),
     _key_kind("Shopify token", "shp(?:at|ca|pa|ss|ua)_", r"[0-9a-fA-F]{32}", "shp"),
@@ -121,10 +118,8 @@ _PROVIDER_KEYS: Final = (
     _key_kind("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
     SecretKind(
         "webhook address",
-        (
-            r"https://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks|"
-            r"[a-z0-9]{1,40}\.webhook\.office\.com/webhookb2)/[A-Za-z0-9_/@\-]{20,300}"
-        ),
+        r"https://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks|"
+        r"[a-z0-9]{1,40}\.webhook\.office\.com/webhookb2)/[A-Za-z0-9_/@\-]{20,300}",
         ("hooks.slack.com", "webhook"),
     ),
 )
@@ -132,12 +127,10 @@ _PROVIDER_KEYS: Final = (
 _SECRETS_BY_SHAPE: Final = (
     SecretKind(
         "private key",
-        (
-            r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,20000}"
-            r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-            r"|[A-Za-z0-9+/=\s\\]{0,20000})"
-        ),
+        r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----)){0,20000}"
+        r"-----END (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"|[A-Za-z0-9+/=\s\\]{0,20000})",
         ("private key",),
     ),
     SecretKind(
@@ -164,10 +157,8 @@ _SECRETS_BY_SHAPE: Final = (
     ),
     SecretKind(
         "authorization header",
-        (
-            r"(?i)\b(?:authorization\"?\s{0,2}[:=]\s{0,2}\"?(?:bearer|basic|token)|bearer)\s{1,2}"
-            r"(?P<secret>[A-Za-z0-9._~+/=\-]{16,4000})"
-        ),
+        r"(?i)\b(?:authorization\"?\s{0,2}[:=]\s{0,2}\"?(?:bearer|basic|token)|bearer)\s{1,2}"
+        r"(?P<secret>[A-Za-z0-9._~+/=\-]{16,4000})",
         ("authorization", "bearer"),
         is_key,
     ),
@@ -188,30 +179,24 @@ _CONTEXT_WORD: Final = (
 _SECRETS_BY_CONTEXT: Final = (
     SecretKind(
         "password",
-        (
-            rf"(?i){_CONTEXT_WORD}[a-z0-9_]{{0,20}}"
-            r"(?: (?:for|to|of|on|für|zum|de|du|del|da)(?: [\w.@\-]{1,30}){1,5}?)?"
-            r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist|est|es|é|è)\b:?)\s{0,2}(?P<secret>\S{4,200})"
-        ),
+        rf"(?i){_CONTEXT_WORD}[a-z0-9_]{{0,20}}"
+        r"(?: (?:for|to|of|on|für|zum|de|du|del|da)(?: [\w.@\-]{1,30}){1,5}?)?"
+        r"[\"'`]?\s{0,2}(?::=|=>|->|[:=]|\b(?:is|was|lautet|ist|est|es|é|è)\b:?)\s{0,2}(?P<secret>\S{4,200})",
         ("pass", "kennwort", "pwd", "contrase", "senha", "wachtwoord", "has"),
         is_password,
     ),
     SecretKind(
         "password",
-        (
-            r"(?i)\b(?:my|our|the|his|her|their|your)(?: [\w\-]{1,20}){0,3} (?:password|passcode|passphrase)"
-            r"(?: (?:for|to|of|on)(?: [\w.@\-]{1,30}){1,5}?)? (?:is|was) (?:now |still |just )?"
-            r"(?P<secret>[A-Za-z]{5,40})(?=[.!]?(?:\s*$|\s*\n|[.!] ))"
-        ),
+        r"(?i)\b(?:my|our|the|his|her|their|your)(?: [\w\-]{1,20}){0,3} (?:password|passcode|passphrase)"
+        r"(?: (?:for|to|of|on)(?: [\w.@\-]{1,30}){1,5}?)? (?:is|was) (?:now |still |just )?"
+        r"(?P<secret>[A-Za-z]{5,40})(?=[.!]?(?:\s*$|\s*\n|[.!] ))",
         ("passw", "passc", "passphrase"),
         is_password_word,
     ),
     SecretKind(
         "password",
-        (
-            r"(?i)\b(?:pass ?phrase|pass(?:word|code)) ?(?:is|was|:|=) ?[\"'“]"
-            r"(?P<secret>[^\"'“”\n]{4,120})[\"'”]"
-        ),
+        r"(?i)\b(?:pass ?phrase|pass(?:word|code)) ?(?:is|was|:|=) ?[\"'“]"
+        r"(?P<secret>[^\"'“”\n]{4,120})[\"'”]",
         ("pass",),
         is_no_placeholder,
     ),
@@ -222,42 +207,34 @@ _SECRETS_BY_CONTEXT: Final = (
     ),
     SecretKind(
         "password",
-        (
-            r"(?i)(?:\blogin \S{1,60} password |--password[ =]|\b(?:sshpass|mysql|curl|psql)\b[^\n]{0,80}? -p ?"
-            r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:)(?P<secret>\S{4,200})"
-        ),
+        r"(?i)(?:\blogin \S{1,60} password |--password[ =]|\b(?:sshpass|mysql|curl|psql)\b[^\n]{0,80}? -p ?"
+        r"|\bcurl\b[^\n]{0,80}? (?:-u|--user) ?[^\s:]{1,60}:)(?P<secret>\S{4,200})",
         ("password", "sshpass", "mysql", "curl", "psql"),
         is_no_placeholder,
     ),
     SecretKind(
         "key in context",
-        (
-            r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
-            r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
-            rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_ASSIGNMENT}"
-            r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})"
-        ),
+        r"(?i)(?:api[_\- ]?key|apikey|secret[_\- ]?key|access[_\- ]?key|private[_\- ]?key|encryption[_\- ]?key"
+        r"|auth[_\- ]?key|signing[_\- ]?key|client[_\- ]?secret|secret|token(?!i[sz])|credential)[a-z0-9_]{0,20}"
+        rf"(?: (?:for|of|to|on)(?: [\w.\-]{{1,30}}){{1,4}}?)?{_ASSIGNMENT}"
+        r"(?P<secret>[A-Za-z0-9_\-./+=~!@#$%^&*]{8,600})",
         ("key", "secret", "token", "credential"),
         is_key,
     ),
     SecretKind(
         "PIN",
-        (
-            r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|card security code)"
-            r"(?: (?:for|to|of|on|at)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\bis\b|\bwas\b)\s{0,2}"
-            r"(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
-            r"(?! (?:items|characters|digits|minutes|hours|days|people|times)\b)"
-        ),
+        r"(?i)\b(?:pin(?: code| number)?|cv[vc]2?|card security code)"
+        r"(?: (?:for|to|of|on|at)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\bis\b|\bwas\b)\s{0,2}"
+        r"(?P<secret>[0-9]{3,8})(?![\w.,]?[0-9])"
+        r"(?! (?:items|characters|digits|minutes|hours|days|people|times)\b)",
         ("pin", "cv", "security code"),
     ),
     SecretKind(
         "seed phrase",
-        (
-            r"(?i)\b(?:seed|recovery|mnemonic|backup|wallet)(?: (?:seed|phrase|words?|code)){0,3}"
-            r"(?: (?:for|of|to)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\b(?:is|are|was)\b:?)\s{0,3}"
-            r"(?P<secret>(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}"
-            r"(?:[,\s]{1,3}(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}){11,23})"
-        ),
+        r"(?i)\b(?:seed|recovery|mnemonic|backup|wallet)(?: (?:seed|phrase|words?|code)){0,3}"
+        r"(?: (?:for|of|to)(?: [\w\-]{1,20}){1,4}?)?\s{0,2}(?:[:=]|\b(?:is|are|was)\b:?)\s{0,3}"
+        r"(?P<secret>(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}"
+        r"(?:[,\s]{1,3}(?:[0-9]{1,2}[.)]?[ \t]{0,2})?[a-z]{3,8}){11,23})",
         ("seed", "recovery", "mnemonic", "backup", "wallet"),
         is_seed_phrase,
     ),

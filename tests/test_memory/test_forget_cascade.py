@@ -916,7 +916,7 @@ def test_a_failing_step_rolls_a_restore_back(full_memory, monkeypatch, step):
 def test_due_soft_deletes_are_erased_all_or_none(full_memory, monkeypatch):
     run(full_memory.forget(["both"], grace=WEEK))
     before = everything(full_memory)
-    monkeypatch.setattr(full_memory._eraser, "_clock", lambda: NOW + WEEK)
+    monkeypatch.setattr(full_memory._eraser, "clock", lambda: NOW + WEEK)
     with monkeypatch.context() as patched:
         fails_after(patched, full_memory.soft_deletes, "erase", 2)
         with pytest.raises(RuntimeError, match="cannot"):
