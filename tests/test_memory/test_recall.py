@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory import ArgumentError, HashingEmbedder, Memory, RecallResult, RecallSettings, Source, run_sync
+from memory import ArgumentError, HashingEmbedder, Memory, RecallOptions, RecallResult, RecallSettings, Source, run_sync
 from memory.internals import DECLARED_FIELDS, to_entry
-from memory.retrieval.query import Query, RecallOptions
+from memory.retrieval.query import Query
 from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import ConversationWeights
 from memory.write.embedding_service import EmbeddingService
