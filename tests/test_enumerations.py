@@ -1,4 +1,7 @@
-"""Enumerations: the text of a member is accepted wherever the member is, and what names none is refused by name."""
+"""Enumerations: the text of a member is accepted wherever the member is, and what names none is refused by name.
+
+Inner parts, on no face: ``agent.approval``, ``agent.providers.accumulator``, ``agent.tools.base``.
+"""
 
 from __future__ import annotations
 

@@ -226,3 +226,19 @@ def test_a_downward_import_is_no_fault(module: str, code: str) -> None:
     modules = all_modules()
     modules[module] = ast.parse(code)
     assert faults(modules) == []
+
+
+def _inner_imports(tree: ast.Module) -> set[str]:
+    faces = set().union(*FACES.values())
+    modules = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    application = ("agent.assistant",)  # the command line has no face beside its modules
+    return {name for name in modules - faces if name.split(".")[0] in CODE and not name.startswith(application)}
+
+
+def test_tests_import_from_faces_or_name_the_inner_parts_in_their_docstring() -> None:
+    unnamed = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        named = ast.get_docstring(tree) or ""
+        unnamed += [f"{path.name}: {name}" for name in _inner_imports(tree) if f"``{name}``" not in named]
+    assert unnamed == []

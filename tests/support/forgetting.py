@@ -1,4 +1,7 @@
-"""Shared by the tests of forgetting: memories on either store, clocks, an embedder, an eraser that records."""
+"""Shared by the tests of forgetting: memories on either store, clocks, an embedder, an eraser that records.
+
+Inner parts, on no face: ``memory.tables.erasers``.
+"""
 
 from __future__ import annotations
 

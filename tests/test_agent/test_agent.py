@@ -1,4 +1,7 @@
-"""The agent: memory read before the loop and written after it, and endings that keep or leave the turn."""
+"""The agent: memory read before the loop and written after it, and endings that keep or leave the turn.
+
+Inner parts, on no face: ``agent.configuration``, ``agent.errors``.
+"""
 
 from __future__ import annotations
 

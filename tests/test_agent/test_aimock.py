@@ -3,6 +3,8 @@
 It is started where node and the package are there, and these tests are skipped, visibly, where they are not:
 
     npm install --no-save @copilotkit/aimock
+
+Inner parts, on no face: ``agent.providers.accumulator``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A stream whose call waits for a yes: how long it waits, and that whoever leaves it ends the waiting."""
+"""A stream whose call waits for a yes: how long it waits, and that whoever leaves it ends the waiting.
+
+Inner parts, on no face: ``agent.approval``, ``agent.events``.
+"""
 
 from __future__ import annotations
 

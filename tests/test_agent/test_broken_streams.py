@@ -1,6 +1,8 @@
 """Byte streams as networks and servers break them: the right result or a clear error, in bounded time and memory.
 
 Each case runs in the three wire formats, over real HTTP on loopback.
+
+Inner parts, on no face: ``agent.providers.accumulator``.
 """
 
 from __future__ import annotations

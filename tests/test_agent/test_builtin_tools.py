@@ -1,4 +1,7 @@
-"""The tools that come with the agent: what they do, and what no argument makes them do."""
+"""The tools that come with the agent: what they do, and what no argument makes them do.
+
+Inner parts, on no face: ``agent.tools.base``, ``agent.tools.builtin``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing."""
+"""``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing.
+
+Inner parts, on no face: ``memory.tables.operation_log``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The context: its order, its budget, and delimiters that nothing inside can forge."""
+"""The context: its order, its budget, and delimiters that nothing inside can forge.
+
+Inner parts, on no face: ``agent.context.assembly``, ``agent.context.memory_reader``, ``agent.context.rendering``,
+``agent.context_items``, ``agent.providers.base``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every ending there is, in one table: returned or raised, one terminal event, kept or not; and what a run adds up."""
+"""Every ending there is, in one table: returned or raised, one terminal event, kept or not; and what a run adds up.
+
+Inner parts, on no face: ``agent.errors``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Answers without a model: statements acknowledged, questions answered by quotes, nothing invented."""
+"""Answers without a model: statements acknowledged, questions answered by quotes, nothing invented.
+
+Inner parts, on no face: ``agent.context_items``, ``agent.providers.accumulator``, ``agent.providers.extractive``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What was said, shown again: through the windows of policies, summaries too, in today's words."""
+"""What was said, shown again: through the windows of policies, summaries too, in today's words.
+
+Inner parts, on no face: ``agent.context.memory_reader``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Seen from outside: hooks, fingerprints, connectors, approval in a stream, and agents as tools."""
+"""Seen from outside: hooks, fingerprints, connectors, approval in a stream, and agents as tools.
+
+Inner parts, on no face: ``agent.approval``, ``agent.events``, ``agent.providers.base``.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@
 
 It speaks both formats. What a model says is its own; what is asked here is that it says something, is counted, can be
 left in the middle, and that a request too long for its window has an error of its own.
+
+Inner parts, on no face: ``agent.errors``, ``agent.providers.accumulator``.
 """
 
 from __future__ import annotations

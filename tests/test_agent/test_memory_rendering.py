@@ -1,4 +1,7 @@
-"""Memories in a prompt: parsed back, they are exactly those that were put in, whatever any text contains."""
+"""Memories in a prompt: parsed back, they are exactly those that were put in, whatever any text contains.
+
+Inner parts, on no face: ``agent.context.rendering``.
+"""
 
 from __future__ import annotations
 

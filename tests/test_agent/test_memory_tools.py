@@ -1,4 +1,7 @@
-"""Memory and documents as tools: what a model may find, note, and must leave alone."""
+"""Memory and documents as tools: what a model may find, note, and must leave alone.
+
+Inner parts, on no face: ``agent.tools.memory``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The chain around each call of a tool: every link, and the order in which they stand."""
+"""The chain around each call of a tool: every link, and the order in which they stand.
+
+Inner parts, on no face: ``agent.approval``, ``agent.errors``, ``agent.events``, ``agent.tool_executor``,
+``agent.tools.base``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """The official clients as oracles: the same call makes the same request, and the same bytes give the same result.
 
 They are development dependencies; each speaks to our scripted server over real HTTP, as our provider does.
+
+Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
 """
 
 from __future__ import annotations

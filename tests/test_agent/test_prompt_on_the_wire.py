@@ -1,4 +1,7 @@
-"""What goes out over HTTP: memories as data in the user's words, in every format, and what its cache saved."""
+"""What goes out over HTTP: memories as data in the user's words, in every format, and what its cache saved.
+
+Inner parts, on no face: ``agent.context.rendering``.
+"""
 
 from __future__ import annotations
 

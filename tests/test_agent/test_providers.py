@@ -1,4 +1,7 @@
-"""Providers: the shipped contract over scripted and real HTTP, and the words of the Chat Completions format."""
+"""Providers: the shipped contract over scripted and real HTTP, and the words of the Chat Completions format.
+
+Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``, ``agent.providers.openai``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Asking a provider again: only before the reply has begun, with the waits that were promised."""
+"""Asking a provider again: only before the reply has begun, with the waits that were promised.
+
+Inner parts, on no face: ``agent.providers.accumulator``, ``agent.providers.base``.
+"""
 
 from __future__ import annotations
 

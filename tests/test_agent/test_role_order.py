@@ -1,4 +1,8 @@
-"""Whatever a history holds, each provider is sent a conversation that it takes: roles, calls and results in order."""
+"""Whatever a history holds, each provider is sent a conversation that it takes: roles, calls and results in order.
+
+Inner parts, on no face: ``agent.context.assembly``, ``agent.context.memory_reader``, ``agent.context_items``,
+``agent.providers``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Endings of a run beside those of the plain loop: limits, overflow, wanted types, refusal, and results as answers."""
+"""Endings of a run beside those of the plain loop: limits, overflow, wanted types, refusal, and results as answers.
+
+Inner parts, on no face: ``agent.errors``, ``agent.middleware.guardrails``, ``agent.providers.base``,
+``agent.structured_output``, ``agent.usage``.
+"""
 
 from __future__ import annotations
 

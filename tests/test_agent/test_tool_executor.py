@@ -1,4 +1,7 @@
-"""Dispatch: calls run together, answers in order, failures told, nothing left running."""
+"""Dispatch: calls run together, answers in order, failures told, nothing left running.
+
+Inner parts, on no face: ``agent.tool_executor``, ``agent.tools.base``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What tools answered in one conversation is found in another, unless it shows what was remembered before."""
+"""What tools answered in one conversation is found in another, unless it shows what was remembered before.
+
+Inner parts, on no face: ``agent.tools.base``.
+"""
 
 from __future__ import annotations
 

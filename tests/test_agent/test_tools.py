@@ -1,4 +1,7 @@
-"""Tools: made from functions, checked strictly, kept in order."""
+"""Tools: made from functions, checked strictly, kept in order.
+
+Inner parts, on no face: ``agent.tools.base``, ``agent.tools.function``, ``agent.tools.schema``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whose words a run has read, and what it may write, correct and forget for that."""
+"""Whose words a run has read, and what it may write, correct and forget for that.
+
+Inner parts, on no face: ``agent.tools.base``, ``agent.tools.memory``, ``agent.trust``.
+"""
 
 from __future__ import annotations
 

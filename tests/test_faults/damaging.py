@@ -2,6 +2,8 @@
 
 What was damaged is then named by ``verify``, and every row that can be read is saved into a new file; the damaged one
 stays as it is. An answer that lacks something which ``verify`` names is counted apart, as hidden.
+
+Inner parts, on no face: ``vectorstore.sqlite.integrity``, ``vectorstore.sqlite.schema``.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 What takes the place of everything is there as a whole or not at all; of the rest, each memory comes with all its
 versions. What was forgotten stays away.
+
+Inner parts, on no face: ``memory.export_import``, ``memory.export_import.importer``.
 """
 
 from __future__ import annotations

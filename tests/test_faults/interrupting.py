@@ -1,4 +1,7 @@
-"""SIGKILL in the midst of one long operation, again and again from the same file: the old state or the new, whole."""
+"""SIGKILL in the midst of one long operation, again and again from the same file: the old state or the new, whole.
+
+Inner parts, on no face: ``vectorstore.sqlite.schema``.
+"""
 
 from __future__ import annotations
 

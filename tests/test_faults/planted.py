@@ -1,4 +1,7 @@
-"""Stores with a fault planted, by name: each must be caught by the tool that is there for it. "sound" has none."""
+"""Stores with a fault planted, by name: each must be caught by the tool that is there for it. "sound" has none.
+
+Inner parts, on no face: ``vectorstore.sqlite.index_cache``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every way of writing, stopped at each of its writes: whole or not there, nothing half-written, and made again."""
+"""Every way of writing, stopped at each of its writes: whole or not there, nothing half-written, and made again.
+
+Inner parts, on no face: ``memory.entry_store``, ``memory.retrieval.index``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A small memory that has something of everything: what each way of writing is tried on.
 
 Clock and ids are given, so that a call that is made again from the same file writes the same bytes.
+
+Inner parts, on no face: ``memory.documents.manifest``.
 """
 
 from __future__ import annotations

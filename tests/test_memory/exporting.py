@@ -1,4 +1,7 @@
-"""What the tests of exports share: a memory with something of everything in it, its lines, and lines made to fit."""
+"""What the tests of exports share: a memory with something of everything in it, its lines, and lines made to fit.
+
+Inner parts, on no face: ``memory.export_import.codec``.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""Chunkers: the contract, headings, sizes in tokens."""
+"""Chunkers: the contract, headings, sizes in tokens.
+
+Inner parts, on no face: ``memory.chunking.markdown``, ``memory.testing.chunker_contract``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Citations: the sentence that answers, word for word, with its exact place."""
+"""Citations: the sentence that answers, word for word, with its exact place.
+
+Inner parts, on no face: ``memory.documents.citations``.
+"""
 
 from __future__ import annotations
 

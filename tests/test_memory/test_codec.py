@@ -1,3 +1,8 @@
+"""The codec of memories: every field survives the way into an entry of the store and back.
+
+Inner parts, on no face: ``memory.codec``.
+"""
+
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
 

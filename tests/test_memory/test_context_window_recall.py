@@ -1,4 +1,7 @@
-"""What leaves the window, or the history, stays recallable; a message without words is found too."""
+"""What leaves the window, or the history, stays recallable; a message without words is found too.
+
+Inner parts, on no face: ``memory.messages``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Read policies: the contract and each policy's own limit."""
+"""Read policies: the contract and each policy's own limit.
+
+Inner parts, on no face: ``memory.testing.window_contract``.
+"""
 
 from __future__ import annotations
 

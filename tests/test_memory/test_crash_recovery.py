@@ -1,4 +1,7 @@
-"""What history holds and memory lacks is remembered as it would have been when it was said: facts, links, turns."""
+"""What history holds and memory lacks is remembered as it would have been when it was said: facts, links, turns.
+
+Inner parts, on no face: ``memory.write.memory_writer``.
+"""
 
 from __future__ import annotations
 

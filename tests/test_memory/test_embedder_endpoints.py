@@ -1,4 +1,7 @@
-"""Embedders of endpoints over real HTTP: batches, refusals, cut texts, nonsense; the official clients as oracles."""
+"""Embedders of endpoints over real HTTP: batches, refusals, cut texts, nonsense; the official clients as oracles.
+
+Inner parts, on no face: ``memory.embedders.batching``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Any function as an embedder, and several embedders as one."""
+"""Any function as an embedder, and several embedders as one.
+
+Inner parts, on no face: ``memory.embedders.batching``, ``memory.embedders.fingerprint``,
+``memory.embedders.protocol``.
+"""
 
 from __future__ import annotations
 

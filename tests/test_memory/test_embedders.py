@@ -1,4 +1,7 @@
-"""Embedders: the contract, the local table, hashing, and a server that answers nonsense."""
+"""Embedders: the contract, the local table, hashing, and a server that answers nonsense.
+
+Inner parts, on no face: ``memory.embedders``, ``memory.embedders.batching``, ``memory.embedders.local``.
+"""
 
 from __future__ import annotations
 

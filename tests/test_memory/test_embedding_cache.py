@@ -1,4 +1,7 @@
-"""The cache of vectors: equal answers, fewer questions, bounded room, and nothing left of what was forgotten."""
+"""The cache of vectors: equal answers, fewer questions, bounded room, and nothing left of what was forgotten.
+
+Inner parts, on no face: ``memory.embedders.batching``, ``memory.embedders.cache``.
+"""
 
 from __future__ import annotations
 

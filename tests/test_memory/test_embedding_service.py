@@ -1,4 +1,7 @@
-"""What the write path does with an embedder: known again by its probes, refused texts, patience, closing."""
+"""What the write path does with an embedder: known again by its probes, refused texts, patience, closing.
+
+Inner parts, on no face: ``memory.tables.embedder_probes``, ``memory.write.embedding_service``.
+"""
 
 from __future__ import annotations
 

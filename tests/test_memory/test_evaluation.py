@@ -1,4 +1,7 @@
-"""Evaluating somebody's own memory: questions by rule, ways to search on copies, intervals, and nothing changed."""
+"""Evaluating somebody's own memory: questions by rule, ways to search on copies, intervals, and nothing changed.
+
+Inner parts, on no face: ``memory.evaluation.questions``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Export and import: complete, always the same bytes, all of it or nothing."""
+"""Export and import: complete, always the same bytes, all of it or nothing.
+
+Inner parts, on no face: ``memory.codec``, ``memory.export_import``, ``vectorstore.engines``.
+"""
 
 import concurrent.futures
 import gzip

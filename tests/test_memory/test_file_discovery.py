@@ -1,4 +1,9 @@
-"""Discovering and reading files: which are taken, which are left out and why, and what is never opened."""
+"""Discovering and reading files: which are taken, which are left out and why, and what is never opened.
+
+Inner parts, on no face: ``memory.documents.discovery``, ``memory.documents.loaders.base``,
+``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.registry``,
+``memory.documents.loaders.text``.
+"""
 
 from __future__ import annotations
 

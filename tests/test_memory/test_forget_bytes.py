@@ -1,4 +1,8 @@
-"""Bytes of forgotten memories: in no table, page, log, cache or file; receipts and their verification."""
+"""Bytes of forgotten memories: in no table, page, log, cache or file; receipts and their verification.
+
+Inner parts, on no face: ``memory.erasure``, ``memory.erasure.bytes_search``, ``memory.retrieval.index``,
+``memory.tables.operation_log``.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,7 @@
-"""Cascade of a forgetting: what goes with a memory, what stays, its tombstones, in one transaction over all parts."""
+"""Cascade of a forgetting: what goes with a memory, what stays, its tombstones, in one transaction over all parts.
+
+Inner parts, on no face: ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
+"""
 
 import random
 from datetime import timedelta

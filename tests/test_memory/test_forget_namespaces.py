@@ -1,4 +1,7 @@
-"""Forgetting by namespace: all of one goes, with every part, and no other is touched."""
+"""Forgetting by namespace: all of one goes, with every part, and no other is touched.
+
+Inner parts, on no face: ``memory.retrieval.index``.
+"""
 
 from datetime import timedelta
 

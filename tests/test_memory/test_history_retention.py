@@ -1,4 +1,7 @@
-"""Summaries and retention in both histories: the contracts, erasure, damage, kills, and files of an earlier version."""
+"""Summaries and retention in both histories: the contracts, erasure, damage, kills, and files of an earlier version.
+
+Inner parts, on no face: ``memory.history.retention``, ``memory.history.schema``.
+"""
 
 from __future__ import annotations
 

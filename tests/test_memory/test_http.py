@@ -1,4 +1,7 @@
-"""The HTTP client against real sockets on loopback."""
+"""The HTTP client against real sockets on loopback.
+
+Inner parts, on no face: ``memory.http.redaction``, ``memory.http.retry``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Ingest: the collection holds the present state of the files, and says what it did."""
+"""Ingest: the collection holds the present state of the files, and says what it did.
+
+Inner parts, on no face: ``memory.documents``.
+"""
 
 from __future__ import annotations
 

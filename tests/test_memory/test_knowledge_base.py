@@ -1,4 +1,7 @@
-"""A knowledge base over time: names that stay, collections apart, what was removed or forgotten, reopening."""
+"""A knowledge base over time: names that stay, collections apart, what was removed or forgotten, reopening.
+
+Inner parts, on no face: ``memory.documents.document``, ``memory.documents.manifest``.
+"""
 
 from __future__ import annotations
 

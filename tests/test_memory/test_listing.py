@@ -1,4 +1,7 @@
-"""Looking through what is kept: filters, orders, pages that stay right, other times, and counts."""
+"""Looking through what is kept: filters, orders, pages that stay right, other times, and counts.
+
+Inner parts, on no face: ``memory.tables.idempotency_keys``.
+"""
 
 from __future__ import annotations
 

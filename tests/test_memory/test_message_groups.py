@@ -1,4 +1,7 @@
-"""Which messages belong together."""
+"""Which messages belong together.
+
+Inner parts, on no face: ``memory.messages``.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ drawn from a seed: the list of them is made from the face, so that a new one can
 of one file (or two stores in memory): in one nothing else is there; in the other a second namespace was filled before,
 with the same ids, keys, sessions and documents, and goes on writing between the calls. Answers and error texts are
 compared; then everything that is left is looked at, taken back and made anew, and that is compared, too.
+
+Inner parts, on no face: ``memory.export_import.report``, ``memory.tables.idempotency_keys``,
+``memory.tables.soft_deletes``, ``memory.tables.tombstones``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The log of operations: every change is in it, with its actor, in the order in which it was done."""
+"""The log of operations: every change is in it, with its actor, in the order in which it was done.
+
+Inner parts, on no face: ``memory.tables.operation_log``.
+"""
 
 from __future__ import annotations
 

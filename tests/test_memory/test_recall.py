@@ -1,4 +1,8 @@
-"""Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors."""
+"""Recall over a store: what is found, filtered, kept fresh and explained. No model; words and made-up vectors.
+
+Inner parts, on no face: ``memory.retrieval.query``, ``memory.retrieval.retriever``,
+``memory.retrieval.scoring.settings``, ``memory.write.embedding_service``.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""How far to trust what was found: one scale for every store, and two reasons to answer nothing."""
+"""How far to trust what was found: one scale for every store, and two reasons to answer nothing.
+
+Inner parts, on no face: ``memory.retrieval.scoring.confidence``, ``memory.retrieval.scoring.scores``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Dates in questions: days matched, questions about a time, and statements that changed between two dates."""
+"""Dates in questions: days matched, questions about a time, and statements that changed between two dates.
+
+Inner parts, on no face: ``memory.retrieval.languages.dates``, ``memory.retrieval.languages.lexicon``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From ranked candidates to hits: order, repeats, budget, parts, doubt."""
+"""From ranked candidates to hits: order, repeats, budget, parts, doubt.
+
+Inner parts, on no face: ``memory.retrieval.scoring.scores``, ``memory.retrieval.token_budget``.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""What a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way."""
+"""What a caller adds to a recall: other words, an imagined answer, a reranker; bounded, and never in its way.
+
+Inner parts, on no face: ``memory.retrieval.scoring.scores``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The retrieval index of a namespace: term vectors, stems, session BM25, word matches against slow plain versions."""
+"""The retrieval index of a namespace: term vectors, stems, session BM25, word matches against slow plain versions.
+
+Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.record_batch``,
+``memory.retrieval.index.retrieval_index``, ``memory.retrieval.index.session_statistics``,
+``memory.retrieval.index.turn_links``, ``memory.retrieval.index.vocabulary``, ``memory.retrieval.languages.lexicon``,
+``memory.retrieval.query_analysis``, ``memory.retrieval.scoring.features``,
+``memory.retrieval.scoring.soft_matching``.
+"""
 
 from __future__ import annotations
 

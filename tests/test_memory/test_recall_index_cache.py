@@ -1,4 +1,8 @@
-"""The index cache: record batches packed and read again, kept for the next process, erased with their memories."""
+"""The index cache: record batches packed and read again, kept for the next process, erased with their memories.
+
+Inner parts, on no face: ``memory.retrieval.index.index_cache``, ``memory.retrieval.index.record``,
+``memory.retrieval.index.record_batch``, ``memory.retrieval.languages.lexicon``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Recall in German, Spanish and Chinese: what is found in a talk of sixty memories, and the cues of each language."""
+"""Recall in German, Spanish and Chinese: what is found in a talk of sixty memories, and the cues of each language.
+
+Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.languages.dates``,
+``memory.retrieval.languages.lexicon``, ``memory.retrieval.query``, ``memory.retrieval.query_analysis``.
+"""
 
 from __future__ import annotations
 

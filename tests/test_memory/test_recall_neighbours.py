@@ -1,4 +1,8 @@
-"""Turn links and neighbour expansion: links kept through any order of writes, turns around a hit inside the budget."""
+"""Turn links and neighbour expansion: links kept through any order of writes, turns around a hit inside the budget.
+
+Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.record_batch``,
+``memory.retrieval.index.turn_links``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Query analysis: cues, names of participants, and follow-up questions."""
+"""Query analysis: cues, names of participants, and follow-up questions.
+
+Inner parts, on no face: ``memory.retrieval.index.record``, ``memory.retrieval.index.session_statistics``,
+``memory.retrieval.languages.lexicon``, ``memory.retrieval.query_analysis``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``remember_many`` is ``remember`` on each: the same lines and memories, whatever the policies and the embedder."""
+"""``remember_many`` is ``remember`` on each: the same lines and memories, whatever the policies and the embedder.
+
+Inner parts, on no face: ``memory.write``.
+"""
 
 import asyncio
 import itertools

@@ -1,4 +1,7 @@
-"""A line for every item, whatever becomes of it: stored, known, redacted, rejected, cut, waiting, and what was made."""
+"""A line for every item, whatever becomes of it: stored, known, redacted, rejected, cut, waiting, and what was made.
+
+Inner parts, on no face: ``memory.write.embedding_service``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Secrets: which are found, what is left alone, and that no byte of one is kept anywhere."""
+"""Secrets: which are found, what is left alone, and that no byte of one is kept anywhere.
+
+Inner parts, on no face: ``memory.secrets.checks``, ``memory.secrets.patterns``, ``memory.write.policies``.
+"""
 
 import re
 from pathlib import Path

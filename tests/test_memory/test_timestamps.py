@@ -1,3 +1,8 @@
+"""Timestamps: aware times, their order as text, and naive times of a zone.
+
+Inner parts, on no face: ``memory.timestamps``.
+"""
+
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 

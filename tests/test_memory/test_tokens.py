@@ -1,4 +1,7 @@
-"""Token counts: the estimate, the guard around tiktoken, and what a message takes."""
+"""Token counts: the estimate, the guard around tiktoken, and what a message takes.
+
+Inner parts, on no face: ``memory.tokens``, ``memory.tokens.counter``.
+"""
 
 from __future__ import annotations
 

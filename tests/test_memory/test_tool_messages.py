@@ -1,4 +1,7 @@
-"""What tools were asked and what they answered is remembered: as their word, found by both, beside the talk."""
+"""What tools were asked and what they answered is remembered: as their word, found by both, beside the talk.
+
+Inner parts, on no face: ``memory.messages``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trust and scopes: who may change what, and which memories a scope lets through."""
+"""Trust and scopes: who may change what, and which memories a scope lets through.
+
+Inner parts, on no face: ``memory.scopes``, ``memory.write.access_control``.
+"""
 
 from dataclasses import replace
 from itertools import product

@@ -1,6 +1,8 @@
 """The very moment: when something begins and ends to hold, to be known and to be shown, in recall, list and counts.
 
 With clocks and times without a zone, which are taken in the zone of the memory.
+
+Inner parts, on no face: ``memory.write.provenance``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Vectors of single words."""
+"""Vectors of single words.
+
+Inner parts, on no face: ``memory.embedders``, ``memory.embedders.local``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The write path in its parts: what may be remembered, ids, tombstones, vectors."""
+"""The write path in its parts: what may be remembered, ids, tombstones, vectors.
+
+Inner parts, on no face: ``memory.erasure.verbatim_match``, ``memory.tables.idempotency_keys``,
+``memory.tables.tombstones``, ``memory.validation``, ``memory.write.embedding_service``.
+"""
 
 import asyncio
 import random

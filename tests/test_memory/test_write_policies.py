@@ -1,4 +1,7 @@
-"""Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs."""
+"""Write policies: each one's decision, how they go together on an item and on a turn, and what a failing one costs.
+
+Inner parts, on no face: ``memory.write.draft``, ``memory.write.policy_runner``, ``memory.write.similar_memories``.
+"""
 
 import asyncio
 import threading

@@ -1,4 +1,7 @@
-"""Policies at their bounds, and what is made of a turn: as careful as its most careful source."""
+"""Policies at their bounds, and what is made of a turn: as careful as its most careful source.
+
+Inner parts, on no face: ``memory.write.draft``, ``memory.write.policies.base``, ``memory.write.policy_runner``.
+"""
 
 from __future__ import annotations
 

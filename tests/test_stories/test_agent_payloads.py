@@ -2,6 +2,8 @@
 
 However badly a model behaves, no call is made that nobody approved, nothing is remembered as the user's own words,
 nothing is corrected or forgotten, and every payload was shown as what it is: quoted data with its source.
+
+Inner parts, on no face: ``agent.tools.memory``.
 """
 
 from __future__ import annotations

@@ -1,3 +1,8 @@
+"""The text analyzer: terms, stop words, stems and compounds of each language.
+
+Inner parts, on no face: ``vectorstore.analyzer``, ``vectorstore.languages``.
+"""
+
 # ruff: noqa: RUF001 - other scripts are what is tested
 from __future__ import annotations
 

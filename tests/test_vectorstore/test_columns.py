@@ -1,3 +1,8 @@
+"""Columns of declared metadata fields: filters answered by arrays as by the plain test of each entry.
+
+Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.index.columns``.
+"""
+
 from __future__ import annotations
 
 import random

@@ -1,4 +1,7 @@
-"""Opening and making a file, what every connection has, and components with their migrations."""
+"""Opening and making a file, what every connection has, and components with their migrations.
+
+Inner parts, on no face: ``vectorstore.sqlite.connection``, ``vectorstore.sqlite.files``.
+"""
 
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
 from __future__ import annotations

@@ -1,3 +1,8 @@
+"""Distances: scores of each metric, their float64 computation and their order.
+
+Inner parts, on no face: ``vectorstore.distance``.
+"""
+
 from __future__ import annotations
 
 import math

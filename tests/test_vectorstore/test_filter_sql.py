@@ -1,4 +1,7 @@
-"""A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter."""
+"""A filter means the same in SQL as in ``filters.matches``, for every kind of value, name and filter.
+
+Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.sqlite.filter_sql``.
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,7 @@
-"""What filters mean, and what is no filter."""
+"""What filters mean, and what is no filter.
+
+Inner parts, on no face: ``vectorstore.filters``.
+"""
 
 import json
 

@@ -1,4 +1,7 @@
-"""What must not grow with the store does not: counted in steps of SQLite's machine and in bytes, never in time."""
+"""What must not grow with the store does not: counted in steps of SQLite's machine and in bytes, never in time.
+
+Inner parts, on no face: ``vectorstore.index.namespace_index``, ``vectorstore.index.vectors``.
+"""
 
 from __future__ import annotations
 

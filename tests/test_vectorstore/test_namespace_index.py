@@ -1,3 +1,8 @@
+"""The index of one namespace: searches by vector and text equal those of a plain scan.
+
+Inner parts, on no face: ``vectorstore.filters``, ``vectorstore.index.namespace_index``.
+"""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,7 @@
-"""Engines answer alike: the same random operations on each, and on the plain model."""
+"""Engines answer alike: the same random operations on each, and on the plain model.
+
+Inner parts, on no face: ``vectorstore.testing.parity``.
+"""
 
 import itertools
 import random

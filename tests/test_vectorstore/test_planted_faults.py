@@ -2,6 +2,10 @@
 
 Each is the plain model with one fault. The lifecycle's faults are in ``test_planted_lifecycle_faults``. The file is
 long because it is one list.
+
+Inner parts, on no face: ``vectorstore.testing.multi_handle_contract``, ``vectorstore.testing.namespace_contract``,
+``vectorstore.testing.search_contract``, ``vectorstore.testing.suite``, ``vectorstore.testing.validation_contract``,
+``vectorstore.testing.write_contract``.
 """
 
 import math

@@ -1,6 +1,11 @@
 """The suite catches what it is there for: a store for each broken promise of the lifecycle, and the test that tells.
 
 Each is one of our engines, or a wrapper of one, with one fault.
+
+Inner parts, on no face: ``vectorstore.index.memory_namespace``, ``vectorstore.index.snapshot``,
+``vectorstore.testing.durability_contract``, ``vectorstore.testing.filter_contract``,
+``vectorstore.testing.multi_handle_contract``, ``vectorstore.testing.space_contract``, ``vectorstore.testing.suite``,
+``vectorstore.testing.view_contract``, ``vectorstore.testing.write_contract``.
 """
 
 from collections.abc import Callable, Iterator, Mapping

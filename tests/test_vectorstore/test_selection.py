@@ -1,3 +1,8 @@
+"""Top-k selection: the best rows with ties by id, whole where scores are equal.
+
+Inner parts, on no face: ``vectorstore.index.vectors``.
+"""
+
 from __future__ import annotations
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Sign bits beside the slow plain version: one row after another, one bit after another."""
+"""Sign bits beside the slow plain version: one row after another, one bit after another.
+
+Inner parts, on no face: ``vectorstore.index.binary_quantization``.
+"""
 
 from __future__ import annotations
 

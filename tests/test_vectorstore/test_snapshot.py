@@ -1,4 +1,7 @@
-"""A snapshot of a numpy store: everything is in it, and it is there whole or not at all."""
+"""A snapshot of a numpy store: everything is in it, and it is there whole or not at all.
+
+Inner parts, on no face: ``vectorstore.engines``, ``vectorstore.index.snapshot``.
+"""
 
 import errno
 import json

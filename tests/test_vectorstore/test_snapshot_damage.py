@@ -1,4 +1,7 @@
-"""A snapshot is checked when it is read: damage, foreign and newer files are told apart, and left as they are."""
+"""A snapshot is checked when it is read: damage, foreign and newer files are told apart, and left as they are.
+
+Inner parts, on no face: ``vectorstore.index.snapshot``.
+"""
 
 import json
 import os

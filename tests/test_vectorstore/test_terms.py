@@ -1,3 +1,8 @@
+"""Terms and postings: BM25 scores and the statistics they are computed from.
+
+Inner parts, on no face: ``vectorstore.index.bm25``, ``vectorstore.index.namespace_index``.
+"""
+
 from __future__ import annotations
 
 import math

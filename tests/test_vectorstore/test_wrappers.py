@@ -1,4 +1,7 @@
-"""Wrappers lose nothing: they keep the contract of the store inside, on both engines, and tell what they should."""
+"""Wrappers lose nothing: they keep the contract of the store inside, on both engines, and tell what they should.
+
+Inner parts, on no face: ``vectorstore.testing.suite``, ``vectorstore.testing.wrapper_contract``.
+"""
 
 import inspect
 import logging
