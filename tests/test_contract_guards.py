@@ -152,7 +152,7 @@ def contracts() -> list[type]:
     return shipped_contracts()
 
 
-def test_there_are_contracts_and_each_is_kept_by_somebody(contracts: list[type]) -> None:
+def test_every_shipped_contract_has_a_test_class(contracts: list[type]) -> None:
     assert {"VectorStoreContract", "LifecycleContract", "FilterContract"} <= {
         contract.__name__ for contract in contracts
     }
@@ -165,7 +165,7 @@ def test_nobody_overrides_a_test_of_a_contract(contracts: list[type]) -> None:
     assert lost_tests(contracts) == []
 
 
-def test_what_is_lacking_is_a_test_and_has_a_reason(contracts: list[type]) -> None:
+def test_every_declared_lack_names_a_contract_test_and_a_reason(contracts: list[type]) -> None:
     assert unreasoned(contracts) == []
 
 
@@ -230,7 +230,7 @@ def test_a_planted_override_is_found_however_deep() -> None:
     assert "Removes" in found[1]
 
 
-def test_a_planted_stranger_in_front_is_found() -> None:
+def test_the_guard_finds_a_contract_test_hidden_by_a_planted_base_class() -> None:
     assert "Hides.test_true is not PlantedContract's" in lost_tests([PlantedContract])
 
 

@@ -108,12 +108,12 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
 """For each public enumeration, the ways by which a caller's value comes in."""
 
 
-def test_every_public_enumeration_is_looked_at() -> None:
+def test_every_public_enumeration_is_covered_here() -> None:
     assert set(MEMBERS) == ENUMERATIONS | {ApprovalStatus}
 
 
 @pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
-def test_the_text_is_as_good_as_the_member(kind: type[Enum]) -> None:
+def test_an_enumeration_accepts_the_text_of_a_member_as_the_member(kind: type[Enum]) -> None:
     for accepted in MEMBERS[kind]:
         for member in kind:
             assert accepted(member) is member
@@ -121,7 +121,7 @@ def test_the_text_is_as_good_as_the_member(kind: type[Enum]) -> None:
 
 
 @pytest.mark.parametrize("kind", MEMBERS, ids=lambda kind: kind.__name__)
-def test_what_names_no_member_is_refused_by_name(kind: type[Enum]) -> None:
+def test_an_unknown_enumeration_value_raises_naming_the_value(kind: type[Enum]) -> None:
     for accepted in MEMBERS[kind]:
         for value in ("nothing-such", "", 7):
             with pytest.raises(ValueError, match=repr(value)):
@@ -176,7 +176,7 @@ def test_a_space_with_its_metric_as_text_ranks_by_it(metric: Metric, limit: int 
     assert answers == answers[:1] * 4
 
 
-def test_a_policy_that_rejects_in_words_stores_nothing() -> None:
+def test_a_policy_decision_with_the_text_reject_stores_nothing() -> None:
     class Rejecting:
         def decide(self, item: Memory) -> memory.PolicyDecision:
             return memory.PolicyDecision("reject", "not wanted")  # type: ignore[arg-type]

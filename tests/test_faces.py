@@ -30,7 +30,7 @@ ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "memory.http
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_all_is_sorted_without_repeats(face: str) -> None:
+def test_dunder_all_of_a_face_is_sorted_without_repeats(face: str) -> None:
     names = importlib.import_module(face).__all__
     assert list(names) == sorted(set(names))
 
@@ -49,7 +49,7 @@ def test_every_public_name_exists_and_has_a_docstring(face: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_what_a_face_gathers_from_its_own_package_is_public(face: str) -> None:
+def test_every_name_a_face_imports_from_its_own_package_is_public(face: str) -> None:
     module = importlib.import_module(face)
     package = face.split(".")[0]
     gathered = {
@@ -91,7 +91,7 @@ def test_every_error_of_the_agent_is_public_or_a_kind_of_a_public_one() -> None:
 
 
 @pytest.mark.parametrize("face", LAZY_FACES)
-def test_the_stub_lists_what_is_imported_on_first_use(face: str) -> None:
+def test_the_stub_of_a_face_lists_every_lazily_imported_name(face: str) -> None:
     module = importlib.import_module(face)
     stub = ast.parse(Path(inspect.getsourcefile(module) or "").with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
@@ -116,7 +116,7 @@ def test_the_internal_face_repeats_no_public_name() -> None:
 
 
 @pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
-def test_a_face_is_small(face: str) -> None:
+def test_a_face_for_users_keeps_to_its_limit_of_names(face: str) -> None:
     assert len(importlib.import_module(face).__all__) <= FACES_OF_USERS[face]
 
 

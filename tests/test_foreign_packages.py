@@ -42,13 +42,13 @@ def test_a_face_names_the_module_in_the_place_of_a_lower_package(
     )
 
 
-def test_a_module_of_an_upper_package_is_no_concern_of_a_lower_one(tmp_path: Path) -> None:
+def test_a_lower_package_ignores_a_foreign_module_named_like_an_upper_package(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text("from memory import Message\nfrom vectorstore import Entry\n")
     assert run_beside(tmp_path, "agent.py").returncode == 0
 
 
 @pytest.mark.parametrize("foreign", ["agent", "memory", "vectorstore"])
-def test_the_command_names_it_in_one_line(foreign: str, tmp_path: Path) -> None:
+def test_the_command_names_a_foreign_module_that_shadows_a_package_in_one_line(foreign: str, tmp_path: Path) -> None:
     path = tmp_path / f"{foreign}.py"
     path.write_text("")
     run = run_beside(tmp_path, "-m", "tellback", "--version")

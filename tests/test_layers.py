@@ -184,7 +184,7 @@ def _without_lazy_imports(tree: ast.Module) -> ast.Module:
     return ast.Module([node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))], [])
 
 
-def test_the_table_names_no_folder_that_is_gone() -> None:
+def test_the_layer_table_names_only_existing_modules() -> None:
     modules = all_modules()
     named = {f"{package}.{name}" for package, lines in LAYERS.items() for line in lines for name in line}
     assert named - set(modules) == set()
@@ -207,7 +207,7 @@ def test_the_table_names_no_folder_that_is_gone() -> None:
         ("agent.agent", "def f():\n    from vectorstore.engines.sqlite_store import SqliteStore"),
     ],
 )
-def test_a_planted_fault_is_caught(module: str, code: str) -> None:
+def test_the_layer_check_finds_a_planted_upward_import(module: str, code: str) -> None:
     modules = all_modules()
     modules[module] = ast.parse(code)
     assert len(faults(modules)) == 1

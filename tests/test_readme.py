@@ -25,7 +25,7 @@ def of(language: str) -> list[Block]:
     return [block for block in BLOCKS if block.language == language]
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_code_block_of_the_documentation_names_its_language() -> None:
     assert {block.language for block in BLOCKS} <= RUNNABLE | SHOWN
     assert len(of("python")) > 3
 

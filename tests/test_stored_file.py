@@ -68,18 +68,18 @@ def text_of(memory: LongTermMemory, id: str) -> str | None:
     return None if kept is None else kept.text
 
 
-def test_the_file_names_no_place_of_a_machine() -> None:
+def test_the_stored_file_and_its_records_contain_no_path_of_a_machine() -> None:
     assert stored.marks_in([stored.FILE, stored.RECORD, stored.RECALL_RECORD]) == []
 
 
-def test_every_row_is_as_it_was_written(found: dict[str, Any]) -> None:
+def test_the_stored_file_verifies_with_its_recorded_space_and_pending_count(found: dict[str, Any]) -> None:
     assert found["findings"] == []
     assert (found["space"], found["pending"]) == (RECORD["space"], RECORD["pending"])
 
 
 @pytest.mark.parametrize("namespace", stored.NAMESPACES)
 @pytest.mark.parametrize("part", PARTS)
-def test_what_is_kept_is_what_was_recorded(found: dict[str, Any], namespace: str, part: str) -> None:
+def test_each_part_of_the_stored_file_equals_its_record(found: dict[str, Any], namespace: str, part: str) -> None:
     assert found["namespaces"][namespace][part] == RECORD["namespaces"][namespace][part]
 
 
@@ -89,16 +89,18 @@ def test_recall_answers_as_recorded(answers: dict[str, Any], question: str) -> N
 
 
 @pytest.mark.parametrize("part", sorted(set(ANSWERS) - {"recall"}))
-def test_documents_and_reasons_are_found_as_recorded(answers: dict[str, Any], part: str) -> None:
+def test_retrieval_and_explanations_on_the_stored_file_are_as_recorded(answers: dict[str, Any], part: str) -> None:
     assert_alike(answers[part], ANSWERS[part])
 
 
-def test_no_question_is_missing_from_the_record(answers: dict[str, Any], found: dict[str, Any]) -> None:
+def test_the_record_covers_every_query_and_namespace_of_the_stored_file(
+    answers: dict[str, Any], found: dict[str, Any]
+) -> None:
     assert answers["recall"].keys() == ANSWERS["recall"].keys()
     assert found["namespaces"].keys() == RECORD["namespaces"].keys()
 
 
-def test_opening_and_recalling_again_change_nothing(path: Path, tmp_path: Path) -> None:
+def test_reopening_the_stored_file_and_recalling_again_change_nothing(path: Path, tmp_path: Path) -> None:
     for _ in range(2):
         memory = stored.opened(path)
         assert_alike(stored.as_json(stored.answers(memory)), ANSWERS)
@@ -108,7 +110,7 @@ def test_opening_and_recalling_again_change_nothing(path: Path, tmp_path: Path) 
     run_sync(memory.close())
 
 
-def test_its_export_fills_another_memory(memory: LongTermMemory, tmp_path: Path) -> None:
+def test_an_export_of_the_stored_file_imports_into_another_memory(memory: LongTermMemory, tmp_path: Path) -> None:
     run_sync(memory.export(tmp_path / "all.jsonl"))
     other = stored.opened(tmp_path / "other.db")
     try:
@@ -120,38 +122,38 @@ def test_its_export_fills_another_memory(memory: LongTermMemory, tmp_path: Path)
         run_sync(other.close())
 
 
-def test_a_correction_in_it_can_be_undone(memory: LongTermMemory) -> None:
+def test_a_correction_in_the_stored_file_can_be_undone(memory: LongTermMemory) -> None:
     id = "m032"
     run_sync(memory.undo(operation_of("correct", id)))
     assert text_of(memory, id) == "The car's inspection is due in October 2026."
 
 
-def test_an_idempotency_key_in_it_still_holds(memory: LongTermMemory) -> None:
+def test_an_idempotency_key_in_the_stored_file_still_finds_its_duplicate(memory: LongTermMemory) -> None:
     tram = Memory("The tram 28 passes our house.", key="tram")
     assert run_sync(memory.remember(tram, namespace="ana")).outcome == "duplicate"
     assert run_sync(memory.remember(tram)).outcome == "stored"
 
 
-def test_a_soft_delete_in_it_can_be_taken_back(memory: LongTermMemory) -> None:
+def test_a_soft_delete_in_the_stored_file_can_be_restored(memory: LongTermMemory) -> None:
     forgetting = [one for one in RECORD["namespaces"][""]["operations"] if one["kind"] == "forget"]
     run_sync(memory.restore_forgotten(forgetting[1]["id"]))
     assert RUNNING_OUT in [kept.text for kept in run_sync(memory.list(limit=1000))]
 
 
-def test_a_soft_delete_in_it_ends_when_its_grace_is_over(path: Path) -> None:
+def test_a_soft_delete_in_the_stored_file_is_erased_when_its_grace_is_over(path: Path) -> None:
     assert RUNNING_OUT.encode() in path.read_bytes()
     memory = stored.opened(path, stored.NOW + stored.GRACE)
     run_sync(memory.close())
     assert RUNNING_OUT.encode() not in path.read_bytes()
 
 
-def test_what_was_forgotten_is_not_in_its_bytes() -> None:
+def test_forgotten_text_is_not_in_the_bytes_of_the_stored_file() -> None:
     data = stored.FILE.read_bytes()
     for words in (b"90210", b"green tea", b"favourite colour", b"painted green", b"service is due in October"):
         assert words not in data
 
 
-def test_it_opens_without_its_embedder_and_searches_by_words(path: Path) -> None:
+def test_the_stored_file_opens_without_its_embedder_and_recalls_by_words(path: Path) -> None:
     memory = open_memory(path, choose_local=False, clock=lambda: stored.NOW, offline=True)
     try:
         answer = run_sync(memory.recall("What is the frame number of my bicycle?"))
@@ -161,7 +163,7 @@ def test_it_opens_without_its_embedder_and_searches_by_words(path: Path) -> None
         run_sync(memory.close())
 
 
-def test_the_command_line_reads_it(
+def test_the_command_line_reads_the_stored_file(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answered(*arguments: str, code: int = 0) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def test_the_command_line_reads_it(
     assert documents == {document[0] for document in RECORD["namespaces"][""]["documents"]}
 
 
-def test_it_takes_another_turn(memory: LongTermMemory) -> None:
+def test_the_stored_file_accepts_another_turn(memory: LongTermMemory) -> None:
     said = stored.Message.user("I sold the bicycle.", at=stored.NOW + timedelta(days=1))
     (report,) = run_sync(memory.remember_turn("tuesday", [said]))
     messages = run_sync(memory.conversations.load("tuesday"))

@@ -94,7 +94,7 @@ class Failing:
         return getattr(self._memory, name)
 
 
-async def test_a_turn_is_stored_and_found_by_the_next(memory) -> None:
+async def test_a_turn_is_stored_and_recalled_by_the_next_run(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
         told = await agent.run("The spare key of the shed lies under the blue pot.")
         found = await agent.run("Where is the spare key of the shed?")
@@ -103,7 +103,7 @@ async def test_a_turn_is_stored_and_found_by_the_next(memory) -> None:
     assert found.citations[0].id == told.stored[0].id
 
 
-async def test_a_question_is_answered_from_earlier_turns_and_never_from_itself(memory) -> None:
+async def test_a_repeated_question_is_answered_from_the_statement_and_never_quotes_itself(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
         await agent.run("The spare key of the shed lies under the blue pot.")
         for _ in range(3):
@@ -111,7 +111,7 @@ async def test_a_question_is_answered_from_earlier_turns_and_never_from_itself(m
             assert [one.quote for one in result.citations] == ["The spare key of the shed lies under the blue pot."]
 
 
-async def test_a_quoting_answer_is_kept_as_pointers_and_shown_with_todays_words(memory) -> None:
+async def test_a_quoting_answer_is_stored_as_memory_ids_and_spans_and_rendered_from_them(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
         told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
         await agent.run("Where is the spare key of the shed?", session="s")
@@ -127,7 +127,7 @@ async def test_a_quoting_answer_is_kept_as_pointers_and_shown_with_todays_words(
     assert window[3].text == "“The spare key of the shed lies under the blue pot.”"
 
 
-async def test_forgetting_takes_the_words_out_of_the_window_too(memory) -> None:
+async def test_a_forgotten_memory_also_leaves_the_context_window(memory) -> None:
     async with Agent(QuotingProvider(), memory=memory) as agent:
         told = await agent.run("The spare key of the shed lies under the blue pot.", session="s")
         await agent.run("Where is the spare key of the shed?", session="s")
@@ -138,7 +138,7 @@ async def test_forgetting_takes_the_words_out_of_the_window_too(memory) -> None:
     assert "pot" not in shown
 
 
-async def test_recalled_memories_are_shown_as_data_and_the_prompt_stored_alone(memory) -> None:
+async def test_recalled_memories_are_sent_with_the_prompt_and_the_prompt_is_stored_without_them(memory) -> None:
     await memory.remember(Memory(text="The garden party begins at seven.", speaker="Ana"))
     with ScriptedProvider(Reply("At seven [1].", expect="The garden party begins at seven.")) as provider:
         result = await Agent(provider, memory=memory).run("When does the garden party begin?", session="s")
@@ -148,7 +148,7 @@ async def test_recalled_memories_are_shown_as_data_and_the_prompt_stored_alone(m
     assert provider.requests[0].question == "When does the garden party begin?"
 
 
-async def test_pinned_memories_stand_before_everything_said(memory) -> None:
+async def test_pinned_memories_precede_the_prompt_and_expired_ones_are_left_out(memory) -> None:
     await memory.remember(Memory(text="My name is Ana.", pinned=True))
     await memory.remember(Memory(text="Old address", pinned=True, expires_at=datetime(2020, 1, 1, tzinfo=UTC)))
     with ScriptedProvider(Reply("Hello")) as provider:
@@ -158,7 +158,7 @@ async def test_pinned_memories_stand_before_everything_said(memory) -> None:
     assert "Old address" not in first.text
 
 
-async def test_a_session_goes_on_where_it_was(memory) -> None:
+async def test_a_run_in_an_existing_session_sees_its_history(memory) -> None:
     with ScriptedProvider(Reply("Hello Ana"), Reply("Ana")) as provider:
         agent = Agent(provider, memory=memory)
         first = await agent.run("I am Ana.")
@@ -183,7 +183,7 @@ async def test_namespaces_do_not_see_each_other(memory) -> None:
     assert other.citations == ()
 
 
-async def test_nothing_is_kept_when_storing_is_off(memory) -> None:
+async def test_a_run_with_store_false_stores_neither_messages_nor_memories(memory) -> None:
     result = await Agent(QuotingProvider(), memory=memory).run("My dog is called Rex.", session="s", store=False)
     assert (await texts(memory, "s"), await remembered(memory), result.stored) == ([], [], ())
     assert "Noted" not in result.text
@@ -201,7 +201,9 @@ async def test_thinking_is_not_kept(memory) -> None:
     ("trace", "roles"),
     [(True, ["user", "assistant", "tool", "assistant"]), (False, ["user", "assistant"])],
 )
-async def test_the_trace_of_tools_is_kept_or_left(memory, trace: bool, roles: list[str]) -> None:
+async def test_tool_calls_and_results_are_stored_only_with_the_trace_setting(
+    memory, trace: bool, roles: list[str]
+) -> None:
     with ScriptedProvider(Reply("Let me add.", calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
         await Agent(provider, tools=[add], memory=memory, settings=AgentSettings(trace=trace)).run("1+2?", session="s")
     stored = await memory.conversations.load("s")
@@ -210,7 +212,7 @@ async def test_the_trace_of_tools_is_kept_or_left(memory, trace: bool, roles: li
 
 
 @pytest.mark.parametrize("trace", [True, False])
-async def test_a_turn_that_reached_the_cap_is_kept_whole(memory, trace: bool) -> None:
+async def test_a_turn_that_reached_the_round_cap_is_stored_without_dangling_calls(memory, trace: bool) -> None:
     with ScriptedProvider(Reply("Still adding.", calls=(call("add", a=1, b=2),))) as provider:
         agent = Agent(provider, tools=[add], memory=memory, settings=AgentSettings(max_rounds=1, trace=trace))
         with pytest.raises(IterationCap) as caught:
@@ -268,7 +270,7 @@ async def test_a_failed_provider_is_a_provider_error_with_its_data() -> None:
     assert "overloaded" in str(caught.value)
 
 
-async def test_memory_that_cannot_be_read_is_done_without_and_said(memory) -> None:
+async def test_a_failing_recall_gives_a_warning_and_the_run_answers_without_memory(memory) -> None:
     broken = Failing(memory, "recall", "list")
     with ScriptedProvider(Reply("Hello")) as provider:
         events = [event async for event in Agent(provider, memory=broken).stream("Hello", session="s")]
@@ -279,14 +281,14 @@ async def test_memory_that_cannot_be_read_is_done_without_and_said(memory) -> No
     assert await texts(memory, "s") == [("user", "Hello"), ("assistant", "Hello")]
 
 
-async def test_memory_that_cannot_be_read_ends_the_run_where_that_is_wanted(memory) -> None:
+async def test_a_failing_recall_raises_with_on_memory_error_raise(memory) -> None:
     with ScriptedProvider() as provider:
         agent = Agent(provider, memory=Failing(memory, "recall"), settings=AgentSettings(on_memory_error="raise"))
         with pytest.raises(MemoryUnavailable, match="busy"):
             await agent.run("Hello")
 
 
-async def test_a_turn_that_cannot_be_written_waits_and_is_written_with_the_next(memory) -> None:
+async def test_a_turn_that_cannot_be_stored_is_stored_with_the_next_turn(memory) -> None:
     broken = Failing(memory, "remember_turn")
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
         agent = Agent(provider, memory=broken)
@@ -299,7 +301,7 @@ async def test_a_turn_that_cannot_be_written_waits_and_is_written_with_the_next(
     assert [text for _, text in await texts(memory, "s")] == ["First", "One", "Second", "Two"]
 
 
-async def test_closing_writes_what_waits_and_closes_the_provider_once(memory) -> None:
+async def test_closing_the_agent_stores_unsaved_turns_and_closes_the_provider_once(memory) -> None:
     class Closing(ScriptedProvider):
         closed = 0
 
@@ -319,7 +321,7 @@ async def test_closing_writes_what_waits_and_closes_the_provider_once(memory) ->
         await agent.run("Again")
 
 
-async def test_events_tell_what_memory_gave_and_took(memory) -> None:
+async def test_the_stream_has_events_of_recalled_items_and_stored_reports(memory) -> None:
     await memory.remember("The garden party begins at seven.")
     agent = Agent(QuotingProvider(), memory=memory, settings=AgentSettings(name="tellback"))
     events = [event async for event in agent.stream("When does the garden party begin?")]
@@ -331,7 +333,7 @@ async def test_events_tell_what_memory_gave_and_took(memory) -> None:
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == events[-1].result.text
 
 
-async def test_cancelled_at_any_place_nothing_or_the_whole_turn_is_kept(memory) -> None:
+async def test_a_stream_cancelled_at_any_event_stores_nothing_or_the_whole_turn(memory) -> None:
     replies = (Reply("Hm", calls=(call("add", a=1, b=2),), piece=1), Reply("Three.", piece=1))
     total = len([event async for event in Agent(ScriptedProvider(*replies), tools=[add]).stream("1+2?")])
     before, outcomes = asyncio.all_tasks(), set()
@@ -364,7 +366,7 @@ async def test_cancelled_at_any_place_nothing_or_the_whole_turn_is_kept(memory) 
     assert {(True, 0), (False, 4)} <= outcomes
 
 
-async def test_a_stream_that_its_reader_leaves_keeps_nothing(memory) -> None:
+async def test_a_stream_closed_by_its_reader_stores_nothing(memory) -> None:
     with ScriptedProvider(Reply("A long answer")) as provider:
         async with aclosing(Agent(provider, memory=memory).stream("Hello", session="s")) as events:
             async for event in events:
@@ -376,7 +378,7 @@ async def test_a_stream_that_its_reader_leaves_keeps_nothing(memory) -> None:
 BRIDGE = Passage(id="c1", text="The bridge was opened in 1932.", document="bridge.md", start=40, end=70, score=0.9)
 
 
-async def test_documents_of_another_place_are_quoted_beside_memory(memory) -> None:
+async def test_passages_of_a_separate_knowledge_base_are_quoted_beside_memories(memory) -> None:
     await memory.remember("My dog is called Rex.")
     agent = Agent(QuotingProvider(), memory=memory, knowledge=FixedDocuments(BRIDGE))
     result = await agent.run("When was the bridge opened?")
@@ -384,7 +386,7 @@ async def test_documents_of_another_place_are_quoted_beside_memory(memory) -> No
     assert len({one.number for one in result.memories}) == len(result.memories)
 
 
-async def test_a_side_that_has_nothing_about_it_yields_to_the_other(memory) -> None:
+async def test_passages_of_an_abstaining_knowledge_base_are_not_shown_beside_found_memories(memory) -> None:
     await memory.remember("The spare key of the shed lies under the blue pot.")
     shelf = FixedDocuments(BRIDGE, abstain="nothing")
     result = await Agent(QuotingProvider(), memory=memory, knowledge=shelf).run("Where is the spare key of the shed?")
@@ -392,12 +394,12 @@ async def test_a_side_that_has_nothing_about_it_yields_to_the_other(memory) -> N
     assert "blue pot" in result.text
 
 
-async def test_where_no_side_has_anything_about_it_nothing_is_quoted() -> None:
+async def test_an_abstaining_knowledge_base_without_memory_gives_no_citations() -> None:
     result = await Agent(QuotingProvider(), knowledge=FixedDocuments(BRIDGE, abstain="nothing")).run("Who am I?")
     assert result.citations == ()
 
 
-async def test_what_is_found_on_both_sides_is_shown_once(memory, tmp_path) -> None:
+async def test_a_passage_found_by_memory_and_knowledge_base_is_shown_once(memory, tmp_path) -> None:
     (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(tmp_path)
@@ -405,7 +407,7 @@ async def test_what_is_found_on_both_sides_is_shown_once(memory, tmp_path) -> No
     assert [one.source for one in result.memories] == ["bridge.md"]
 
 
-async def test_many_runs_of_one_agent_keep_apart(memory) -> None:
+async def test_concurrent_runs_of_one_agent_keep_their_sessions_apart(memory) -> None:
     with ScriptedProvider(*(Reply("ok") for _ in range(20))) as provider:
         agent = Agent(provider, memory=memory)
         results = await asyncio.gather(*(agent.run(f"Number {place}", session=f"s{place}") for place in range(20)))
@@ -425,7 +427,7 @@ async def test_without_memory_a_history_keeps_the_conversation() -> None:
     assert len(await history.load(first.session)) == 4
 
 
-async def test_without_both_each_run_stands_alone() -> None:
+async def test_without_memory_and_history_each_run_starts_with_an_empty_window() -> None:
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
         agent = Agent(provider, settings=AgentSettings(system="Be brief."))
         await agent.run("1", session="s")
@@ -457,13 +459,13 @@ async def test_messages_are_dated_by_the_clock(memory) -> None:
     assert [one.message.at for one in await memory.conversations.load("s")] == [NOW, NOW]
 
 
-def test_plain_scripts_can_run_it() -> None:
+def test_run_sync_works_repeatedly_outside_an_event_loop() -> None:
     agent = Agent(ScriptedProvider(Reply("One"), Reply("Two")))
     assert [agent.run_sync("Hello").text for _ in range(2)] == ["One", "Two"]
 
 
 @pytest.mark.parametrize("prompt", ["", "  \n", [], "\ud800", [ToolCallBlock(id="c", name="x")]])
-async def test_a_prompt_that_is_none_is_refused_before_anything(memory, prompt) -> None:
+async def test_an_invalid_prompt_is_refused_before_any_provider_call(memory, prompt) -> None:
     with ScriptedProvider() as provider, pytest.raises(ArgumentError):
         Agent(provider, memory=memory).stream(prompt)
 
@@ -484,7 +486,7 @@ async def test_a_prompt_that_is_none_is_refused_before_anything(memory, prompt) 
         lambda: AgentSettings(on_memory_error="ignore"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(make) -> None:
+def test_invalid_options_are_refused(make) -> None:
     with pytest.raises(ArgumentError):
         make()
 

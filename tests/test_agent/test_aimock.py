@@ -127,7 +127,7 @@ def test_thinking_and_counts_are_read(name: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_a_turn_with_a_tool_goes_round(name: str, url: str) -> None:
+def test_a_tool_call_is_executed_and_its_result_answered_in_each_wire_format(name: str, url: str) -> None:
     saved: list[str] = []
 
     @tool
@@ -145,13 +145,13 @@ def test_a_turn_with_a_tool_goes_round(name: str, url: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_too_many_requests_are_an_error_that_may_pass(name: str, url: str) -> None:
+def test_a_429_status_is_a_transient_provider_error(name: str, url: str) -> None:
     with pytest.raises(ProviderError) as caught:
         asked(name, url, "busy")
     assert (caught.value.status, caught.value.transient) == (429, True)
 
 
-def test_a_refusal_is_asked_again_and_the_last_one_raised(url: str) -> None:
+def test_a_429_status_is_retried_and_the_last_error_raised(url: str) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:

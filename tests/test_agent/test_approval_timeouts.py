@@ -40,11 +40,11 @@ def waiting(door: Door, memory=None, *, timeout: float | None = 60, **settings) 
     return Agent(provider, tools=[door.tool], memory=memory, policy=policy, settings=AgentSettings(**settings))
 
 
-def test_how_long_is_waited_is_bounded_unless_somebody_wants_it_otherwise() -> None:
+def test_the_default_approval_timeout_is_300_seconds() -> None:
     assert ToolPolicy().approval_timeout == 300
 
 
-async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_run_goes_on() -> None:
+async def test_an_ignored_approval_request_times_out_and_the_run_goes_on() -> None:
     door = Door()
     async with asyncio.timeout(60):
         events = [event async for event in waiting(door, timeout=0.05).stream("Open it")]
@@ -54,7 +54,7 @@ async def test_a_reader_that_ignores_the_request_waits_for_its_timeout_and_the_r
     assert "nobody answered in time" in events[-1].result.tool_runs[0].result.text
 
 
-async def test_closing_the_stream_ends_the_waiting_at_once_and_keeps_nothing(memory) -> None:
+async def test_closing_the_stream_ends_a_pending_approval_and_stores_nothing(memory) -> None:
     door, before = Door(), asyncio.all_tasks()
     async with (
         asyncio.timeout(60),
@@ -70,7 +70,7 @@ async def test_closing_the_stream_ends_the_waiting_at_once_and_keeps_nothing(mem
     assert await memory.conversations.load("s") == []
 
 
-async def test_a_task_cancelled_while_it_waits_is_over_at_once(memory) -> None:
+async def test_cancelling_the_task_ends_a_pending_approval_and_stores_nothing(memory) -> None:
     door, before, asked = Door(), asyncio.all_tasks(), asyncio.Event()
 
     async def read() -> None:
@@ -88,7 +88,7 @@ async def test_a_task_cancelled_while_it_waits_is_over_at_once(memory) -> None:
     assert (door.opened, await memory.conversations.load("s")) == (0, [])
 
 
-async def test_the_deadline_of_the_run_ends_the_waiting() -> None:
+async def test_the_deadline_of_the_run_ends_a_pending_approval() -> None:
     door = Door()
     async with asyncio.timeout(HOURS + 60):
         events = []
@@ -100,7 +100,7 @@ async def test_the_deadline_of_the_run_ends_the_waiting() -> None:
     assert (events[-1].result.ending, door.opened) == (Ending.DEADLINE, 0)
 
 
-async def test_a_request_of_a_sub_agent_ends_with_the_stream_that_carries_it() -> None:
+async def test_closing_the_callers_stream_ends_a_pending_approval_of_a_sub_agent() -> None:
     door, before = Door(), asyncio.all_tasks()
     inner = ScriptedProvider(Reply(calls=(call("open_door"),)))
     helper = AgentTool(

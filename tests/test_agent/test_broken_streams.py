@@ -81,7 +81,7 @@ def test_a_stream_cut_at_every_offset_gives_the_same_reply(wire: Wire, step: int
 
 @every_wire
 @pytest.mark.parametrize("step", first_fast([37, 7]))
-def test_a_stream_that_ends_at_any_offset_is_whole_or_a_typed_error(wire: Wire, step: int) -> None:
+def test_a_stream_truncated_at_any_offset_gives_the_whole_reply_or_a_provider_error(wire: Wire, step: int) -> None:
     stream = wire.encoded(REPLY)
     whole = said(wire.answered(stream))
     ends = range(0, len(stream), step)
@@ -107,7 +107,7 @@ def test_a_stream_that_ends_at_any_offset_is_whole_or_a_typed_error(wire: Wire, 
 
 @every_event_wire
 @pytest.mark.parametrize("ending", [b"\r\n", b"\r"])
-def test_lines_may_end_as_the_standard_allows_and_be_cut_in_their_end(wire: Wire, ending: bytes) -> None:
+def test_every_sse_line_ending_is_read_even_when_cut_between_bytes(wire: Wire, ending: bytes) -> None:
     stream = wire.encoded(REPLY)
     whole = said(wire.answered(stream))
     other = stream.replace(b"\n", ending)
@@ -131,7 +131,7 @@ def test_json_lines_may_be_blank_or_end_in_crlf_or_lack_the_last_end() -> None:
 
 @every_wire
 @pytest.mark.parametrize("rubbish", ['{"a": ', "[1]", "7", "null", "\x00", "{" * 100_000])
-def test_a_piece_that_is_no_json_object_is_a_typed_error(wire: Wire, rubbish: str) -> None:
+def test_a_frame_without_a_json_object_is_a_provider_error(wire: Wire, rubbish: str) -> None:
     frame = f"{rubbish}\n" if wire.name == "ollama" else f"data: {rubbish}\n\n"
     with pytest.raises(ProviderError, match=r"not JSON|not a JSON object"):
         wire.answered(frame.encode(), wire.encoded(REPLY))
@@ -139,7 +139,7 @@ def test_a_piece_that_is_no_json_object_is_a_typed_error(wire: Wire, rubbish: st
 
 @every_wire
 @pytest.mark.parametrize("value", [None, 7, "text", [1], {"a": [None]}, True])
-def test_fields_of_any_other_type_never_crash(wire: Wire, value: Any) -> None:
+def test_fields_of_a_wrong_type_give_a_reply_or_a_provider_error(wire: Wire, value: Any) -> None:
     frames = {
         "openai": [
             {"choices": value},
@@ -165,7 +165,7 @@ def test_fields_of_any_other_type_never_crash(wire: Wire, value: Any) -> None:
 
 
 @every_wire
-def test_silence_is_a_typed_error_after_the_time_allowed_for_it(wire: Wire) -> None:
+def test_a_silent_stream_is_a_transient_provider_error_after_the_read_timeout(wire: Wire) -> None:
     client = HttpClient(retries=0, timeout=Timeouts(read=0.2))
     with pytest.raises(ProviderError, match="silent") as caught:
         wire.answered(wire.encoded(REPLY)[:80], 60.0, client=client)
@@ -204,20 +204,20 @@ def test_two_calls_with_one_id_stay_two_calls(wire: Wire) -> None:
 
 
 @every_wire
-def test_bytes_that_are_no_text_become_marks_or_a_typed_error(wire: Wire) -> None:
+def test_invalid_utf_8_in_a_stream_does_not_stop_the_reply(wire: Wire) -> None:
     stream = wire.encoded(Reply("abc", piece=3)).replace(b"abc", b"a\xff\xfeb")
     assert wire.answered(stream).text.startswith("a")
 
 
 @every_wire
-def test_another_kind_of_answer_says_what_came(wire: Wire) -> None:
+def test_a_reply_of_another_content_type_is_a_provider_error_that_names_it(wire: Wire) -> None:
     page = RawReply([b"<html>"], content_type="text/html")
     with wire.server(page) as server, pytest.raises(ProviderError, match="text/html"):
         asyncio.run(collect_response(wire.provider(server.url, HttpClient(retries=0)), REQUEST))
 
 
 @every_wire
-def test_a_connection_is_released_however_a_stream_is_left(wire: Wire) -> None:
+def test_a_stream_closed_in_the_middle_releases_its_connection(wire: Wire) -> None:
     async def leave(url: str) -> None:
         async with HttpClient(retries=0) as client:
             deltas = wire.provider(url, client).stream(REQUEST)

@@ -87,13 +87,13 @@ def test_arithmetic_is_computed(expression: str, result: str) -> None:
         "\x00",
     ],
 )
-def test_what_is_no_arithmetic_or_too_large_is_told_to_the_model(expression: str) -> None:
+def test_the_calculator_refuses_code_undefined_results_and_too_large_expressions(expression: str) -> None:
     with pytest.raises(ToolFailed):
         calculate(expression)
 
 
 @given(st.text(alphabet="0123456789.+-*/%^() ,episqrtlogmaxn_'\"[]", min_size=1, max_size=40))
-def test_any_text_gives_a_number_or_a_failure(text: str) -> None:
+def test_the_calculator_gives_a_number_or_a_tool_failure_for_any_text(text: str) -> None:
     try:
         assert float(calculate(text)) == float(calculate(text))
     except (ToolFailed, OverflowError):
@@ -104,7 +104,7 @@ async def test_the_calculator_is_a_tool() -> None:
     assert await use(calculator(), expression="6 * 7") == "42"
 
 
-async def test_the_clock_tells_the_time_it_is_given() -> None:
+async def test_the_clock_tool_gives_the_time_and_refuses_unknown_time_zones() -> None:
     told = clock(lambda: datetime(2026, 5, 3, 12, tzinfo=UTC))
     assert await use(told) == "Sunday, 2026-05-03T12:00:00+00:00"
     with pytest.raises(ToolFailed, match="time zone"):
@@ -153,14 +153,14 @@ async def test_files_of_the_folder_are_listed_and_read(root: Path) -> None:
         "a.txt/b",
     ],
 )
-async def test_no_other_place_is_read(root: Path, path: str) -> None:
+async def test_the_file_tools_refuse_hidden_missing_and_outside_paths(root: Path, path: str) -> None:
     _, read_file = file_tools(root)
     with pytest.raises(ToolFailed):
         await use(read_file, path=path)
 
 
 @posix
-async def test_links_are_not_followed_whichever_part_they_are(root: Path) -> None:
+async def test_the_file_tools_do_not_follow_a_link_in_any_part_of_a_path(root: Path) -> None:
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     (root / "folder").symlink_to(root.parent)
     list_files, read_file = file_tools(root)
@@ -171,7 +171,7 @@ async def test_links_are_not_followed_whichever_part_they_are(root: Path) -> Non
 
 
 @posix
-async def test_what_is_no_plain_file_is_not_opened_for_ever(root: Path) -> None:
+async def test_reading_a_named_pipe_fails_instead_of_blocking(root: Path) -> None:
     os.mkfifo(root / "pipe")
     with pytest.raises(ToolFailed, match="plain file"):
         await use(file_tools(root)[1], path="pipe")
@@ -186,7 +186,7 @@ async def test_a_file_that_is_too_large_or_no_text_is_refused(root: Path) -> Non
             await use(read_file, path=path)
 
 
-def test_a_root_must_be_there(tmp_path: Path) -> None:
+def test_file_tools_refuse_a_missing_root(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="root"):
         file_tools(tmp_path / "missing")
 
@@ -204,7 +204,7 @@ async def test_notes_are_written_read_and_added_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "/x", ".x", "", "a" * 100, "x\n"])
-async def test_a_note_has_a_plain_name(tmp_path: Path, name: str) -> None:
+async def test_an_invalid_note_name_is_refused_and_writes_nothing(tmp_path: Path, name: str) -> None:
     with pytest.raises(ToolFailed):
         await use(note_tools(tmp_path)[2], name=name, text="x")
     assert names_in(tmp_path) == []
@@ -223,7 +223,7 @@ async def test_a_link_in_a_notes_place_is_replaced_and_not_followed(tmp_path: Pa
     assert (folder / "plan.md").read_text() == "x"
 
 
-async def test_notes_have_a_largest_size(tmp_path: Path) -> None:
+async def test_a_note_over_max_bytes_is_refused(tmp_path: Path) -> None:
     write = note_tools(tmp_path, max_bytes=10)[2]
     await use(write, name="n", text="x" * 9)
     with pytest.raises(ToolFailed, match="larger"):
@@ -250,7 +250,7 @@ async def test_a_chain_of_tools_is_one_tool() -> None:
     assert annotations_of(chain) == ToolAnnotations()
 
 
-async def test_a_chain_ends_where_one_fails_and_needs_the_yes_that_any_needs() -> None:
+async def test_a_chained_tool_ends_at_its_first_failure_and_needs_approval_if_any_link_does() -> None:
     @tool(needs_approval=True)
     def refuse(text: str) -> str:
         """Refuse."""
@@ -273,7 +273,7 @@ def test_a_chain_whose_links_do_not_fit_is_refused() -> None:
             ChainedTool(*tools, name="c", description="")
 
 
-async def test_a_long_result_is_cut_with_a_note_and_can_be_read_on() -> None:
+async def test_a_long_tool_result_is_paginated_and_read_on_with_read_more() -> None:
     pages = ResultPagination(200, kept=2)
     (read_more,) = pages.tools
     context = ToolContext(call_id="c1", session="s")
@@ -287,7 +287,7 @@ async def test_a_long_result_is_cut_with_a_note_and_can_be_read_on() -> None:
         await use(read_more, context, result="c1", page=4)
 
 
-async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_ever() -> None:
+async def test_a_paginated_result_is_readable_only_in_its_session_and_while_kept() -> None:
     pages = ResultPagination(200, kept=1)
     pages.cut("x" * 300, ToolContext(call_id="c1", session="mine"))
     with pytest.raises(ToolFailed):
@@ -298,12 +298,12 @@ async def test_a_long_result_is_read_on_in_its_own_session_alone_and_not_for_eve
 
 
 @pytest.mark.parametrize("options", [{"limit": 10}, {"kept": -1}])
-def test_pages_that_mean_nothing_are_refused(options: dict) -> None:
+def test_invalid_pagination_options_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         ResultPagination(**options)
 
 
-def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
+def test_pagination_keeps_images_and_leaves_short_results_unchanged() -> None:
     picture = ImageBlock(media_type="image/png", data=b"x")
     pages = ResultPagination(200)
     cut = pages.cut((TextBlock(text="x" * 300), picture), ToolContext())
@@ -314,7 +314,7 @@ def test_a_cut_keeps_images_and_short_results_stay_as_they_are() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the fallback is what Windows uses anyway")
-async def test_without_opening_by_steps_links_and_other_places_are_refused_too(root: Path, monkeypatch) -> None:
+async def test_without_relative_opening_the_file_tools_still_refuse_links(root: Path, monkeypatch) -> None:
     monkeypatch.setattr("agent.tools.files._OPENS_RELATIVE", False)
     (root / "link.txt").symlink_to(root.parent / "outside.txt")
     _, read_file = file_tools(root)

@@ -79,7 +79,7 @@ def replies() -> tuple[Reply, ...]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_cancelled_at_every_await_nothing_is_half_stored_and_nothing_leaks(name: str, tmp_path) -> None:
+async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_nothing(name: str, tmp_path) -> None:
     server_type, make = FORMATS[name]
     outcomes: set[tuple[bool, int]] = set()
     async with open_memory(tmp_path / "m.db", offline=True) as memory:
@@ -136,7 +136,9 @@ async def connections_gone(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_stream_left_by_its_reader_frees_its_connection_and_keeps_nothing(name: str, tmp_path) -> None:
+async def test_a_stream_closed_at_any_event_frees_its_connection_and_stores_no_partial_turn(
+    name: str, tmp_path
+) -> None:
     server_type, make = FORMATS[name]
     async with open_memory(tmp_path / "m.db", offline=True) as memory, HttpClient(retries=0) as client:
         before = asyncio.all_tasks()

@@ -47,7 +47,7 @@ def test_chat_obeys_its_commands(tellback: CommandLine) -> None:
     assert tellback.json("memories")["total"] == 2
 
 
-def test_a_turn_that_fails_is_said_and_the_conversation_goes_on(
+def test_a_failed_chat_turn_is_reported_and_the_conversation_goes_on(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with OpenAIServer(Reply("Hello."), REFUSAL, Reply("Again.")) as server:
@@ -70,7 +70,7 @@ def test_chat_refuses_a_pipe_that_is_no_text(tellback: CommandLine) -> None:
     assert tellback.json("memories")["total"] == 1
 
 
-def test_a_model_answers_where_one_is_set(tellback: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ask_is_answered_by_the_configured_model(tellback: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     tellback.json("remember", "The shed has the code 2580.")
     with OpenAIServer(Reply("It is 2580 [1].")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -80,7 +80,7 @@ def test_a_model_answers_where_one_is_set(tellback: CommandLine, monkeypatch: py
     assert answer["citations"][0]["quote"] == "The shed has the code 2580."
 
 
-def test_an_answer_of_a_model_cannot_command_the_terminal(
+def test_control_sequences_in_a_model_answer_are_escaped(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tellback.json("remember", "The shed has the code 2580.")
@@ -91,7 +91,7 @@ def test_an_answer_of_a_model_cannot_command_the_terminal(
         assert "\x1b" not in tellback("chat", text="What is it?\n").out
 
 
-def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
+def test_without_a_terminal_a_model_can_neither_correct_nor_forget_memories(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = tellback.json("remember", "The shed has the code 2580.")["id"]
@@ -107,7 +107,7 @@ def test_where_nobody_sits_at_a_terminal_a_model_corrects_and_forgets_nothing(
     assert "The shed has the code 2580." in [one["text"] for one in tellback.json("memories")["memories"]]
 
 
-def test_a_question_that_is_only_asked_gives_a_model_no_tool_that_writes(
+def test_the_ask_command_offers_a_model_no_writing_tools(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tellback.json("remember", "The shed has the code 2580.")

@@ -40,7 +40,7 @@ def notes(tmp_path: Path) -> Path:
 # remember, recall
 
 
-def test_what_is_remembered_is_recalled_with_its_origin(tellback: CommandLine) -> None:
+def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: CommandLine) -> None:
     report = tellback.json(
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
@@ -84,7 +84,7 @@ def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -
     assert (refused.code, "a number or 'exchange'" in refused.err) == (2, True)
 
 
-def test_recall_keeps_to_its_tags_and_its_count(tellback: CommandLine) -> None:
+def test_recall_filters_by_tag_and_limits_the_count_of_hits(tellback: CommandLine) -> None:
     for number in range(4):
         tellback.json("remember", f"Cat number {number} is grey.", "--tag", f"t{number % 2}")
     hits = tellback.json("recall", "grey cat", "-k", "3", "--tag", "t1")["hits"]
@@ -98,7 +98,7 @@ def test_text_can_come_through_a_pipe(tellback: CommandLine) -> None:
     assert hit["text"] == "The code is 4711."
 
 
-def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_another(tellback: CommandLine) -> None:
+def test_an_idempotency_key_is_a_duplicate_with_equal_text_and_an_error_with_other_text(tellback: CommandLine) -> None:
     first = tellback.json("remember", "a fact", "--key", "k")
     assert tellback.json("remember", "a fact", "--key", "k") == {
         **first,
@@ -112,7 +112,7 @@ def test_the_same_key_is_a_duplicate_with_the_same_text_and_an_error_with_anothe
     assert "another key" in done.err
 
 
-def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: CommandLine) -> None:
+def test_a_memory_text_cannot_forge_a_line_of_the_recall_output(tellback: CommandLine) -> None:
     tellback.json("remember", "A cat.\n2. A dog.\n   user · 2026-01-01 · score 9.99 · fake\x1b[2J")
     lines = tellback("recall", "cat").out.splitlines()
     assert [line for line in lines if not line.startswith(" ")] == ["1. A cat."]
@@ -120,7 +120,7 @@ def test_a_memory_cannot_pass_for_another_line_of_the_answer(tellback: CommandLi
     assert r"\x1b[2J" in lines[2]
 
 
-def test_recall_says_when_nothing_seems_to_be_about_it(tellback: CommandLine) -> None:
+def test_recall_reports_an_abstention(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     done = tellback("recall", "Who won the election in Portugal?")
     assert done.code == 0
@@ -135,7 +135,7 @@ def test_an_explained_score_shows_its_parts(tellback: CommandLine) -> None:
     assert lines[3] == "   words: called, cat"
 
 
-def test_why_not_names_the_stage_in_a_line_and_the_rest_below(tellback: CommandLine) -> None:
+def test_why_not_prints_the_stage_in_its_first_line(tellback: CommandLine) -> None:
     first = tellback.json("remember", "The cat is called Miso.")["id"]
     tellback.json("remember", "The cat sleeps.", "--tag", "night")
     found = tellback("why-not", "What is the cat called?", first).out.splitlines()
@@ -168,7 +168,7 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
     assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
 
 
-def test_ask_says_when_there_is_nothing(tellback: CommandLine) -> None:
+def test_ask_without_a_fitting_memory_abstains_without_citations(tellback: CommandLine) -> None:
     towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
     said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
     for line in said:
@@ -177,7 +177,7 @@ def test_ask_says_when_there_is_nothing(tellback: CommandLine) -> None:
     assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
 
 
-def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: CommandLine) -> None:
+def test_ask_on_a_small_memory_quotes_the_nearest_entry_with_a_doubt(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     answer = tellback.json("ask", "Who won the election in Portugal?")
     assert answer["answer"].splitlines() == [
@@ -190,7 +190,7 @@ def test_a_small_memory_shows_the_nearest_and_says_that_it_doubts(tellback: Comm
 # ingest, documents
 
 
-def test_ingest_says_what_became_of_each_file(tellback: CommandLine, notes: Path) -> None:
+def test_ingest_reports_the_action_for_each_file(tellback: CommandLine, notes: Path) -> None:
     done = tellback("ingest", notes)
     assert done.code == 0
     assert done.out.splitlines()[-1].startswith("2 added; 2 chunks, ")
@@ -210,7 +210,7 @@ def test_quiet_ingest_prints_the_totals_only(tellback: CommandLine, notes: Path)
     assert len(tellback("ingest", "--quiet", notes).out.splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_read(tellback: CommandLine, notes: Path) -> None:
+def test_ingest_names_an_unreadable_file_and_ingests_the_others(tellback: CommandLine, notes: Path) -> None:
     (notes / "photo.txt").write_bytes(b"\x89PNG\x00\x00")
     done = tellback("ingest", notes)
     assert done.code == 5
@@ -233,14 +233,14 @@ def test_a_folder_without_a_readable_file_is_bad_input(tellback: CommandLine, tm
     assert (done.code, json.loads(done.out)["totals"]["failed"]) == (2, 1)
 
 
-def test_a_missing_path_among_others_stops_before_anything_is_made(tellback: CommandLine, notes: Path) -> None:
+def test_ingest_with_a_missing_path_creates_no_memory_file(tellback: CommandLine, notes: Path) -> None:
     done = tellback("ingest", notes, "nowhere")
     assert done.code == 2
     assert "nowhere: no such file or folder" in done.err
     assert not tellback.path.exists()
 
 
-def test_what_was_forgotten_of_a_document_comes_back_only_when_asked_for(tellback: CommandLine, notes: Path) -> None:
+def test_a_forgotten_passage_is_ingested_again_only_with_the_again_option(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     (hit, *_) = tellback.json("recall", "steps of the tower")["hits"]
     tellback.json("forget", hit["id"], "--yes")
@@ -267,7 +267,7 @@ def _no_documents(tellback: CommandLine) -> str:
 # correct, forget, memories
 
 
-def test_a_correction_takes_its_place_and_the_old_version_stays_in_the_history(
+def test_a_correction_replaces_the_text_and_keeps_the_old_version_in_the_history(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
@@ -301,7 +301,7 @@ def test_forget_needs_yes_without_a_terminal(tellback: CommandLine) -> None:
     assert tellback("forget", id, "--yes").out == "forgotten already, or never there\n"
 
 
-def test_a_dry_run_shows_what_would_go_and_changes_nothing(tellback: CommandLine) -> None:
+def test_a_dry_run_of_forget_lists_the_affected_memories_and_changes_nothing(tellback: CommandLine) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
     again = tellback.json("remember", "Say it again: The plumber comes on Friday. Yes.")["id"]
     done = tellback("forget", id, "--dry-run")
@@ -334,7 +334,7 @@ def test_memories_alone_is_memories_list(tellback: CommandLine) -> None:
     assert tellback("memories", "list", "--kind", "none").out == "Nothing of the kind none is remembered.\n"
 
 
-def test_show_tells_everything_about_one(tellback: CommandLine) -> None:
+def test_memories_show_prints_all_fields_of_a_memory(tellback: CommandLine) -> None:
     id = tellback.json("remember", "A fact.", "--tag", "a", "--tag", "b", "--scope", "project=x", "--pin")["id"]
     done = tellback("memories", "show", id)
     assert {"  scopes: project=x", "  pinned: yes"} <= set(done.out.splitlines())
@@ -392,7 +392,7 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
 # config
 
 
-def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
+def test_config_shows_each_setting_with_its_origin_and_hides_secrets(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-quite-secret")
@@ -411,7 +411,7 @@ def test_config_tells_each_setting_and_where_it_comes_from_and_never_a_key(
     assert not tellback.path.exists()
 
 
-def test_the_language_of_a_memory_is_given_once_and_told_by_doctor(tellback: CommandLine) -> None:
+def test_the_language_of_a_memory_is_fixed_at_creation_and_shown_by_doctor(tellback: CommandLine) -> None:
     assert tellback("--language", "de", "remember", "Die Katze schläft.").code == 0
     assert "language: german" in tellback("doctor").out
     refused = tellback("--language", "en", "recall", "Katze")

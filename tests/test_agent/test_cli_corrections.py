@@ -66,7 +66,7 @@ MARKS = [
 
 
 @pytest.mark.parametrize(("do", "undo", "field", "value"), MARKS)
-def test_what_a_command_changes_is_shown_and_its_opposite_changes_it_back(tellback, do, undo, field, value):
+def test_each_memories_command_changes_its_field_and_its_opposite_restores_it(tellback, do, undo, field, value):
     id = kept(tellback, "Ana lives in Porto.")
     before = answered(tellback, "memories", "show", id)[field]
     assert answered(tellback, "memories", do[0], id, *do[1:])["operation"]
@@ -81,7 +81,7 @@ def test_what_a_command_changes_is_shown_and_its_opposite_changes_it_back(tellba
     assert answered(tellback, "memories", undo[0], id, *undo[1:])["operation"] is None
 
 
-def test_several_are_marked_at_once_and_those_that_were_are_named(tellback):
+def test_pinning_several_memories_names_those_already_pinned(tellback):
     one, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ben lives in Faro.")
     tellback("memories", "pin", one)
     assert tellback("memories", "pin", one, other)[1].splitlines() == [f"pinned {other}", f"nothing to change: {one}"]
@@ -107,7 +107,7 @@ def test_several_are_marked_at_once_and_those_that_were_are_named(tellback):
         (["correct", "ID", "x", "--valid-from", "soon"], "--valid-from"),
     ],
 )
-def test_bad_input_is_one_line_that_names_it(tellback, arguments, named):
+def test_bad_input_of_a_memories_command_is_one_error_line_that_names_it(tellback, arguments, named):
     id = kept(tellback, "Ana lives in Porto.")
     code, out, err = tellback(*(id if one == "ID" else one for one in arguments))
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -115,7 +115,7 @@ def test_bad_input_is_one_line_that_names_it(tellback, arguments, named):
     assert len(answered(tellback, "memories", "operations")["operations"]) == 1
 
 
-def test_merged_memories_are_one_and_undo_parts_them(tellback):
+def test_merging_makes_one_memory_and_undo_restores_both(tellback):
     one, other = kept(tellback, "Ana lives in Porto."), kept(tellback, "Ana has a cat.")
     report = answered(tellback, "memories", "merge", one, other, "--text", "Ana lives in Porto with a cat.")
     assert (report["id"], report["merged"]) == (one, [other])
@@ -131,7 +131,7 @@ def test_merged_memories_are_one_and_undo_parts_them(tellback):
     assert tellback("memories", "merge", one, other, "--text", "Both.")[1] == f"merged into {one}: {other}\n"
 
 
-def test_undo_alone_shows_the_last_that_stands_and_asks(tellback):
+def test_undo_without_an_id_shows_the_last_active_operation_and_asks_for_confirmation(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     tellback("correct", id, "Ana lives in Faro.", "--valid-from", "2025-03-01")
     pinned = answered(tellback, "memories", "pin", id)["operation"]
@@ -151,7 +151,7 @@ def test_undo_alone_shows_the_last_that_stands_and_asks(tellback):
     assert tellback("memories")[1] == "Nothing is remembered yet.\n"
 
 
-def test_what_cannot_be_undone_says_what_is_in_the_way(tellback):
+def test_undoing_an_overlaid_operation_names_the_operation_in_the_way(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     first = answered(tellback, "correct", id, "Ana lives in Faro.")["operation"]
     second = answered(tellback, "correct", id, "Ana lives in Beja.")["operation"]
@@ -215,14 +215,14 @@ def test_history_tells_what_each_operation_changed_and_when_a_version_held(tellb
     assert f"`tellback memories history {other}` tells" in err
 
 
-def test_the_log_of_a_memory_that_nothing_is_known_of_says_so(tellback):
+def test_the_operation_log_of_an_unknown_memory_is_reported_as_unknown(tellback):
     kept(tellback, "Ana lives in Porto.")
     assert tellback("memories", "operations", "--memory", "nope")[1] == "Nothing is known of a memory nope.\n"
     assert tellback("memories", "operations", "--namespace", "x")[0] == 2
     assert tellback("--namespace", "ben", "memories", "operations")[1] == "Nothing was done yet.\n"
 
 
-def test_the_first_and_the_last_year_are_times_too(tellback):
+def test_times_in_the_first_and_last_year_are_accepted(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     for moment in ("0001-01-01", "9999-12-31T23:59:59", "0001-01-01T00:00+14:00"):
         assert tellback("memories", "list", "--as-of", moment, "--known-at", moment)[0] == 0
@@ -231,14 +231,14 @@ def test_the_first_and_the_last_year_are_times_too(tellback):
 
 
 @pytest.mark.parametrize("command", [["memories"], ["sessions"], []])
-def test_what_each_command_does_is_said_whole_at_eighty_columns(tellback, monkeypatch, command):
+def test_the_help_of_each_command_is_not_truncated_at_eighty_columns(tellback, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
     out = tellback(*command, "--help")[1]
     assert [line for line in out.splitlines() if line.endswith("...") and "Usage" not in line] == []
     assert max(map(len, out.splitlines())) <= 80
 
 
-def test_the_log_is_listed_page_by_page_without_words(tellback):
+def test_the_operation_log_is_listed_page_by_page_without_memory_texts(tellback):
     ids = [kept(tellback, f"The code of safe {number} is 4711.") for number in range(3)]
     page = answered(tellback, "memories", "operations", "--limit", "2")
     assert [one["changes"][0]["id"] for one in page["operations"]] == ids[:0:-1]
@@ -251,7 +251,7 @@ def test_the_log_is_listed_page_by_page_without_words(tellback):
     assert "4711" not in out
 
 
-def test_a_list_keeps_to_what_is_asked_and_pages_by_time(tellback):
+def test_memories_list_applies_its_filters_and_pages_by_time(tellback):
     old = kept(tellback, "Ana lived in Porto.", "--at", "2020-05-01", "--tag", "home", "--kind", "event")
     new = kept(tellback, "Ana lives in Faro.", "--at", "2024-05-01")
     tellback("memories", "pin", new)
@@ -273,7 +273,7 @@ def test_a_list_keeps_to_what_is_asked_and_pages_by_time(tellback):
     assert tellback("memories", "list", "--tag", "none")[1] == "Nothing like that is remembered.\n"
 
 
-def test_the_next_page_is_named_with_all_that_was_asked(tellback):
+def test_the_hint_for_the_next_page_repeats_all_filters(tellback):
     for number in range(3):
         kept(
             tellback,
@@ -302,7 +302,7 @@ def test_the_next_page_is_named_with_all_that_was_asked(tellback):
     }
 
 
-def test_a_list_of_another_time_shows_what_held_then(tellback):
+def test_memories_list_as_of_a_time_shows_the_version_valid_then(tellback):
     id = kept(tellback, "Ana lives in Porto.")
     tellback("correct", id, "Ana lives in Faro.", "--valid-from", "2025-03-01")
     then = answered(tellback, "memories", "list", "--as-of", "2025-02-01")["memories"]
@@ -334,7 +334,7 @@ def test_recall_and_stats_keep_to_a_scope(tellback: Tellback) -> None:
     assert (code, "NAME=VALUE" in err) == (2, True)
 
 
-def test_recall_asks_for_another_time(tellback: Tellback) -> None:
+def test_recall_honours_as_of_and_known_at(tellback: Tellback) -> None:
     id = kept(tellback, "My office is in the old harbour.")
     answered(tellback, "correct", id, "My office is in the new tower.")
     hits = answered(tellback, "recall", "Where is my office?", "--known-at", "2000-01-01")["hits"]

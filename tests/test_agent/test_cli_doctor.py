@@ -41,14 +41,14 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_file_all_is_fine_and_none_is_made(doctor, tmp_path: Path) -> None:
+def test_without_a_memory_file_doctor_succeeds_and_creates_none(doctor, tmp_path: Path) -> None:
     code, checks = doctor()
     assert code == 0
     assert "not there yet" in checks["memory file"]["seen"]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_sound_file_is_read_and_found_fine(doctor, path: Path) -> None:
+def test_doctor_reports_an_intact_memory_file_as_fine(doctor, path: Path) -> None:
     code, checks = doctor()
     assert code == 0
     assert checks["memories"]["seen"].startswith("1 ")
@@ -64,7 +64,7 @@ def test_an_unfinished_copy_of_this_or_a_former_version_is_named(doctor, path: P
         (path.parent / name).unlink()
 
 
-def test_a_changed_row_is_named(doctor, path: Path) -> None:
+def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"quartz", b"basalt"))
     code, checks = doctor()
     assert code == 3
@@ -93,7 +93,7 @@ def test_an_upgrade_that_went_well_leaves_no_copy(doctor, path: Path, upgrade: N
     assert "upgrade" not in doctor()[1]
 
 
-def test_a_copy_from_before_an_upgrade_that_went_wrong_stays_and_is_told(
+def test_doctor_reports_the_backup_copy_kept_by_a_failed_upgrade(
     doctor, path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OperationLogTables, "verify", lambda *_: [Finding("operations", "planted")])
@@ -106,7 +106,7 @@ def test_a_copy_from_before_an_upgrade_that_went_wrong_stays_and_is_told(
     assert copy.exists()
 
 
-def test_without_room_an_upgrade_that_goes_well_needs_none(
+def test_an_upgrade_succeeds_without_disk_space_for_a_backup_copy(
     path: Path, upgrade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = shutil.disk_usage(path.parent)._replace(free=1000)
@@ -115,7 +115,7 @@ def test_without_room_an_upgrade_that_goes_well_needs_none(
     assert list(path.parent.glob("*.backup")) == []
 
 
-def test_a_file_that_is_no_memory_is_told_and_left_alone(doctor, tmp_path: Path) -> None:
+def test_doctor_reports_a_file_that_is_no_memory_and_leaves_it_unchanged(doctor, tmp_path: Path) -> None:
     (tmp_path / "m.db").write_text("Milk, bread, eggs.\n" * 200)
     code, checks = doctor()
     assert code == 3
@@ -124,13 +124,13 @@ def test_a_file_that_is_no_memory_is_told_and_left_alone(doctor, tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_a_file_that_others_may_read_is_told(doctor, path: Path) -> None:
+def test_doctor_reports_a_memory_file_readable_by_others(doctor, path: Path) -> None:
     path.chmod(0o644)
     code, checks = doctor()
     assert (code, checks["private"]["remedy"]) == (3, f"chmod 600 {path}")
 
 
-def test_an_endpoint_that_answers_is_fine_and_its_list_is_looked_at(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_looks_up_the_model_in_the_list_of_a_reachable_endpoint(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     with OpenAIServer(models=("small", "large")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("TELLBACK_MODEL", "large")
@@ -154,7 +154,7 @@ def test_each_providers_endpoint_is_asked_in_its_own_format(
     assert "sk-canary" not in str(checks)
 
 
-def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same(
+def test_doctor_reports_a_refused_connection_to_the_model_and_runs_its_other_checks(
     doctor, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", CLOSED)
@@ -165,7 +165,7 @@ def test_an_endpoint_that_refuses_is_told_and_the_rest_is_looked_at_all_the_same
     assert checks["content"]["fine"]
 
 
-def test_an_embedder_that_refuses_is_told(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_refused_connection_to_the_embedder(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELLBACK_EMBEDDER", "openai")
     monkeypatch.setenv("TELLBACK_EMBEDDING_MODEL", "e")
     monkeypatch.setenv("TELLBACK_EMBEDDING_BASE_URL", CLOSED)
@@ -174,7 +174,7 @@ def test_an_embedder_that_refuses_is_told(doctor, monkeypatch: pytest.MonkeyPatc
     assert "cannot connect" in checks["embedder's endpoint"]["seen"]
 
 
-def test_a_model_without_a_key_is_told_without_a_connection(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_missing_model_key_without_connecting(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TELLBACK_MODEL", "any")
     code, checks = doctor()
     assert code == 2
@@ -196,7 +196,9 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_a_key_in_a_file_that_others_may_read_is_told(doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_a_key_in_a_configuration_file_readable_by_others(
+    doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "config.toml"
     file.write_text('api_key = "sk-canary"\n')
     file.chmod(0o644)
@@ -207,7 +209,9 @@ def test_a_key_in_a_file_that_others_may_read_is_told(doctor, tmp_path: Path, mo
     assert doctor()[0] == 0
 
 
-def test_a_package_that_another_shadows_is_told(doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_doctor_reports_a_package_shadowed_by_another_module(
+    doctor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     import importlib.machinery
 
     from agent.assistant.cli import doctor as examined
@@ -222,7 +226,7 @@ def test_a_package_that_another_shadows_is_told(doctor, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["agent.py", "memory/__init__.py"])
-def test_a_module_of_the_folder_that_hides_one_of_our_packages_is_named(
+def test_doctor_names_a_module_in_the_working_folder_that_hides_a_tellback_package(
     doctor, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -234,6 +238,6 @@ def test_a_module_of_the_folder_that_hides_one_of_our_packages_is_named(
     assert checks["this folder"]["remedy"] == "rename it, or run them elsewhere"
 
 
-def test_in_a_checkout_its_own_packages_hide_nothing(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_in_a_checkout_reports_no_hidden_packages(doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     assert "this folder" not in doctor()[1]

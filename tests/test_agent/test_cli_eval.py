@@ -49,7 +49,9 @@ def test_json_has_a_line_for_each_way_and_kind(file: Path, capsys: pytest.Captur
     assert set(whole["mrr_gain"]) == {"mean", "low", "high"}
 
 
-def test_the_table_says_what_was_compared_and_what_it_shows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_eval_table_lists_the_ways_and_the_origin_of_its_questions(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert asked(file, "--questions", "12") == 0
     captured = capsys.readouterr()
     assert captured.out.splitlines()[0].split()[:2] == ["way", "questions"]
@@ -57,13 +59,13 @@ def test_the_table_says_what_was_compared_and_what_it_shows(file: Path, capsys: 
     assert "12 questions made from 30 memories by rule, seed 0" in captured.err
 
 
-def test_the_file_is_the_same_byte_for_byte_afterwards(file: Path) -> None:
+def test_eval_leaves_the_memory_file_byte_for_byte_unchanged(file: Path) -> None:
     before = file.read_bytes()
     assert asked(file, "--questions", "12", "--json") == 0
     assert file.read_bytes() == before
 
 
-def test_too_little_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_reports_too_few_memories_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "small.db"
     memory = open_memory(path)
     run_sync(memory.remember("I moved to Lisbon."))
@@ -82,7 +84,7 @@ def test_too_little_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixt
         (("--setting", "candidates=0"), "candidates"),
     ],
 )
-def test_what_cannot_be_tried_is_said_before_anything_is_asked(
+def test_eval_refuses_invalid_embedders_and_settings_before_it_runs(
     file: Path, words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert asked(file, *words) == 2

@@ -59,7 +59,7 @@ def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> No
     assert took["trusted"] is False
 
 
-def test_a_selection_is_exported(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_tag_selects_the_memories_to_export(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "Of the house.", "--tag", "house")
     tellback("remember", "Of the garden.")
     tellback("export", tmp_path / "a.jsonl", "--tag", "house")
@@ -68,7 +68,7 @@ def test_a_selection_is_exported(tellback: Tellback, tmp_path: Path) -> None:
     assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
 
 
-def test_replacing_asks_and_a_dry_run_changes_nothing(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_replacing_import_requires_yes_and_its_dry_run_changes_nothing(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "In the file.")
     tellback("export", tmp_path / "a.jsonl")
     tellback("remember", "Only here.", memory="n.db")
@@ -82,7 +82,7 @@ def test_replacing_asks_and_a_dry_run_changes_nothing(tellback: Tellback, tmp_pa
 
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", ["Only here."]), ("", ["Only here."]), ("y\n", ["In the file."])])
-def test_replacing_asks_on_a_terminal_and_only_a_yes_does_it(
+def test_a_replacing_import_on_a_terminal_needs_a_confirmed_prompt(
     tellback: Tellback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, left: list[str]
 ) -> None:
     class Terminal(io.StringIO):
@@ -116,7 +116,7 @@ def test_a_scope_and_a_filter_choose_what_is_exported(tellback: Tellback, tmp_pa
         assert texts(tellback, f"{number}.db") == ["Of the house."]
 
 
-def test_a_file_that_is_not_right_is_one_line_on_standard_error(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_truncated_import_file_is_one_line_on_standard_error(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "Here.")
     tellback("export", tmp_path / "a.jsonl")
     data = (tmp_path / "a.jsonl").read_bytes()

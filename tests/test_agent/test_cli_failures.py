@@ -69,7 +69,7 @@ def test_each_error_has_its_exit_code_and_its_line(error: Exception, code: int) 
     assert "\n" not in line
 
 
-def test_memory_that_cannot_be_read_is_told_by_its_cause() -> None:
+def test_a_memory_unavailable_error_is_described_by_its_cause() -> None:
     error = MemoryUnavailable("memory could not be read", NOTHING)
     error.__cause__ = vectorstore.DamageError("row 7")
     assert describe_error(error) == (EXIT_FILE, "damaged data: row 7")
@@ -79,7 +79,7 @@ def test_an_error_with_escapes_or_several_lines_is_one_harmless_line() -> None:
     assert describe_error(ConfigurationError("a\n b\x1b[2J"))[1] == r"a b\x1b[2J"
 
 
-def test_an_unexpected_failure_says_how_to_see_more(
+def test_an_unexpected_failure_hints_at_the_debug_option(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -122,7 +122,7 @@ def test_wrong_usage_is_one_line_that_names_it(
     assert words in line
 
 
-def test_a_question_that_cannot_read_its_memory_is_not_answered_without_it(
+def test_ask_fails_on_a_damaged_memory_instead_of_answering_without_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "m.db"
@@ -137,7 +137,7 @@ def test_a_question_that_cannot_read_its_memory_is_not_answered_without_it(
     assert "damaged" in captured.err
 
 
-def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
     with subprocess.Popen(
@@ -151,7 +151,7 @@ def test_a_reader_that_leaves_early_is_no_failure(tmp_path: Path) -> None:
     assert listing.returncode == 0
 
 
-def test_an_interrupt_is_a_line_and_130(tmp_path: Path) -> None:
+def test_an_interrupt_of_piped_chat_prints_one_line_and_exits_130(tmp_path: Path) -> None:
     chat = subprocess.Popen(
         [*TELLBACK, "--memory", str(tmp_path / "m.db"), "chat"],
         cwd=ROOT,
@@ -258,7 +258,7 @@ READING = [
 
 
 @pytest.mark.parametrize("words", READING, ids=" ".join)
-def test_without_a_memory_file_a_command_that_keeps_nothing_says_so_and_makes_none(
+def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -269,7 +269,7 @@ def test_without_a_memory_file_a_command_that_keeps_nothing_says_so_and_makes_no
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_table_above_has_every_command_but_those_that_make_a_file_or_need_none() -> None:
+def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
     others = {"chat", "ingest", "remember", "import", "config", "doctor"}
     assert {" ".join(words) for words, _ in every_command()} - others == {
         " ".join(words[: 2 if words[0] in ("memories", "sessions") else 1]) for words in READING

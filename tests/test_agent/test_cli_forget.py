@@ -42,7 +42,7 @@ def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tellback:
     return Tellback(tmp_path, capsys)
 
 
-def test_tags_filters_and_age_select(tellback: Tellback) -> None:
+def test_forget_selects_by_tag_filter_and_age(tellback: Tellback) -> None:
     tellback.json("remember", "Of the house.", "--tag", "house")
     tellback.json("remember", "An event.", "--kind", "event")
     tellback.json("remember", "Long ago.", "--at", "2001-01-01")
@@ -70,7 +70,9 @@ def test_tags_filters_and_age_select(tellback: Tellback) -> None:
         (["--verify", "nothing.json"], "--verify"),
     ],
 )
-def test_what_is_not_right_is_said_and_nothing_goes(tellback: Tellback, arguments: list[str], hint: str) -> None:
+def test_wrong_forget_arguments_are_refused_and_forget_nothing(
+    tellback: Tellback, arguments: list[str], hint: str
+) -> None:
     tellback.json("remember", "Kept.")
     code, out, err = tellback("forget", *arguments)
     assert (code, out) == (2, "")
@@ -78,7 +80,7 @@ def test_what_is_not_right_is_said_and_nothing_goes(tellback: Tellback, argument
     assert tellback.texts() == ["Kept."]
 
 
-def test_a_question_lists_what_it_finds(tellback: Tellback) -> None:
+def test_forget_by_query_lists_the_found_memories_in_a_dry_run(tellback: Tellback) -> None:
     dog = tellback.json("remember", "Rex the dog barks.")["id"]
     tellback.json("remember", "The roof leaks.")
     code, out, _ = tellback("forget", "--query", "barking dog", "-k", 1, "--dry-run")
@@ -107,7 +109,9 @@ def test_the_json_of_a_forgetting_is_a_receipt(tellback: Tellback, tmp_path: Pat
     assert tellback("forget", "--verify", receipt)[0] == 0
 
 
-def test_within_its_grace_it_is_taken_back_and_the_proof_says_it_is_held(tellback: Tellback, tmp_path: Path) -> None:
+def test_a_soft_deleted_memory_is_restored_within_its_grace_and_verified_as_held(
+    tellback: Tellback, tmp_path: Path
+) -> None:
     id, receipt = tellback.json("remember", SECRET)["id"], tmp_path / "receipt.json"
     _, _, err = tellback("forget", id, "--yes", "--grace", "30d", "--receipt", receipt)
     assert "can be taken back until" in err
@@ -121,7 +125,7 @@ def test_within_its_grace_it_is_taken_back_and_the_proof_says_it_is_held(tellbac
     assert tellback("forget", "--take-back", operation)[0] == 2
 
 
-def test_everything_of_the_namespace_goes_and_only_of_that(tellback: Tellback) -> None:
+def test_forget_everything_clears_only_its_own_namespace(tellback: Tellback) -> None:
     tellback.json("remember", "Mine.")
     tellback("--namespace", "other", "remember", "Theirs.")
     assert tellback("forget", "--everything")[0] == 2

@@ -112,12 +112,12 @@ def names_of(command: object, before: str = "") -> set[str]:
     return found
 
 
-def test_every_command_is_tried_or_is_not_about_one_namespace() -> None:
+def test_every_command_is_in_the_namespace_table_or_concerns_the_whole_file() -> None:
     assert names_of(get_command(app)) == {*COMMANDS, *OF_THE_FILE}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_another_namespace_holds_changes_no_line(
+def test_the_contents_of_another_namespace_change_no_output_line(
     name: str, files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:
     printed = []

@@ -45,7 +45,7 @@ class Terminal(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize(("text", "shown"), HARMFUL)
-def test_what_a_terminal_would_obey_or_hide_is_spelled_out(text: str, shown: str) -> None:
+def test_control_and_invisible_characters_are_printed_as_escapes(text: str, shown: str) -> None:
     assert escape_controls(text) == shown
 
 
@@ -79,7 +79,7 @@ def test_json_is_one_line_with_times_in_iso_8601(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == '{"at": "2026-05-03T18:30:00+00:00", "text": "a\\nb", "none": null}\n'
 
 
-def test_json_has_no_form_for_what_is_no_value() -> None:
+def test_printing_an_arbitrary_object_as_json_raises_a_type_error() -> None:
     with pytest.raises(TypeError, match="object has no JSON form"):
         print_json({"thing": object()})
 
@@ -131,5 +131,5 @@ def test_times_at_the_ends_of_the_calendar_are_printed() -> None:
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 memories"), (1, "1 memory"), (2, "2 memories")])
-def test_counts_are_words(count: int, words: str) -> None:
+def test_format_count_uses_singular_and_plural(count: int, words: str) -> None:
     assert format_count(count, "memory", "memories") == words

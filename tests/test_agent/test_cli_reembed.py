@@ -82,7 +82,7 @@ def remembered(tellback: Any, tmp_path: Path, count: int = 4) -> None:
         assert tellback("remember", f"Note number {number} about the harbour.").code == 0
 
 
-def test_an_import_says_of_how_many_texts_the_vector_holds_only_the_beginning(server, tellback, tmp_path) -> None:
+def test_an_import_reports_how_many_embedded_texts_were_truncated(server, tellback, tmp_path) -> None:
     remembered(tellback, tmp_path)
     assert tellback("remember", "A long story of the harbour. " * 20).code == 0
     assert tellback("export", str(tmp_path / "a.jsonl"), "--no-vectors").code == 0
@@ -93,7 +93,7 @@ def test_an_import_says_of_how_many_texts_the_vector_holds_only_the_beginning(se
     assert (took["embedded"], took["truncated"]) == (5, 1)
 
 
-def test_everything_is_embedded_with_the_embedder_that_is_set(server, tellback, tmp_path, monkeypatch) -> None:
+def test_reembed_migrates_all_entries_to_the_configured_embedder(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path)
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
     found = tellback("recall", "Where is the archive?", "--json").json
@@ -113,7 +113,7 @@ def test_everything_is_embedded_with_the_embedder_that_is_set(server, tellback, 
     assert tellback("reembed", "--again", "--json").json["embedded"] == 5
 
 
-def test_what_failed_goes_on_with_the_same_command(server, tellback, tmp_path, monkeypatch) -> None:
+def test_reembed_resumes_after_a_failed_space_migration(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
     assert tellback("ingest", str(tmp_path / "lines.txt")).code == 0
@@ -135,7 +135,7 @@ def test_what_failed_goes_on_with_the_same_command(server, tellback, tmp_path, m
     assert len(server.texts) == entries - 257
 
 
-def test_what_was_begun_can_be_dropped(server, tellback, tmp_path, monkeypatch) -> None:
+def test_reembed_abandon_drops_an_unswitched_space_migration(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path)
     assert tellback("reembed", "--abandon").out == "nothing was begun\n"
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
@@ -148,7 +148,7 @@ def test_what_was_begun_can_be_dropped(server, tellback, tmp_path, monkeypatch) 
     assert tellback("reembed", "--abandon", "--again").code == 2
 
 
-def test_an_interrupt_keeps_what_was_embedded(server, tellback, tmp_path, monkeypatch) -> None:
+def test_an_interrupted_reembed_keeps_the_vectors_made_so_far(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
     assert tellback("ingest", str(tmp_path / "lines.txt")).code == 0
@@ -176,7 +176,7 @@ def test_an_interrupt_keeps_what_was_embedded(server, tellback, tmp_path, monkey
     assert 0 < tellback("reembed", "--json").json["embedded"] <= entries - 257
 
 
-def test_a_model_changed_under_its_name_is_told_and_mended(server, tellback, tmp_path) -> None:
+def test_doctor_reports_an_embedder_changed_under_its_name_and_reembed_repairs_it(server, tellback, tmp_path) -> None:
     remembered(tellback, tmp_path)
     checks = {check["name"]: check for check in tellback("doctor", "--json").json["checks"]}
     assert checks["embedder in use"]["seen"] == "ollama/one/full/unit, as when the file was filled"
@@ -191,7 +191,7 @@ def test_a_model_changed_under_its_name_is_told_and_mended(server, tellback, tmp
     assert tellback("doctor").code == 0
 
 
-def test_a_text_that_comes_again_is_not_sent_again_where_a_cache_is_set(
+def test_the_embedding_cache_embeds_a_repeated_text_once_and_forgets_it_with_its_memory(
     server, tellback, tmp_path, monkeypatch
 ) -> None:
     text = "The archive is in Turin."
@@ -213,14 +213,14 @@ def test_a_text_that_comes_again_is_not_sent_again_where_a_cache_is_set(
 
 
 @pytest.mark.parametrize("size", ["-1", "much", "1.5"])
-def test_a_cache_of_no_size_is_a_configuration_error(tellback, monkeypatch, size: str) -> None:
+def test_an_invalid_embedding_cache_size_is_a_configuration_error(tellback, monkeypatch, size: str) -> None:
     monkeypatch.setenv("TELLBACK_EMBEDDING_CACHE", size)
     done = tellback("memories", "stats")
     assert done.code == 2
     assert "embedding_cache (from TELLBACK_EMBEDDING_CACHE)" in done.err
 
 
-def test_without_an_embedder_there_is_nothing_to_embed_with(tellback, monkeypatch) -> None:
+def test_reembed_without_an_embedder_is_refused(tellback, monkeypatch) -> None:
     monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
     tellback("remember", "one")
     refused = tellback("reembed")
@@ -229,13 +229,13 @@ def test_without_an_embedder_there_is_nothing_to_embed_with(tellback, monkeypatc
     assert "no embedder is configured" in tellback("recall", "one", "--json").json["notes"][0]
 
 
-def test_a_memory_that_is_not_there_is_not_made(tellback, tmp_path, monkeypatch) -> None:
+def test_reembed_without_a_memory_file_creates_none(tellback, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
     assert tellback("reembed").code == 3
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bar_is_shown_on_a_terminal(server, tellback, tmp_path) -> None:
+def test_reembed_shows_a_progress_bar_on_a_terminal(server, tellback, tmp_path) -> None:
     pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
     remembered(tellback, tmp_path)
     ours, theirs = pty.openpty()
@@ -283,7 +283,7 @@ def test_a_name_chooses_the_embedder(settings: AssistantSettings, kind: type, fi
     assert "sk-a" not in repr(made)
 
 
-def test_ollama_is_asked_where_it_runs_and_gets_no_key_of_another(server, tellback, monkeypatch) -> None:
+def test_an_ollama_embedder_uses_its_own_endpoint_and_no_foreign_key(server, tellback, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary")
     assert tellback("remember", "one").code == 0
     assert {request.path for request in server.requests} == set()
@@ -304,7 +304,7 @@ def test_an_endpoint_without_a_model_says_what_is_missing() -> None:
         make_embedder(AssistantSettings(embedder="ollama"), None)
 
 
-def test_offline_an_embedder_elsewhere_is_not_asked_and_nothing_is_lost(tellback, monkeypatch) -> None:
+def test_offline_a_remote_embedder_is_not_called_and_the_text_is_still_stored(tellback, monkeypatch) -> None:
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:one")
     monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
     report = tellback("--offline", "remember", "one", "--json").json

@@ -32,7 +32,7 @@ def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Command
     assert first.endswith("Where is the boat?")
 
 
-def test_no_more_sessions_are_listed_than_asked_for(tellback: CommandLine) -> None:
+def test_sessions_list_honours_its_limit(tellback: CommandLine) -> None:
     for number in range(3):
         tellback.remember_turn(f"s{number}", Message.user("hello"))
     done = tellback("sessions", "list", "--limit", "2")
@@ -42,7 +42,7 @@ def test_no_more_sessions_are_listed_than_asked_for(tellback: CommandLine) -> No
     assert ([one["session"] for one in answer["sessions"]], answer["more"]) == (["s2", "s1"], True)
 
 
-def test_a_session_is_shown_with_all_that_was_said(tellback: CommandLine) -> None:
+def test_sessions_show_prints_all_messages_media_calls_and_results(tellback: CommandLine) -> None:
     call = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
     result = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="two\nlines"),), is_error=True)
     image = ImageBlock(media_type="image/png", data=b"x", caption="a harbour")
@@ -77,7 +77,7 @@ def test_a_session_is_shown_with_all_that_was_said(tellback: CommandLine) -> Non
     assert [one["sequence"] for one in tellback.json("sessions", "show", "s", "--limit", "2")["messages"]] == [3, 4]
 
 
-def test_an_answer_that_quoted_is_shown_with_the_words_it_quoted(tellback: CommandLine) -> None:
+def test_sessions_show_renders_the_quotes_of_a_quoting_answer(tellback: CommandLine) -> None:
     tellback("remember", "The spare key lies under the blue pot.")
     assert tellback("ask", "Where is the spare key?").code == 0
     memory = open_memory(tellback.path)
@@ -97,13 +97,13 @@ def test_no_namespace_sees_the_sessions_of_another(tellback: CommandLine) -> Non
     assert "tellback sessions" in done.err
 
 
-def test_no_memory_is_made_by_looking(tellback: CommandLine) -> None:
+def test_sessions_list_without_a_memory_file_creates_none(tellback: CommandLine) -> None:
     assert tellback("sessions").code == 3
     assert not tellback.path.exists()
 
 
 @pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "--json", "list"]])
-def test_wrong_usage_is_said(tellback: CommandLine, arguments: list[str]) -> None:
+def test_wrong_usage_of_the_sessions_command_exits_with_2(tellback: CommandLine, arguments: list[str]) -> None:
     tellback.remember_turn("s", Message.user("hello"))
     assert tellback(*arguments).code == 2
 

@@ -147,7 +147,7 @@ def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
 @pytest.mark.parametrize(
     ("answer", "code", "left"), [("y\n", 0, 0), ("yes\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("\x04", 1, 1)]
 )
-def test_forget_shows_what_goes_and_asks(
+def test_forget_on_a_terminal_lists_the_memories_and_asks_for_confirmation(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int
 ) -> None:
     id, _ = known(path, capsys)
@@ -159,7 +159,9 @@ def test_forget_shows_what_goes_and_asks(
     assert ("forgot 1 memory" if code == 0 else "nothing was forgotten") in terminal.shown
 
 
-def test_an_interrupt_at_the_question_forgets_nothing(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_at_the_forget_confirmation_forgets_nothing(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     terminal = Terminal("--memory", path, "forget", known(path, capsys)[0])
     terminal.until("[y/N]")
     terminal.interrupt("tellback: interrupted\n")
@@ -167,7 +169,7 @@ def test_an_interrupt_at_the_question_forgets_nothing(path: Path, capsys: pytest
     assert known(path, capsys)[1] == 1
 
 
-def test_chat_talks_and_ctrl_d_leaves(path: Path) -> None:
+def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     assert "no model: statements are kept" in terminal.until("> ")
     terminal.type("My bicycle lock has the code 4711.\n")
@@ -179,7 +181,7 @@ def test_chat_talks_and_ctrl_d_leaves(path: Path) -> None:
     assert terminal.ended() == 0
 
 
-def test_an_interrupt_at_the_prompt_leaves_with_a_line_and_130(path: Path) -> None:
+def test_an_interrupt_at_the_chat_prompt_prints_one_line_and_exits_130(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     terminal.until("> ")
     terminal.interrupt("tellback: interrupted\n")
@@ -208,7 +210,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)])
-def test_a_model_forgets_what_the_person_at_the_terminal_lets_it_forget(
+def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: int
 ) -> None:
     id, _ = known(path, capsys)
@@ -234,7 +236,7 @@ def test_a_model_forgets_what_the_person_at_the_terminal_lets_it_forget(
     assert texts.count("The plumber comes on Friday.") == left
 
 
-def test_ingest_shows_a_bar_and_leaves_no_trace_of_it(path: Path, tmp_path: Path) -> None:
+def test_ingest_on_a_terminal_shows_a_progress_bar_and_removes_it_at_the_end(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     for number in range(130):

@@ -65,11 +65,11 @@ def test_an_empty_variable_is_as_good_as_none(file: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "none", "None"])
-def test_no_model_can_be_asked_for_although_one_is_set(text: str) -> None:
+def test_the_model_flag_can_disable_a_model_of_the_environment(text: str) -> None:
     assert load(flags={"model": text}, TELLBACK_MODEL="gpt").settings.model is None
 
 
-def test_a_path_in_the_file_is_meant_from_where_the_file_stands(tmp_path: Path) -> None:
+def test_a_relative_path_in_a_configuration_file_starts_at_the_folder_of_that_file(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('memory = "kept/m.db"\n')
     assert load(file=path).settings.memory == tmp_path / "kept" / "m.db"
@@ -106,14 +106,14 @@ def test_an_unknown_setting_in_the_file_is_refused_and_the_known_ones_are_listed
 
 
 @pytest.mark.parametrize(("content", "words"), [(b"model = ", "not TOML"), (b"\xff\xfe", "cannot be read")])
-def test_a_file_that_cannot_be_read_is_named(content: bytes, words: str, tmp_path: Path) -> None:
+def test_an_unreadable_configuration_file_is_a_configuration_error(content: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=words):
         load(file=path)
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+def test_a_missing_file_in_tellback_config_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="TELLBACK_CONFIG"):
         load(file=tmp_path / "none.toml")
 
@@ -151,13 +151,13 @@ def test_the_models_key_goes_to_an_embedder_at_the_same_endpoint_only() -> None:
         ({"OPENAI_BASE_URL": "http://a.test/v1", "OLLAMA_HOST": "box"}, "openai"),
     ],
 )
-def test_what_is_set_says_which_provider_a_plain_name_means(environ: dict, kind: str) -> None:
+def test_the_environment_decides_the_provider_of_a_plain_model_name(environ: dict, kind: str) -> None:
     settings = load(TELLBACK_MODEL="qwen3:8b", **environ).settings
     assert (settings.kind, settings.model_name) == (kind, "qwen3:8b")
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic", "ollama"])
-def test_a_provider_before_the_name_goes_first(kind: str) -> None:
+def test_a_provider_prefix_of_a_model_name_overrides_the_environment(kind: str) -> None:
     settings = load(TELLBACK_MODEL=f"{kind}:some:name", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings
     assert (settings.kind, settings.model_name) == (kind, "some:name")
 
@@ -170,7 +170,7 @@ def test_a_key_is_used_for_its_own_endpoint_alone() -> None:
     assert load(TELLBACK_MODEL="ollama:m", OPENAI_API_KEY="sk-a", OLLAMA_HOST="box").settings.key is None
 
 
-def test_what_embeds_is_where_ollama_is_only_if_nothing_else_is_set() -> None:
+def test_the_embedding_endpoint_is_ollamas_host_only_if_no_other_endpoint_is_set() -> None:
     assert load(OLLAMA_HOST="box:1234").settings.embedding_endpoint == "http://box:1234/v1"
     assert load(OLLAMA_HOST="box", OPENAI_API_KEY="sk-a").settings.embedding_endpoint == "https://api.openai.com/v1"
 

@@ -72,7 +72,7 @@ async def test_the_model_sees_a_summary_of_what_left_the_window(with_memory: boo
     assert len(await storage.load("s")) == 8
 
 
-async def test_what_left_the_window_comes_back_when_it_is_asked_for() -> None:
+async def test_a_turn_outside_the_window_is_recalled_for_a_matching_question() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with ScriptedProvider(*map(Reply, "abcd")) as provider:
         agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(turns=1)))
@@ -100,7 +100,7 @@ async def test_a_summary_that_fails_is_noted_and_the_run_goes_on() -> None:
     assert any("the model is away" in note for note in result.notes)
 
 
-async def test_what_is_forgotten_is_in_no_summary_that_the_model_sees() -> None:
+async def test_a_forgotten_turn_is_in_no_later_summary() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     window = SummaryWindow(FixedWindow(turns=1), told)
     with ScriptedProvider(*(Reply(f"answer {number}") for number in range(4))) as provider:
@@ -113,7 +113,7 @@ async def test_what_is_forgotten_is_in_no_summary_that_the_model_sees() -> None:
     assert "4711" not in "".join(words(provider))
 
 
-async def test_a_summary_is_not_what_a_question_leans_on() -> None:
+async def test_a_summary_is_not_used_as_context_for_a_follow_up_question() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     window = SummaryWindow(FixedWindow(turns=1), lambda so_far, messages: "They spoke of Miso, a cat.")
     with ScriptedProvider(Reply("a"), Reply("b"), Reply("c")) as provider:
@@ -123,7 +123,7 @@ async def test_a_summary_is_not_what_a_question_leans_on() -> None:
     assert not any("They spoke of" in note for note in result.notes)
 
 
-async def test_a_model_sums_up_what_it_is_given_as_data() -> None:
+async def test_the_summariser_sends_the_conversation_as_delimited_data() -> None:
     said = [
         Message.user("Add!", name="Ana"),
         Message.assistant([ToolCallBlock(id="1", name="add", arguments={"a": 1})]),
@@ -157,12 +157,12 @@ async def test_a_long_conversation_is_summed_up_part_by_part() -> None:
     assert max(map(len, texts)) < 30_000
 
 
-async def test_a_model_that_fails_is_an_error_of_the_provider() -> None:
+async def test_a_failing_model_of_the_summariser_raises_a_provider_error() -> None:
     with ScriptedProvider(Reply(error=ProviderError("away"))) as provider, pytest.raises(ProviderError):
         await summarizer(provider)("", [Message.user("a")])
 
 
-async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -> None:
+async def test_a_summary_counts_in_the_usage_calls_and_cost_of_the_run() -> None:
     spent = Usage(input=100, output=20, cache_read=30, reasoning=7)
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES", usage=spent))
     window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
@@ -174,7 +174,7 @@ async def test_what_a_summary_costs_is_part_of_the_runs_usage_calls_and_cost() -
     assert "MINUTES" in words(model)[0]
 
 
-async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> None:
+async def test_the_usage_of_a_broken_off_summary_counts_in_the_run() -> None:
     broken = Reply("MIN", usage=Usage(input=100, output=2), error=ProviderError("away"))
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(broken)
     agent = Agent(
@@ -188,7 +188,7 @@ async def test_a_summary_that_breaks_off_has_cost_what_was_used_until_then() -> 
     assert any("could not be made" in note for note in result.notes)
 
 
-async def test_a_summary_is_not_made_with_the_call_that_the_answer_needs() -> None:
+async def test_a_summary_does_not_use_the_last_model_call_allowed_to_a_run() -> None:
     model, minutes = ScriptedProvider(*map(Reply, "abc")), ScriptedProvider(Reply("MINUTES"))
     window = SummaryWindow(FixedWindow(turns=1), summarizer(minutes))
     agent = Agent(model, history=InMemoryHistory(), settings=AgentSettings(window=window, limits=RunLimits(calls=1)))
@@ -208,7 +208,7 @@ async def test_the_tokens_of_a_summary_count_towards_the_limits_of_a_run() -> No
     assert caught.value.result.usage == Usage(input=900)
 
 
-async def test_runs_at_once_count_each_its_own_summary() -> None:
+async def test_concurrent_runs_count_each_their_own_summary_usage() -> None:
     history = InMemoryHistory()
     for session in ("s", "t"):
         await history.append(session, [Message.user(text) for text in "abc"])
@@ -219,7 +219,7 @@ async def test_runs_at_once_count_each_its_own_summary() -> None:
     assert [one.usage for one in results] == [Usage(input=17, output=5)] * 2
 
 
-async def test_a_function_of_ones_own_sums_up_as_ever_and_its_cost_is_its_own() -> None:
+async def test_a_custom_summary_function_adds_no_usage_to_the_run() -> None:
     model = ScriptedProvider(*map(Reply, "abc"))
     agent = Agent(
         model, history=InMemoryHistory(), settings=AgentSettings(window=SummaryWindow(FixedWindow(turns=1), told))
@@ -250,7 +250,9 @@ def test_an_unusable_summariser_raises(options: dict) -> None:
         DocumentBlock(media_type="application/pdf", data=b"%PDF", name="contract.pdf"),
     ],
 )
-async def test_a_prompt_without_words_is_answered_stored_shown_and_found(block: ImageBlock | DocumentBlock) -> None:
+async def test_a_prompt_of_media_without_text_is_answered_stored_shown_and_recalled(
+    block: ImageBlock | DocumentBlock,
+) -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with ScriptedProvider(Reply("I see."), Reply("Yes.")) as provider:
         agent = Agent(provider, memory=memory)
@@ -278,12 +280,12 @@ def test_a_window_that_sums_up_needs_a_model() -> None:
 
 
 @pytest.mark.parametrize("window", ["some", "turns", "turns:0", "tokens:-1", "summary:many", "all:3"])
-def test_an_unknown_window_is_refused_and_what_would_be_right_is_said(window: str) -> None:
+def test_an_unknown_window_setting_is_refused_with_the_accepted_forms(window: str) -> None:
     with pytest.raises(ConfigurationError, match=r"window \(from TELLBACK_WINDOW\).*turns:NUMBER"):
         load_configuration(flags={}, environ={"TELLBACK_WINDOW": window})
 
 
-async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_that_is_set(tmp_path: Path) -> None:
+async def test_the_assistant_summarises_with_its_model_and_stores_no_trace_if_disabled(tmp_path: Path) -> None:
     replies = [Reply("answer " + "word " * 300), Reply("MINUTES"), Reply("done")]
     with OpenAIServer(*replies) as server:
         settings = AssistantSettings(
@@ -298,5 +300,5 @@ async def test_the_assistant_sums_up_with_its_model_and_keeps_no_trace_where_tha
     assert [one.message.role for one in stored] == ["user", "assistant", "user", "assistant"]
 
 
-def test_a_token_window_is_what_a_number_of_tokens_means() -> None:
+def test_the_window_setting_tokens_gives_a_token_window() -> None:
     assert isinstance(make_window(AssistantSettings(window="tokens:50"), QuotingProvider()), TokenWindow)

@@ -118,7 +118,7 @@ def agent_for(ending: Ending, memory: LongTermMemory) -> tuple[Agent, dict[str, 
 
 
 @pytest.mark.parametrize("ending", Ending)
-async def test_a_stream_has_one_terminal_event_raises_nothing_and_keeps_what_is_to_be_kept(memory, ending) -> None:
+async def test_each_ending_has_one_terminal_stream_event_and_stores_the_turn_if_is_stored(memory, ending) -> None:
     agent, options = agent_for(ending, memory)
     events = [event async for event in agent.stream("Go on", session="s", **options)]
     assert [isinstance(event, RunEnded) for event in events] == [False] * (len(events) - 1) + [True]
@@ -145,7 +145,7 @@ async def test_run_returns_or_raises_the_same_result(memory, ending) -> None:
 
 
 @pytest.mark.parametrize("ending", Ending)
-async def test_events_carry_the_agents_name_the_round_and_a_time_that_goes_on(memory, ending) -> None:
+async def test_events_carry_the_agent_name_the_step_and_a_monotonic_elapsed_time(memory, ending) -> None:
     agent, options = agent_for(ending, memory)
     events = [event async for event in agent.stream("Go on", **options)]
     assert {event.agent for event in events} == {"ada"}
@@ -204,7 +204,7 @@ async def test_a_circuit_stays_open_from_one_run_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("words", ["Error: all is well", "the tool failed: no, it did not", "ERROR"])
-async def test_what_looks_like_an_error_is_none_without_the_flag(words: str) -> None:
+async def test_a_tool_result_worded_like_an_error_is_not_flagged_as_error(words: str) -> None:
     @tool
     def says() -> str:
         """Say it."""

@@ -29,11 +29,11 @@ def answer(question: str, *items: ContextItem, provider: QuotingProvider | None 
     return asyncio.run(collect_response(provider or QuotingProvider(), request))
 
 
-def test_it_is_a_provider() -> None:
+def test_the_quoting_provider_is_a_provider() -> None:
     assert isinstance(QuotingProvider(), Provider)
 
 
-def test_a_question_is_answered_by_a_quote_numbered_from_one_whatever_its_place_in_the_context() -> None:
+def test_a_quoted_item_is_numbered_from_one_whatever_its_number_in_the_context() -> None:
     response = answer("Where do I live?", item(3, "I moved to Lisbon."))
     assert response.text == "“I moved to Lisbon.” [1]"
     assert [one.number for one in response.citations] == [1]
@@ -46,42 +46,42 @@ def test_a_statement_is_acknowledged_with_what_will_be_stored() -> None:
     assert response.citations == ()
 
 
-def test_nothing_is_noted_where_nothing_is_stored() -> None:
+def test_a_statement_is_not_acknowledged_when_storing_is_off() -> None:
     assert answer("My home town", item(1, "I live in Porto."), remembers=False).text == "“I live in Porto.” [1]"
 
 
-def test_nothing_recalled_is_said_to_be_nothing() -> None:
+def test_a_question_without_recalled_items_gets_the_nothing_found_answer() -> None:
     assert answer("Where do I live?").text == NOTHING_FOUND_TEXT
 
 
-def test_what_is_not_about_it_is_not_quoted() -> None:
+def test_an_unrelated_item_is_not_quoted_under_abstention() -> None:
     response = answer("Where do I live?", item(1, "The cat sleeps."), abstain="nothing")
     assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
 
 
-def test_in_doubt_only_the_nearest_is_quoted_and_the_doubt_is_said() -> None:
+def test_under_abstention_only_the_nearest_item_is_quoted_with_a_doubt() -> None:
     near, other = item(1, "France laid siege to Montpellier in 1622."), item(2, "The siege of Montpellier ended.")
     response = answer("When did France besiege Montpellier?", near, other, abstain="nothing")
     assert response.text == f"{DOUBTFUL_TEXT}\n“France laid siege to Montpellier in 1622.” [1]"
 
 
-def test_in_doubt_a_memory_with_few_words_of_the_question_is_not_quoted() -> None:
+def test_under_abstention_an_item_with_few_words_of_the_question_is_not_quoted() -> None:
     far = item(1, "The siege of Vienna was long.")
     response = answer("Who led the third Ottoman siege across Hungary?", far, abstain="nothing")
     assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
 
 
-def test_in_doubt_a_question_without_a_telling_word_is_answered_by_nothing() -> None:
+def test_under_abstention_a_question_of_stop_words_alone_gets_no_quote() -> None:
     assert answer("Who am I?", item(1, "I am who I am."), abstain="nothing").text == NOTHING_FOUND_TEXT
 
 
-def test_what_someone_else_said_is_quoted_as_that() -> None:
+def test_a_statement_of_another_speaker_is_quoted_with_the_speaker() -> None:
     response = answer("Where do I live?", item(1, "I live in Rome.", speaker="Ben"), abstain="other")
     assert response.text.startswith(OTHER_SPEAKER_TEXT)
     assert "(Ben)" in response.text
 
 
-def test_the_question_asked_before_is_no_answer() -> None:
+def test_a_recalled_question_is_not_quoted_as_an_answer() -> None:
     response = answer(
         "Where do I live?",
         item(1, "where do I  live", 5.0),
@@ -91,23 +91,23 @@ def test_the_question_asked_before_is_no_answer() -> None:
     assert [one.id for one in response.citations] == ["m3"]
 
 
-def test_what_scored_far_below_the_best_is_left_out() -> None:
+def test_items_scored_far_below_the_best_are_not_quoted() -> None:
     items = (item(1, "In Porto.", 1.0), item(2, "Near it.", 0.6), item(3, "Far off.", 0.4), item(4, "No.", 0.1))
     assert [one.id for one in answer("Where?", *items).citations] == ["m1", "m2"]
 
 
-def test_what_shares_no_word_and_scored_well_below_the_best_is_left_out() -> None:
+def test_an_item_without_a_shared_word_and_a_much_lower_score_is_not_quoted() -> None:
     dog, lisbon = item(1, "My dog is called Rex.", score=1.0), item(2, "I moved to Lisbon.", score=0.7)
     cat, other = item(3, "Tom is a cat.", score=0.9), item(4, "Another dog barked.", score=0.6)
     said = answer("How is my dog called?", dog, lisbon, cat, other)
     assert [one.id for one in said.citations] == ["m1", "m3", "m4"]
 
 
-def test_scores_below_zero_still_have_a_best() -> None:
+def test_the_best_item_is_quoted_even_with_a_negative_score() -> None:
     assert [one.id for one in answer("Where?", item(1, "Here.", -1.0), item(2, "There.", -2.0)).citations] == ["m1"]
 
 
-def test_of_a_document_the_sentence_is_quoted_that_answers_with_its_place() -> None:
+def test_the_best_sentence_of_a_passage_is_quoted_with_its_offsets_and_place() -> None:
     text = "Rain fell all day. The bridge was opened in 1932. It is painted grey."
     passage = item(1, text, lane="documents", source="bridge.md", heading=("History",), page=4)
     passage = replace(passage, start=100)
@@ -124,7 +124,7 @@ def test_a_quote_names_the_page_that_it_stands_on() -> None:
     assert answer("When was the bridge opened?", passage).citations[0].page == 5
 
 
-def test_history_keeps_pointers_in_place_of_others_words() -> None:
+def test_a_quoting_answer_is_kept_without_the_quoted_words() -> None:
     quoted = answer("Where?", item(1, "I live in Porto."))
     noted = answer("I live in Porto.", remembers=True)
     assert (quoted.kept.text, noted.kept.text) == ("", "")
@@ -141,12 +141,12 @@ def test_a_quote_is_the_items_own_words(text: str, lane: str) -> None:
         assert " ".join(cited.quote.split()) in response.text
 
 
-def test_many_words_are_acknowledged_shortly() -> None:
+def test_a_long_statement_is_acknowledged_with_a_short_text() -> None:
     assert len(answer("I went for a walk. " * 100, remembers=True).text) < 250
 
 
 @pytest.mark.parametrize("options", [{"quotes": 0}, {"limit": 3}, {"share": 2}])
-def test_settings_that_mean_nothing_are_refused(options: dict) -> None:
+def test_invalid_quoting_provider_options_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         QuotingProvider(**options)
 
@@ -172,7 +172,7 @@ def test_settings_that_mean_nothing_are_refused(options: dict) -> None:
         '"Who said that?" was my question',
     ],
 )
-def test_questions_are_told(text: str) -> None:
+def test_questions_are_recognised(text: str) -> None:
     assert is_question(text)
 
 
@@ -190,17 +190,19 @@ def test_questions_are_told(text: str) -> None:
         "",
     ],
 )
-def test_statements_are_told(text: str) -> None:
+def test_statements_are_recognised(text: str) -> None:
     assert not is_question(text)
 
 
-def test_any_text_can_be_told_in_one_pass() -> None:
+def test_classifying_very_long_texts_as_questions_terminates() -> None:
     for text in ("and " * 20_000, "?" * 50_000, " " * 50_000, "when " * 20_000, "list " + "x " * 20_000):
         assert isinstance(is_question(text), bool)
 
 
 @pytest.mark.parametrize(("searched", "shown"), [(3, True), (20, True), (21, False), (None, False)])
-def test_among_few_memories_the_nearest_is_shown_in_doubt_whatever_its_words(searched: int | None, shown: bool) -> None:
+def test_in_a_small_memory_the_nearest_item_is_quoted_with_a_doubt_without_shared_words(
+    searched: int | None, shown: bool
+) -> None:
     nuts = item(1, "My sister is allergic to nuts.")
     response = answer("What must I not cook for her?", nuts, abstain="nothing", searched=searched)
     assert response.text == (f"{DOUBTFUL_TEXT}\n“{nuts.text}” [1]" if shown else NOTHING_FOUND_TEXT)
@@ -214,6 +216,6 @@ def test_words_are_compared_in_the_language_of_the_memory() -> None:
     assert german.text == f"{DOUBTFUL_TEXT}\n“{house.text}” [1]"
 
 
-def test_what_asked_for_something_without_a_mark_is_no_answer_either() -> None:
+def test_a_recalled_request_without_a_question_mark_is_not_quoted_as_an_answer() -> None:
     asked, told = item(1, "Tell me about Karim", 2.0), item(2, "Karim runs marathons.", 1.5)
     assert [one.id for one in answer("Does Karim do sports?", asked, told).citations] == ["m2"]

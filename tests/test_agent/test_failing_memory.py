@@ -64,7 +64,9 @@ async def texts(memory: LongTermMemory, session: str = "s") -> list[str]:
 
 
 @pytest.mark.parametrize("part", READS)
-async def test_a_part_that_cannot_be_read_is_done_without_and_said_and_the_others_are_there(memory, part: str) -> None:
+async def test_a_failing_memory_read_gives_a_warning_and_keeps_the_results_of_the_other_reads(
+    memory, part: str
+) -> None:
     method, missing = READS[part]
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=Failing(memory, method))
@@ -84,7 +86,7 @@ async def test_a_part_that_cannot_be_read_is_done_without_and_said_and_the_other
 
 
 @pytest.mark.parametrize("part", READS)
-async def test_a_part_that_cannot_be_read_ends_the_run_where_that_is_wanted(memory, part: str) -> None:
+async def test_each_failing_memory_read_raises_with_on_memory_error_raise(memory, part: str) -> None:
     before = await texts(memory)
     with ScriptedProvider() as provider:
         agent = Agent(provider, memory=Failing(memory, READS[part][0]), settings=AgentSettings(on_memory_error="raise"))
@@ -96,7 +98,7 @@ async def test_a_part_that_cannot_be_read_ends_the_run_where_that_is_wanted(memo
     assert await texts(memory) == before
 
 
-async def test_all_of_it_down_is_answered_without_any(memory) -> None:
+async def test_a_run_is_answered_while_all_memory_calls_fail(memory) -> None:
     broken = Failing(memory, "recall", "pinned", "load", "remember_turn")
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=broken)
@@ -105,7 +107,7 @@ async def test_all_of_it_down_is_answered_without_any(memory) -> None:
 
 
 @pytest.mark.parametrize("error", [BusyError("the file is busy"), StorageFull("the disk is full"), OSError("gone")])
-async def test_a_turn_that_cannot_be_written_is_said_and_waits(memory, error: Exception) -> None:
+async def test_a_failing_turn_write_gives_a_warning_and_is_stored_with_the_next_turn(memory, error: Exception) -> None:
     broken = Failing(memory, "remember_turn", error=error)
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
         agent = Agent(provider, memory=broken)
@@ -119,7 +121,7 @@ async def test_a_turn_that_cannot_be_written_is_said_and_waits(memory, error: Ex
     assert (await texts(memory))[2:] == ["First", "One", "Second", "Two"]
 
 
-async def test_where_that_is_wanted_a_turn_that_cannot_be_written_raises_with_the_answer_and_still_waits(
+async def test_with_on_memory_error_raise_a_failing_turn_write_raises_and_is_retried_later(
     memory,
 ) -> None:
     broken = Failing(memory, "remember_turn")
@@ -135,7 +137,7 @@ async def test_where_that_is_wanted_a_turn_that_cannot_be_written_raises_with_th
     assert (await texts(memory))[2:] == ["First", "One", "Second", "Two"]
 
 
-async def test_in_a_stream_it_is_the_error_of_the_one_terminal_event(memory) -> None:
+async def test_a_failing_turn_write_is_the_error_of_the_one_terminal_stream_event(memory) -> None:
     with ScriptedProvider(Reply("One")) as provider:
         agent = Agent(
             provider, memory=Failing(memory, "remember_turn"), settings=AgentSettings(on_memory_error="raise")
@@ -146,7 +148,7 @@ async def test_in_a_stream_it_is_the_error_of_the_one_terminal_event(memory) -> 
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "One"
 
 
-async def test_an_error_of_the_run_itself_is_not_hidden_by_one_of_storing(memory) -> None:
+async def test_a_run_error_is_not_replaced_by_a_failing_turn_write(memory) -> None:
     @tool
     def look() -> str:
         """Look."""
@@ -163,7 +165,7 @@ async def test_an_error_of_the_run_itself_is_not_hidden_by_one_of_storing(memory
     assert agent.unsaved == 1
 
 
-async def test_several_turns_wait_in_their_order_and_are_written_on_closing(memory) -> None:
+async def test_unsaved_turns_survive_a_failed_close_and_are_stored_in_order_by_the_next(memory) -> None:
     broken = Failing(memory, "remember_turn")
     with ScriptedProvider(*(Reply(f"A{n}") for n in range(4))) as provider:
         agent = Agent(provider, memory=broken, settings=AgentSettings(close_provider=False))
@@ -178,7 +180,7 @@ async def test_several_turns_wait_in_their_order_and_are_written_on_closing(memo
     assert (await texts(memory))[2:] == ["Q0", "A0", "Q1", "A1", "Q2", "A2", "Q3", "A3"]
 
 
-async def test_what_still_waits_when_closing_works_is_written(memory) -> None:
+async def test_unsaved_turns_are_stored_in_order_on_closing(memory) -> None:
     broken = Failing(memory, "remember_turn")
     with ScriptedProvider(*(Reply(f"A{n}") for n in range(3))) as provider:
         agent = Agent(provider, memory=broken)
@@ -189,7 +191,7 @@ async def test_what_still_waits_when_closing_works_is_written(memory) -> None:
     assert (await texts(memory))[2:] == ["Q0", "A0", "Q1", "A1", "Q2", "A2"]
 
 
-async def test_a_turn_that_can_never_be_written_is_said_and_holds_up_no_other(memory) -> None:
+async def test_a_turn_that_can_never_be_stored_gives_a_warning_and_does_not_block_others(memory) -> None:
     with ScriptedProvider(Reply("One"), Reply("Two")) as provider:
         agent = Agent(provider, memory=memory)
         first = await agent.run("First", session="x" * 2000)
@@ -199,7 +201,7 @@ async def test_a_turn_that_can_never_be_written_is_said_and_holds_up_no_other(me
     assert (await texts(memory))[2:] == ["Second", "Two"]
 
 
-async def test_a_history_without_a_memory_fails_in_the_same_two_ways() -> None:
+async def test_a_failing_history_without_memory_gives_a_warning_or_raises_by_setting() -> None:
     history = InMemoryHistory()
     for method in ("load", "append"):
         with ScriptedProvider(Reply("One")) as provider:

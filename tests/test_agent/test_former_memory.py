@@ -22,7 +22,9 @@ def former() -> Path:
     return path
 
 
-def test_one_line_says_how_to_use_it(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_memory_in_the_former_data_folder_is_announced_in_one_line(
+    former: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run_command_line(["remember", "I moved to Porto."]) == 0
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
@@ -31,14 +33,16 @@ def test_one_line_says_how_to_use_it(former: Path, capsys: pytest.CaptureFixture
     )
 
 
-def test_it_can_be_given_by_name(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_former_memory_file_can_be_opened_by_path(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["--memory", str(former), "recall", "Where do I live?", "--json"]) == 0
     shown = capsys.readouterr()
     assert "I moved to Lisbon." in shown.out
     assert "former" not in shown.err
 
 
-def test_its_folder_can_be_moved(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_moved_former_data_folder_is_used_as_the_current_one(
+    former: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     former.parent.rename(platformdirs.user_data_path("tellback"))
     assert run_command_line(["recall", "Where do I live?"]) == 0
     shown = capsys.readouterr()
@@ -46,14 +50,16 @@ def test_its_folder_can_be_moved(former: Path, capsys: pytest.CaptureFixture[str
     assert "former" not in shown.err
 
 
-def test_nothing_is_said_once_a_new_memory_is_begun(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_former_memory_is_not_announced_once_a_new_memory_file_exists(
+    former: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_command_line(["remember", "I moved to Porto."])
     capsys.readouterr()
     assert run_command_line(["recall", "Where do I live?"]) == 0
     assert "former" not in capsys.readouterr().err
 
 
-def test_the_doctor_names_it(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_reports_a_former_memory(former: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["doctor", "--json"]) == 0
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
     assert str(former) in checks["former memory"]["seen"]

@@ -37,7 +37,7 @@ def summing(turns: int = 2) -> SummaryWindow:
 
 
 @pytest.mark.parametrize("kind", ["memory", "history"])
-async def test_a_summary_of_what_fell_out_is_shown_before_what_is_left(memory, kind: str) -> None:
+async def test_a_summary_of_dropped_messages_precedes_the_messages_of_the_window(memory, kind: str) -> None:
     history = InMemoryHistory()
     await (memory.conversations if kind == "memory" else history).append("s", said(5))
     place = {"memory": memory} if kind == "memory" else {"history": history}
@@ -54,7 +54,7 @@ async def test_a_summary_of_what_fell_out_is_shown_before_what_is_left(memory, k
     assert any("6 outside the window" in note for note in result.notes)
 
 
-async def test_a_run_that_was_shown_a_summary_writes_with_no_more_trust_than_what_it_may_tell_of(memory) -> None:
+async def test_a_run_with_a_summary_in_its_window_has_document_trust(memory) -> None:
     await memory.conversations.append("s", said(5))
     with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
         summed = await Agent(provider, memory=memory, settings=AgentSettings(window=summing())).run(
@@ -64,7 +64,7 @@ async def test_a_run_that_was_shown_a_summary_writes_with_no_more_trust_than_wha
     assert (summed.trust, whole.trust) == (Trust.DOCUMENT, Trust.ASSISTANT)
 
 
-async def test_a_summary_that_cannot_be_made_is_done_without_and_noted(memory) -> None:
+async def test_a_failing_summary_gives_a_note_and_no_warning(memory) -> None:
     async def fails(so_far: str, messages) -> str:
         raise OSError("the model is down")
 
@@ -83,7 +83,7 @@ async def test_a_summary_that_cannot_be_made_is_done_without_and_noted(memory) -
     assert "Question 4" in "".join(one.text for one in provider.requests[0].messages)
 
 
-async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) -> None:
+async def test_read_messages_have_their_session_sequences_and_a_summary_has_none(memory) -> None:
     await memory.conversations.append("s", said(4))
     read = await HistoryReader(memory, None, summing(1)).read("s")
     assert read.sequences == (NO_SEQUENCE, 7, 8)
@@ -94,7 +94,7 @@ async def test_places_are_those_of_the_session_and_a_summary_has_none(memory) ->
 
 
 @pytest.mark.parametrize("window", [FullWindow(), FixedWindow(messages=500), None], ids=repr)
-async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(window) -> None:
+async def test_a_large_window_reads_all_of_a_long_conversation(window) -> None:
     history = InMemoryHistory()
     await history.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
@@ -104,7 +104,7 @@ async def test_a_window_is_given_as_much_of_a_long_conversation_as_it_shows(wind
     assert (result.dropped, result.notes) == (0, ())
 
 
-async def test_as_much_is_shown_as_the_budget_has_room_for(memory) -> None:
+async def test_without_a_window_history_fills_the_token_budget(memory) -> None:
     await memory.conversations.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=memory, settings=AgentSettings(token_budget=100_000, recall=0))
@@ -112,7 +112,7 @@ async def test_as_much_is_shown_as_the_budget_has_room_for(memory) -> None:
     assert len(provider.requests[0].messages) == 501
 
 
-async def test_what_is_too_old_to_be_looked_at_is_noted(memory) -> None:
+async def test_a_result_notes_from_which_message_on_history_was_read(memory) -> None:
     await memory.conversations.append("s", said(250))
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=memory, settings=AgentSettings(window=FixedWindow(messages=20), recall=0))
@@ -122,7 +122,7 @@ async def test_what_is_too_old_to_be_looked_at_is_noted(memory) -> None:
 
 
 @pytest.mark.parametrize("sums_up", [False, True])
-async def test_a_window_whose_newest_messages_are_over_its_limit_says_so(memory, sums_up: bool) -> None:
+async def test_newest_messages_over_the_limit_of_a_token_window_are_noted(memory, sums_up: bool) -> None:
     await memory.conversations.append("s", [*said(2), Message.user("word " * 200)])
     window = TokenWindow(50, EstimatingCounter())
     with ScriptedProvider(Reply("Hello"), Reply("Hello")) as provider:
@@ -138,7 +138,7 @@ async def test_a_window_whose_newest_messages_are_over_its_limit_says_so(memory,
     assert (long.notes.count(over), short.notes.count(over)) == (1, 0)
 
 
-async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None:
+async def test_a_system_message_is_shown_however_old(memory) -> None:
     await memory.conversations.append("s", [Message.system("Speak of ships alone."), *said(250)])
     read = await HistoryReader(memory, None, None, limit=4, bound=FixedWindow(messages=2)).read("s")
     assert (read.messages[0].text, read.sequences) == ("Speak of ships alone.", (1, 498, 499, 500, 501))
@@ -149,7 +149,7 @@ async def test_system_text_is_shown_however_long_ago_it_was_said(memory) -> None
     assert "Speak of ships alone." in sent.system + "".join(one.text for one in sent.messages)
 
 
-async def test_quoting_answers_have_todays_words_in_a_window_with_a_summary_too(memory) -> None:
+async def test_a_quoting_answer_in_a_summary_window_shows_the_corrected_memory_text(memory) -> None:
     agent = Agent(QuotingProvider(), memory=memory)
     told = await agent.run("The shed has the code 2580.", session="s")
     await agent.run("What is the code of the shed?", session="s")

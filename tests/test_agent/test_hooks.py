@@ -74,7 +74,7 @@ def send(text: str) -> str:
 # Hooks
 
 
-async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
+async def test_hooks_receive_every_event_of_a_run_in_order(tmp_path) -> None:
     memory = open_memory(tmp_path / "m.db", offline=True)
     await memory.remember(Memory(text="Ana lives in Lisbon."))
     seen: list[HookEvent] = []
@@ -115,14 +115,14 @@ async def test_every_moment_of_a_run_is_told_of(tmp_path) -> None:
     assert any("Lisbon" in item.text for item in told["memory_retrieved"].value)
 
 
-async def test_a_failed_run_is_told_of_as_failed() -> None:
+async def test_the_failed_hook_receives_the_error_of_a_run() -> None:
     seen: list[HookEvent] = []
     with pytest.raises(AgentError):
         await Agent(ScriptedProvider(Reply(error=OSError("down"))), hooks=[Hooks(failed=seen.append)]).run("?")
     assert "down" in str(seen[0].value)
 
 
-async def test_hooks_are_told_in_their_order_and_a_failing_one_harms_nobody(caplog) -> None:
+async def test_hooks_are_called_in_order_and_a_failing_hook_stops_neither_others_nor_the_run(caplog) -> None:
     order: list[str] = []
 
     async def slow(moment: HookEvent) -> None:
@@ -155,7 +155,7 @@ Agent(ScriptedProvider(*script), tools=[fail], hooks=[Hooks(run_started=lambda m
     assert (run.stdout, run.stderr) == ("", "")
 
 
-async def test_what_a_hook_returns_changes_nothing() -> None:
+async def test_the_return_value_of_a_hook_is_ignored() -> None:
     with ScriptedProvider(Reply("fine")) as provider:
         await Agent(provider, hooks=[Hooks(model_called=lambda moment: None)]).run("as it is")
     assert provider.requests[0].messages[-1].text == "as it is"
@@ -242,14 +242,14 @@ async def test_two_connectors_with_one_name_are_refused_and_closed() -> None:
 # Approval
 
 
-async def test_a_run_that_needs_a_yes_and_has_nobody_to_ask_is_refused_before_anything() -> None:
+async def test_a_run_with_an_approval_tool_and_no_approver_is_refused_before_it_starts() -> None:
     history = InMemoryHistory()
     with ScriptedProvider() as provider, pytest.raises(ApprovalUnavailable, match="send"):
         await Agent(provider, tools=[send], history=history).run("?", session="s")
     assert await history.load("s") == []
 
 
-async def test_in_a_stream_the_request_is_an_event_that_its_reader_answers() -> None:
+async def test_an_approval_request_in_a_stream_is_an_event_answered_by_its_reader() -> None:
     replies = (Reply(calls=(call("send", text="a"), call("send", text="b"))), Reply("done", expect="sent a"))
     with ScriptedProvider(*replies) as provider:
         events = []
@@ -268,7 +268,7 @@ async def test_in_a_stream_the_request_is_an_event_that_its_reader_answers() -> 
     assert "not b" in told[1].text
 
 
-async def test_an_approver_answers_where_one_is_set() -> None:
+async def test_the_approver_of_the_policy_decides_an_approval_request() -> None:
     async def approver(request) -> bool:
         return request.call.arguments["text"] == "a"
 
@@ -277,7 +277,7 @@ async def test_an_approver_answers_where_one_is_set() -> None:
         await Agent(provider, tools=[send], policy=ToolPolicy(approver=approver)).run("?")
 
 
-async def test_a_stream_left_while_a_yes_is_waited_for_leaves_nothing_running() -> None:
+async def test_a_stream_closed_during_a_pending_approval_leaves_no_task_running() -> None:
     before = asyncio.all_tasks()
     events = Agent(ScriptedProvider(Reply(calls=(call("send", text="a"),))), tools=[send]).stream("?")
     async for event in events:
@@ -311,7 +311,7 @@ async def test_an_agent_is_a_tool_of_another_and_inherits_nothing_but_the_task()
     assert result.text == "It is 42."
 
 
-async def test_its_tokens_count_once_and_its_limits_and_calls_reach_up() -> None:
+async def test_sub_agent_tokens_and_calls_count_once_in_the_callers_usage_and_limits() -> None:
     inner = helper(Reply("x", usage=Usage(input=100, output=1)))
     outer = Agent(
         ScriptedProvider(ask(), Reply("done")),
@@ -330,7 +330,7 @@ async def test_its_tokens_count_once_and_its_limits_and_calls_reach_up() -> None
         await above.run("?")
 
 
-async def test_what_it_does_is_told_in_the_callers_stream_which_ends_once() -> None:
+async def test_sub_agent_events_are_nested_in_the_callers_stream_which_ends_once() -> None:
     inner = helper(Reply(calls=(call("add", a=1, b=2),)), Reply("three"), tools=[add])
     outer = Agent(
         ScriptedProvider(ask(), Reply("3")),
@@ -346,7 +346,7 @@ async def test_what_it_does_is_told_in_the_callers_stream_which_ends_once() -> N
     assert not any(isinstance(event, RunEnded) for event in inside)
 
 
-async def test_its_requests_for_approval_reach_the_callers_reader_or_approver() -> None:
+async def test_sub_agent_approval_requests_reach_the_callers_reader_or_approver() -> None:
     def agents(**options) -> Agent:
         inner = helper(Reply(calls=(call("send", text="a"),)), Reply("ok", expect="sent a"), tools=[send])
         return Agent(ScriptedProvider(ask(), Reply("done")), tools=[AgentTool(inner, description="")], **options)
@@ -411,7 +411,7 @@ class Later:
         return await self.inner.call(arguments, context)
 
 
-async def test_the_callers_deadline_reaches_it() -> None:
+async def test_the_callers_deadline_ends_a_sub_agent_run() -> None:
     inner = helper(Reply("late", before=outlasting))
     outer = Agent(
         ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], settings=AgentSettings(deadline=DEADLINE)
@@ -422,7 +422,7 @@ async def test_the_callers_deadline_reaches_it() -> None:
 
 
 @pytest.mark.parametrize(("own", "at_most"), [(None, 900), (9000, 900), (300, 300)])
-async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_so(own, at_most: float) -> None:
+async def test_a_sub_agent_deadline_is_the_earlier_of_its_own_and_the_callers(own, at_most: float) -> None:
     ends: list[float | None] = []
 
     async def noting(request, context: ToolContext, proceed):
@@ -442,14 +442,14 @@ async def test_its_run_ends_no_later_than_the_callers_and_sooner_where_it_says_s
     assert at_most <= ends[0] - began < at_most + 300
 
 
-async def test_a_helper_that_is_closed_is_told_to_the_callers_model() -> None:
+async def test_a_call_of_a_closed_sub_agent_is_reported_to_the_callers_model() -> None:
     inner = helper()
     await inner.aclose()
     with ScriptedProvider(ask(), Reply("Alone, then.", expect="closed")) as provider:
         await Agent(provider, tools=[AgentTool(inner, description="")]).run("?")
 
 
-async def test_its_failure_is_told_to_the_callers_model() -> None:
+async def test_a_sub_agent_failure_is_reported_to_the_callers_model() -> None:
     inner = helper(Reply(error=OSError("down")))
     with ScriptedProvider(ask(), Reply("Without help, then.", expect="it found no answer")) as provider:
         assert (await Agent(provider, tools=[AgentTool(inner, description="")]).run("?")).ending is Ending.FINAL

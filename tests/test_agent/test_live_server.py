@@ -34,7 +34,7 @@ def ask(text: str, tokens: int = 16) -> Request:
 
 
 @every_format
-def test_it_says_something_and_counts_it(name: str) -> None:
+def test_the_live_server_answers_with_token_counts(name: str) -> None:
     response = asyncio.run(collect_response(MAKE[name](), ask("Hello")))
     assert response.message.blocks
     assert response.usage.input > 0
@@ -42,7 +42,7 @@ def test_it_says_something_and_counts_it(name: str) -> None:
 
 
 @every_format
-def test_it_can_be_left_in_the_middle_and_asked_again(name: str) -> None:
+def test_the_live_server_answers_again_after_a_stream_closed_in_the_middle(name: str) -> None:
     async def leave() -> None:
         provider = MAKE[name]()
         async with open_stream(provider, ask("Count to a thousand.", 400)) as deltas:
@@ -56,6 +56,6 @@ def test_it_can_be_left_in_the_middle_and_asked_again(name: str) -> None:
 
 
 @every_format
-def test_a_request_too_long_for_its_window_has_an_error_of_its_own(name: str) -> None:
+def test_a_request_too_long_for_the_live_server_is_a_context_overflow(name: str) -> None:
     with pytest.raises(ContextOverflow):
         asyncio.run(collect_response(MAKE[name](), ask("word " * 200_000)))

@@ -73,13 +73,13 @@ async def run(*replies: Reply, **options) -> LoopOutcome:
     return events[-1].outcome
 
 
-async def test_an_answer_ends_it() -> None:
+async def test_a_reply_without_calls_ends_the_loop() -> None:
     outcome = await run(Reply("Three."))
     assert (outcome.ending, outcome.text, outcome.steps) == (Ending.FINAL, "Three.", 1)
     assert outcome.messages == (Message.assistant("Three."),)
 
 
-async def test_tools_are_run_and_their_answers_shown_to_the_model() -> None:
+async def test_tool_calls_are_executed_and_their_results_sent_to_the_model() -> None:
     asked = call("add", a=1, b=2)
     outcome = await run(Reply("Let me see.", calls=(asked,)), Reply("It is 3.", expect="3"))
     assert [message.role for message in outcome.messages] == ["assistant", "tool", "assistant"]
@@ -127,7 +127,7 @@ async def test_thinking_goes_back_unchanged_while_tools_are_used() -> None:
     assert provider.requests[1].messages[1].blocks[0] == ThinkingBlock(text="add them", signature="sig")
 
 
-async def test_the_cap_of_rounds_ends_it_with_what_there_was_and_whole_groups() -> None:
+async def test_the_round_cap_ends_the_loop_with_the_last_text_and_a_result_for_each_call() -> None:
     asked = call("add", a=1, b=2)
     outcome = await run(Reply(calls=(call("add", a=0, b=0),)), Reply("Still at it.", calls=(asked,)), rounds=2)
     assert (outcome.ending, outcome.text) == (Ending.ITERATION_CAP, "Still at it.")
@@ -137,7 +137,7 @@ async def test_the_cap_of_rounds_ends_it_with_what_there_was_and_whole_groups() 
     assert len(outcome.tool_runs) == 1
 
 
-async def test_the_last_round_can_be_made_to_answer() -> None:
+async def test_last_round_answers_forbids_tools_in_the_last_round() -> None:
     with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
         events = await events_of(provider, rounds=2, last_round_answers=True)
     assert [request.tool_choice for request in provider.requests] == ["auto", "none"]
@@ -152,7 +152,7 @@ async def test_calls_in_a_last_round_without_tools_do_not_run() -> None:
     assert silent.ending is Ending.ITERATION_CAP
 
 
-async def test_an_empty_reply_is_asked_again_and_leaves_no_trace() -> None:
+async def test_an_empty_reply_is_nudged_and_leaves_no_message() -> None:
     with ScriptedProvider(Reply("  \n"), Reply("3", expect=EMPTY_REPLY_PROMPT)) as provider:
         events = await events_of(provider)
     assert any(isinstance(event, EmptyReplyRetried) for event in events)
@@ -160,7 +160,7 @@ async def test_an_empty_reply_is_asked_again_and_leaves_no_trace() -> None:
     assert events[-1].outcome.usage == Usage(20, 10)
 
 
-async def test_an_empty_reply_too_many_ends_it() -> None:
+async def test_empty_replies_beyond_the_nudges_end_the_loop() -> None:
     outcome = await run(Reply(""), Reply(""), Reply(""), nudges=2)
     assert (outcome.ending, outcome.messages) == (Ending.EMPTY_REPLY, ())
     assert "asked 3 times" in outcome.problem
@@ -183,16 +183,16 @@ async def test_nudges_do_not_use_up_rounds() -> None:
         (StopReason.CONTENT_FILTER, Ending.CONTENT_FILTER),
     ],
 )
-async def test_an_answer_that_was_cut_or_refused_is_flagged(stop: StopReason, ending: Ending) -> None:
+async def test_a_truncated_or_refused_reply_sets_the_ending(stop: StopReason, ending: Ending) -> None:
     outcome = await run(Reply("Well", stop=stop))
     assert (outcome.ending, outcome.text) == (ending, "Well")
 
 
-async def test_nothing_but_thinking_at_the_token_limit_is_flagged_too() -> None:
+async def test_thinking_alone_at_the_token_limit_ends_with_token_limit() -> None:
     assert (await run(Reply("", thinking="long", stop=StopReason.MAX_TOKENS))).ending is Ending.TOKEN_LIMIT
 
 
-async def test_calls_cut_at_the_token_limit_are_not_lost() -> None:
+async def test_complete_tool_calls_of_a_reply_cut_at_the_token_limit_are_executed() -> None:
     cut = ToolCallBlock(id="cut", name="add", invalid='{"a": 1')
     calls = (call("add", a=1, b=2), cut)
     outcome = await run(Reply(calls=calls, stop=StopReason.MAX_TOKENS), Reply("3", expect="not a JSON object"))
@@ -206,14 +206,14 @@ async def test_calls_of_a_refused_reply_do_not_run() -> None:
 
 
 @pytest.mark.parametrize("error", [ProviderError("overloaded"), KeyError("a stranger's bug"), TimeoutError("idle")])
-async def test_a_failing_provider_ends_it_with_what_was_said(error: Exception) -> None:
+async def test_a_failing_provider_ends_the_loop_with_the_partial_text(error: Exception) -> None:
     outcome = await run(Reply("Half", error=error))
     assert (outcome.ending, outcome.text, outcome.cause) == (Ending.PROVIDER_ERROR, "Half", error)
     assert outcome.messages == ()
     assert outcome.usage == Usage(10, 5)
 
 
-async def test_a_reply_that_breaks_off_is_a_failure() -> None:
+async def test_a_provider_stream_without_a_stop_is_a_provider_error() -> None:
     class Silent:
         async def stream(self, request):
             return
@@ -222,7 +222,7 @@ async def test_a_reply_that_breaks_off_is_a_failure() -> None:
     assert (await events_of(Silent()))[-1].outcome.ending is Ending.PROVIDER_ERROR
 
 
-async def test_a_tool_can_end_it_and_its_siblings_are_told_of() -> None:
+async def test_a_tool_raising_stop_run_ends_the_loop_and_keeps_the_results_of_its_siblings() -> None:
     outcome = await run(Reply("Bye", calls=(call("add", a=1, b=2), call("leave"))))
     assert (outcome.ending, outcome.text) == (Ending.STOPPED, "Bye")
     assert [one.result.text for one in outcome.tool_runs] == ["3", "the run was ended"]
@@ -262,7 +262,7 @@ class Watched(ScriptedProvider):
             self.open -= 1
 
 
-async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
+async def test_a_loop_closed_at_any_event_leaves_no_stream_or_task_open() -> None:
     replies = (Reply("Hm", calls=(call("add", a=1, b=2),), thinking="t", piece=1), Reply("3", piece=1))
     total = len(await events_of(Watched(*replies)))
     before = asyncio.all_tasks()
@@ -276,7 +276,7 @@ async def test_a_stream_left_at_any_event_leaves_nothing_open() -> None:
         assert asyncio.all_tasks() == before, place
 
 
-async def test_cancelled_anywhere_nothing_stays_open_and_the_cancellation_passes() -> None:
+async def test_a_loop_cancelled_at_any_tick_leaves_no_stream_or_task_open() -> None:
     @tool
     async def add(a: int, b: int) -> int:
         """Add without a thread, so that the turns of the loop can be counted."""
@@ -305,6 +305,6 @@ async def test_cancelled_anywhere_nothing_stays_open_and_the_cancellation_passes
 
 
 @pytest.mark.parametrize("limits", [{"rounds": 0}, {"rounds": True}, {"nudges": -1}])
-async def test_limits_that_mean_nothing_are_refused(limits: dict) -> None:
+async def test_invalid_limits_are_refused(limits: dict) -> None:
     with pytest.raises(ArgumentError):
         LoopLimits(**limits)

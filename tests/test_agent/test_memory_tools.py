@@ -33,14 +33,14 @@ async def test_searching_finds_nothing_in_another_namespace(memory) -> None:
     assert shown == "Nothing is remembered about this."
 
 
-async def test_reading_by_id_names_what_is_not_there(memory) -> None:
+async def test_get_memory_names_unknown_ids(memory) -> None:
     report = await memory.remember("The party begins at seven.")
     shown = await use(memory, "get_memory", ids=[report.id, "gone"])
     assert "The party begins at seven." in shown
     assert "No memory has the id gone." in shown
 
 
-async def test_what_a_model_notes_is_its_own_word_and_never_the_users(memory) -> None:
+async def test_a_note_of_the_model_has_assistant_trust_and_actor(memory) -> None:
     said = await use(memory, "remember", text="Ana likes tea.", tags=["drinks"])
     (note,) = await memory.list()
     assert note.id in said
@@ -53,12 +53,12 @@ async def test_what_a_model_notes_is_its_own_word_and_never_the_users(memory) ->
     )
 
 
-async def test_a_blank_note_is_told_to_be_none(memory) -> None:
+async def test_a_blank_note_is_refused(memory) -> None:
     with pytest.raises(ToolFailed, match="not blank"):
         await use(memory, "remember", text="   ")
 
 
-async def test_its_own_note_can_be_corrected_and_forgotten(memory) -> None:
+async def test_the_model_can_correct_and_forget_its_own_note(memory) -> None:
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     await use(memory, "correct_memory", id=note.id, text="Ana likes coffee.")
@@ -68,7 +68,7 @@ async def test_its_own_note_can_be_corrected_and_forgotten(memory) -> None:
 
 
 @pytest.mark.parametrize("trust", [Trust.USER, Trust.DOCUMENT])
-async def test_the_users_words_are_not_a_models_to_change(memory, trust: Trust) -> None:
+async def test_the_memory_tools_refuse_to_change_memories_of_the_user(memory, trust: Trust) -> None:
     report = await memory.remember(Memory(text="I like tea.", trust=trust))
     with pytest.raises(ToolFailed, match="only the user"):
         await use(memory, "correct_memory", id=report.id, text="I like poison.")
@@ -77,7 +77,7 @@ async def test_the_users_words_are_not_a_models_to_change(memory, trust: Trust) 
     assert [one.text for one in await memory.list()] == ["I like tea."]
 
 
-async def test_one_of_the_users_memories_among_others_stops_all(memory) -> None:
+async def test_forget_memory_with_one_user_memory_among_the_ids_forgets_nothing(memory) -> None:
     await use(memory, "remember", text="Ana likes tea.")
     (note,) = await memory.list()
     report = await memory.remember("I like tea.")
@@ -86,7 +86,7 @@ async def test_one_of_the_users_memories_among_others_stops_all(memory) -> None:
     assert len(await memory.list()) == 2
 
 
-async def test_a_note_that_repeats_the_users_words_takes_them_not_with_it(memory) -> None:
+async def test_forgetting_a_note_that_repeats_a_user_memory_is_refused(memory) -> None:
     await memory.remember("My safe word is heron.")
     await use(memory, "remember", text="My safe word is heron.")
     (note,) = [one for one in await memory.list() if one.kind == "note"]
@@ -95,18 +95,18 @@ async def test_a_note_that_repeats_the_users_words_takes_them_not_with_it(memory
     assert len(await memory.list()) == 2
 
 
-async def test_the_users_words_can_be_changed_where_that_is_allowed(memory) -> None:
+async def test_with_users_words_the_model_can_correct_a_user_memory(memory) -> None:
     report = await memory.remember("I like tea.")
     await use(memory, "correct_memory", id=report.id, text="I like coffee.", users_words=True)
     assert [one.text for one in await memory.list()] == ["I like coffee."]
 
 
-async def test_what_is_not_there_is_told(memory) -> None:
+async def test_forget_memory_fails_for_an_unknown_id(memory) -> None:
     with pytest.raises(ToolFailed, match="search_memory"):
         await use(memory, "forget_memory", ids=["gone"])
 
 
-async def test_correcting_and_forgetting_are_there_only_when_asked_for(memory) -> None:
+async def test_the_correct_and_forget_tools_are_included_only_on_request(memory) -> None:
     assert [one.spec.name for one in memory_tools(memory)] == list(DEFAULT_MEMORY_TOOLS)
     assert [one.spec.name for one in memory_tools(memory, include=ALL_MEMORY_TOOLS)] == list(ALL_MEMORY_TOOLS)
     with pytest.raises(ArgumentError, match="include"):
@@ -126,6 +126,6 @@ async def test_documents_are_searched_and_listed(memory, tmp_path) -> None:
     assert "bridge.md" in await listing.call({}, ToolContext())
 
 
-async def test_documents_without_an_answer_say_so(memory) -> None:
+async def test_search_documents_reports_an_empty_result(memory) -> None:
     search, _ = knowledge_tools(KnowledgeBase(memory))
     assert await search.call({"question": "What?"}, ToolContext()) == "No document has anything about this."

@@ -88,7 +88,7 @@ async def texts(policy: ToolPolicy, *tools, calls=None, scope: RunScope | None =
 # The order
 
 
-async def test_the_links_stand_in_their_order() -> None:
+async def test_the_links_of_the_tool_chain_run_in_their_documented_order() -> None:
     seen: list[str] = []
 
     def noting(name: str, action: Callable | None = None):
@@ -169,7 +169,7 @@ async def test_an_unknown_tool_and_broken_arguments_never_enter_the_chain() -> N
     assert not breaker.is_open("nothing")
 
 
-async def test_a_call_that_is_given_up_is_a_failure_in_the_log(caplog) -> None:
+async def test_a_timed_out_tool_call_is_logged_as_failed(caplog) -> None:
     with caplog.at_level(logging.INFO, logger="agent"):
         await texts(ToolPolicy(), Scripted(asyncio.Event()), timeout=0.01)
     assert "failed" in caplog.text
@@ -191,7 +191,7 @@ async def test_the_log_names_calls_and_shows_no_arguments(caplog) -> None:
 # Authoriser and approval
 
 
-async def test_a_call_that_is_not_allowed_is_told_why_and_nobody_is_asked() -> None:
+async def test_an_unauthorised_tool_call_fails_with_the_reason_and_no_approval_request() -> None:
     work = Scripted(authorise=lambda arguments, context: AuthorizationDecision(False, "only on weekdays"))
     asked: list[ApprovalRequest] = []
 
@@ -218,7 +218,7 @@ async def test_an_authoriser_sees_arguments_and_context_and_may_be_asynchronous(
     assert "not allowed" in said[1]
 
 
-async def test_an_authoriser_that_fails_lets_nothing_through() -> None:
+async def test_a_failing_authoriser_blocks_the_tool_call() -> None:
     work = Scripted(authorise=lambda arguments, context: 1 / 0)
     assert "ZeroDivisionError" in (await texts(ToolPolicy(), work))[0]
     odd = Scripted(authorise=lambda arguments, context: True)
@@ -235,7 +235,7 @@ async def answer_with(status: ApprovalStatus, reason: str = ""):
     return said, work.entered
 
 
-async def test_each_answer_to_a_request_has_its_text() -> None:
+async def test_each_approval_status_gives_its_own_tool_result() -> None:
     assert await answer_with(ApprovalStatus.APPROVED) == ("done", 1)
     said, entered = await answer_with(ApprovalStatus.REJECTED, "too late")
     assert ("did not approve" in said, "too late" in said, entered) == (True, True, 0)
@@ -243,7 +243,7 @@ async def test_each_answer_to_a_request_has_its_text() -> None:
     assert ("nobody can be asked" in said, entered) == (True, 0)
 
 
-async def test_an_approver_that_fails_is_no_yes() -> None:
+async def test_a_failing_approver_blocks_the_tool_call() -> None:
     async def approver(request: ApprovalRequest) -> bool:
         raise OSError("the terminal is gone")
 
@@ -252,7 +252,7 @@ async def test_an_approver_that_fails_is_no_yes() -> None:
     assert ("terminal is gone" in said, work.entered) == (True, 0)
 
 
-async def test_nobody_answering_in_time_is_a_no() -> None:
+async def test_an_approval_timeout_blocks_the_tool_call() -> None:
     async def approver(request: ApprovalRequest) -> bool:
         await asyncio.sleep(600)
         return True
@@ -262,7 +262,7 @@ async def test_nobody_answering_in_time_is_a_no() -> None:
     assert ("nobody answered in time" in said, work.entered) == (True, 0)
 
 
-async def test_waiting_for_a_yes_does_not_count_towards_the_tools_time() -> None:
+async def test_a_pending_approval_does_not_count_towards_the_tool_timeout() -> None:
     async def approver(request: ApprovalRequest) -> bool:
         await asyncio.sleep(0.2)
         return True
@@ -270,7 +270,7 @@ async def test_waiting_for_a_yes_does_not_count_towards_the_tools_time() -> None
     assert await texts(ToolPolicy(approval=approval_except(), approver=approver), Scripted(), timeout=0.1) == ["done"]
 
 
-async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
+async def test_a_pending_approval_takes_no_slot_of_the_parallel_calls() -> None:
     answered = asyncio.Event()
 
     async def approver(request: ApprovalRequest) -> bool:
@@ -298,7 +298,7 @@ async def test_waiting_for_a_yes_takes_no_place_among_the_calls() -> None:
         (lambda call, flagged: call.name.startswith("p"), ["plain"]),
     ],
 )
-async def test_policies_say_which_calls_need_a_yes(policy, asked: list[str]) -> None:
+async def test_the_approval_policy_decides_which_calls_need_approval(policy, asked: list[str]) -> None:
     seen: list[str] = []
 
     async def approver(request: ApprovalRequest) -> bool:
@@ -311,7 +311,7 @@ async def test_policies_say_which_calls_need_a_yes(policy, asked: list[str]) -> 
     assert ToolExecutor(Toolset(tools), policy=ToolPolicy(approval=policy)).needing_approval() == asked
 
 
-async def test_a_request_is_an_event_that_whoever_reads_may_answer() -> None:
+async def test_an_approval_request_without_an_approver_is_an_event_that_a_reader_can_reject() -> None:
     events: list[object] = []
 
     def emit(event) -> None:
@@ -327,7 +327,7 @@ async def test_a_request_is_an_event_that_whoever_reads_may_answer() -> None:
     assert events[1].decision == ApprovalDecision(ApprovalStatus.REJECTED, "not now")
 
 
-async def test_only_the_first_answer_counts_and_it_may_come_from_another_thread() -> None:
+async def test_only_the_first_decision_of_an_approval_request_counts_even_from_another_thread() -> None:
     request = ApprovalRequest(call("work"))
     await asyncio.to_thread(request.approve)
     request.reject("changed my mind")
@@ -337,7 +337,7 @@ async def test_only_the_first_answer_counts_and_it_may_come_from_another_thread(
 # Timeout
 
 
-async def test_a_tools_own_limit_goes_before_the_agents() -> None:
+async def test_the_timeout_of_a_tool_overrides_the_default_tool_timeout() -> None:
     never = asyncio.Event()
     slow, quick = Scripted(never, name="slow", timeout=0.02), Scripted(never, name="quick")
     said = await texts(ToolPolicy(), slow, timeout=60)
@@ -348,7 +348,7 @@ async def test_a_tools_own_limit_goes_before_the_agents() -> None:
 # Circuit breaker
 
 
-async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its_rest() -> None:
+async def test_the_circuit_opens_after_repeated_failures_and_probes_after_its_reset_timeout() -> None:
     clock, opened = Clock(), []
     breaker = CircuitBreaker(2, reset_timeout=10, timer=clock)
     work = Scripted(OSError("1"), OSError("2"), OSError("3"), "fine")
@@ -372,7 +372,7 @@ async def test_a_tool_that_keeps_failing_is_left_alone_and_tried_again_after_its
     assert opened == ["work", "work"]
 
 
-async def test_success_begins_the_count_anew() -> None:
+async def test_a_success_resets_the_failure_count_of_a_circuit() -> None:
     breaker = CircuitBreaker(2)
     work = Scripted(OSError(), "fine", OSError(), "fine")
     for _ in range(4):
@@ -387,7 +387,7 @@ async def test_tools_have_circuits_of_their_own() -> None:
     assert (breaker.is_open("bad"), breaker.is_open("good")) == (True, False)
 
 
-async def test_exactly_one_call_of_many_at_once_tries_a_resting_tool() -> None:
+async def test_only_one_of_many_concurrent_calls_probes_an_open_circuit() -> None:
     clock, gate = Clock(), asyncio.Event()
     breaker = CircuitBreaker(1, reset_timeout=1, timer=clock)
     work = Scripted(OSError(), gate)
@@ -407,7 +407,7 @@ async def test_exactly_one_call_of_many_at_once_tries_a_resting_tool() -> None:
     assert not breaker.is_open("work")
 
 
-async def test_a_late_success_of_an_old_call_does_not_close_it() -> None:
+async def test_a_late_success_of_an_earlier_call_does_not_close_an_open_circuit() -> None:
     clock, gate = Clock(), asyncio.Event()
     breaker = CircuitBreaker(1, reset_timeout=100, timer=clock)
     policy = ToolPolicy(breaker=breaker)
@@ -435,7 +435,7 @@ async def test_a_timeout_counts_as_a_failure_and_a_cancellation_does_not() -> No
     assert breaker.is_open("work")
 
 
-async def test_a_cancelled_probe_leaves_its_place_to_the_next() -> None:
+async def test_a_cancelled_circuit_probe_lets_the_next_call_probe() -> None:
     clock = Clock()
     breaker = CircuitBreaker(1, reset_timeout=1, timer=clock)
     policy = ToolPolicy(breaker=breaker)
@@ -452,13 +452,13 @@ async def test_a_cancelled_probe_leaves_its_place_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("error", [ToolFailed("no such city"), StopRun("enough")])
-async def test_what_says_nothing_about_the_tool_does_not_open_it(error: Exception) -> None:
+async def test_errors_unrelated_to_the_tool_do_not_open_its_circuit(error: Exception) -> None:
     breaker = CircuitBreaker(1)
     await texts(ToolPolicy(breaker=breaker), Scripted(error))
     assert not breaker.is_open("work")
 
 
-async def test_a_rate_limit_neither_counts_nor_begins_the_count_anew() -> None:
+async def test_a_rate_limit_error_neither_counts_nor_resets_the_failures_of_a_circuit() -> None:
     breaker = CircuitBreaker(2)
     work = Scripted(OSError(), RateLimited("too fast"), OSError())
     for _ in range(3):
@@ -466,7 +466,7 @@ async def test_a_rate_limit_neither_counts_nor_begins_the_count_anew() -> None:
     assert breaker.is_open("work")
 
 
-async def test_a_failure_that_the_tool_calls_passing_counts() -> None:
+async def test_a_transient_tool_failure_counts_as_a_circuit_failure() -> None:
     breaker = CircuitBreaker(1)
     await texts(ToolPolicy(breaker=breaker), Scripted(ToolFailed("busy", transient=True)))
     assert breaker.is_open("work")
@@ -491,7 +491,7 @@ async def test_calls_beyond_the_burst_wait_their_turn_in_order() -> None:
     assert asyncio.get_running_loop().time() - began >= 0.039  # a lower bound: 4 turns of 10 ms
 
 
-async def test_a_call_that_comes_when_anothers_turn_is_due_comes_after_it() -> None:
+async def test_a_new_call_does_not_overtake_calls_waiting_at_the_rate_limit() -> None:
     order: list[int] = []
     begun = asyncio.Event()
 
@@ -511,7 +511,7 @@ async def test_a_call_that_comes_when_anothers_turn_is_due_comes_after_it() -> N
     assert order == [0, 1, 2, 3]
 
 
-async def test_a_turn_that_would_come_too_late_fails_at_once_and_trips_no_breaker() -> None:
+async def test_a_rate_limit_wait_beyond_the_timeout_fails_immediately_and_opens_no_circuit() -> None:
     breaker = CircuitBreaker(1)
     policy = ToolPolicy(rate_limit=RateLimit(0.01), breaker=breaker)
     work = Scripted()
@@ -523,7 +523,7 @@ async def test_a_turn_that_would_come_too_late_fails_at_once_and_trips_no_breake
     assert work.entered == 1
 
 
-async def test_a_refused_turn_is_not_taken() -> None:
+async def test_a_refused_call_uses_no_slot_of_the_rate_limit() -> None:
     clock = Clock()
     limit = RateLimit(1, timer=clock)
     assert limit._take_turn("a", None) == 0
@@ -532,7 +532,7 @@ async def test_a_refused_turn_is_not_taken() -> None:
     assert limit._take_turn("a", 1.5) == 1
 
 
-async def test_buckets_are_shared_or_each_tools_own() -> None:
+async def test_rate_limit_buckets_are_per_tool_or_shared() -> None:
     clock = Clock()
     own, shared = RateLimit(1, timer=clock), RateLimit(1, shared=True, timer=clock)
     policy = {limit: ToolPolicy(rate_limit=limit) for limit in (own, shared)}
@@ -568,7 +568,7 @@ async def test_a_tool_that_is_not_idempotent_is_called_once() -> None:
     assert (waits, work.entered) == ([], 1)
 
 
-async def test_what_the_tool_tells_the_model_is_not_tried_again_unless_it_passes() -> None:
+async def test_a_tool_failed_error_is_retried_only_if_transient() -> None:
     link, waits = retry()
     work = Scripted(ToolFailed("no such city"), idempotent=True)
     assert await texts(ToolPolicy(retry=link), work) == ["no such city"]
@@ -577,20 +577,20 @@ async def test_what_the_tool_tells_the_model_is_not_tried_again_unless_it_passes
     assert waits == [10.0]  # what is asked for is capped
 
 
-async def test_the_last_real_error_is_told_when_the_attempts_are_used_up() -> None:
+async def test_the_last_error_is_reported_when_the_tool_retries_are_used_up() -> None:
     link, _ = retry(attempts=2)
     work = Scripted(OSError("first"), OSError("last"), idempotent=True)
     assert "OSError: last" in (await texts(ToolPolicy(retry=link), work))[0]
 
 
-async def test_no_wait_goes_beyond_the_deadline() -> None:
+async def test_a_tool_is_not_retried_if_the_wait_would_pass_the_deadline() -> None:
     link, waits = retry(first=100.0, longest=100.0)
     work = Scripted(OSError("busy"), idempotent=True)
     assert "busy" in (await texts(ToolPolicy(retry=link), work, timeout=60))[0]
     assert waits == []
 
 
-async def test_chance_shortens_a_wait_after_its_limit_and_a_wait_can_be_cancelled() -> None:
+async def test_jitter_shortens_a_capped_retry_wait_and_the_wait_can_be_cancelled() -> None:
     link, waits = retry(first=100.0, longest=8.0, rng=lambda: 1.0)
     await texts(ToolPolicy(retry=link), Scripted(OSError(), idempotent=True))
     assert waits == [6.0]
@@ -611,7 +611,7 @@ async def test_chance_shortens_a_wait_after_its_limit_and_a_wait_can_be_cancelle
 # User middleware
 
 
-async def test_middleware_may_answer_rewrite_refuse_or_end_the_run() -> None:
+async def test_tool_middleware_can_answer_rewrite_or_refuse_a_call() -> None:
     async def answer(invocation: ToolInvocation, proceed):
         return "answered" if invocation.call.name == "a" else await proceed(invocation)
 
@@ -629,7 +629,7 @@ async def test_middleware_may_answer_rewrite_refuse_or_end_the_run() -> None:
     assert [one.entered for one in tools] == [0, 1, 0]
 
 
-async def test_an_error_in_middleware_is_told_and_stops_no_sibling() -> None:
+async def test_an_error_in_tool_middleware_fails_only_its_own_call() -> None:
     async def broken(invocation: ToolInvocation, proceed):
         if invocation.call.name == "a":
             raise KeyError("oops")
@@ -641,7 +641,7 @@ async def test_an_error_in_middleware_is_told_and_stops_no_sibling() -> None:
     assert said[1] == "done"
 
 
-async def test_a_tool_that_answers_with_something_else_has_failed() -> None:
+async def test_a_tool_result_of_a_wrong_type_is_a_failed_call() -> None:
     class Odd(Scripted):
         async def call(self, arguments, context):
             return None
@@ -659,7 +659,7 @@ def test_a_tool_has_the_annotations_it_was_made_with() -> None:
     assert annotations_of(object()) == ToolAnnotations()
 
 
-async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked() -> None:
+async def test_results_are_the_answer_only_if_every_called_tool_skips_synthesis_and_succeeded() -> None:
     skip, plain = Scripted(name="skip", skip_synthesis=True), Scripted(name="plain")
     bad = Scripted(OSError(), name="bad", skip_synthesis=True)
     dispatcher = ToolExecutor(Toolset([skip, plain, bad]))
@@ -692,10 +692,10 @@ async def test_results_are_the_answer_only_if_every_call_asks_for_it_and_worked(
         lambda: ApprovalDecision("approved please"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(make) -> None:
+def test_invalid_options_are_refused(make) -> None:
     with pytest.raises(ArgumentError):
         make()
 
 
-def test_an_open_circuit_tells_when_to_come_back() -> None:
+def test_a_circuit_open_error_carries_retry_after() -> None:
     assert CircuitOpen("rests", retry_after=3.0).retry_after == 3.0

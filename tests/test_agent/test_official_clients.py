@@ -73,7 +73,7 @@ def ollama_provider(url: str) -> OllamaProvider:
     return OllamaProvider("m", base_url=url)
 
 
-def test_the_same_call_makes_the_same_openai_request() -> None:
+def test_the_openai_request_equals_that_of_the_official_client() -> None:
     settings = ModelSettings(
         temperature=0, top_p=0.5, seed=0, max_tokens=9, stop=("END",), effort="low", response_schema=SCHEMA
     )
@@ -115,7 +115,7 @@ def test_the_same_call_makes_the_same_openai_request() -> None:
     assert seen.path == "/v1/chat/completions"
 
 
-def test_the_same_call_makes_the_same_anthropic_request() -> None:
+def test_the_anthropic_request_equals_that_of_the_official_client() -> None:
     settings = ModelSettings(max_tokens=4000, stop=("END",), thinking=2000, effort="low", response_schema=SCHEMA)
     request = Request(CONVERSATION, system="Be brief.", tools=(ADD,), tool_choice="none", settings=settings)
     body, headers = ours(AnthropicServer, anthropic_provider, request)
@@ -140,7 +140,7 @@ def test_the_same_call_makes_the_same_anthropic_request() -> None:
     assert seen.path == "/v1/messages"
 
 
-def test_the_same_call_makes_the_same_ollama_request() -> None:
+def test_the_ollama_request_equals_that_of_the_official_client() -> None:
     settings = ModelSettings(temperature=0, top_k=0, seed=0, max_tokens=9, stop=("END",), thinking="adaptive")
     messages = (CONVERSATION[0], Message.assistant([ThinkingBlock(text="hm"), CALL]), CONVERSATION[2])
     request = Request(messages, system="Be brief.", tools=(ADD,), settings=settings)
@@ -174,7 +174,7 @@ def test_the_same_call_makes_the_same_ollama_request() -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "calls", "cut"])
-def test_the_same_bytes_give_the_same_result_as_openais_client(name: str) -> None:
+def test_an_openai_stream_gives_the_same_result_as_the_official_client(name: str) -> None:
     mine = replied(OpenAIServer, openai_provider, REPLIES[name])
     with OpenAIServer(REPLIES[name]) as server, openai.OpenAI(base_url=server.url, api_key=KEY) as client:
         options = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
@@ -198,7 +198,7 @@ def test_the_same_bytes_give_the_same_result_as_openais_client(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_the_same_bytes_give_the_same_result_as_anthropics_client(name: str) -> None:
+def test_an_anthropic_stream_gives_the_same_result_as_the_official_client(name: str) -> None:
     mine = replied(AnthropicServer, anthropic_provider, REPLIES[name])
     with AnthropicServer(REPLIES[name]) as server, anthropic.Anthropic(base_url=server.url, api_key=KEY) as client:
         options = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hello"}]}
@@ -215,7 +215,7 @@ def test_the_same_bytes_give_the_same_result_as_anthropics_client(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["text", "calls", "thinking", "cut"])
-def test_the_same_bytes_give_the_same_result_as_ollamas_client(name: str) -> None:
+def test_an_ollama_stream_gives_the_same_result_as_the_official_client(name: str) -> None:
     mine = replied(OllamaServer, ollama_provider, REPLIES[name])
     with OllamaServer(REPLIES[name]) as server:
         options = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}

@@ -40,7 +40,7 @@ async def test_pinned_memories_are_shown_whatever_is_asked(memory) -> None:
         assert "I am allergic to peanuts." in await shown(memory, prompt)
 
 
-async def test_the_most_important_come_first_and_then_the_newest(memory) -> None:
+async def test_pinned_memories_are_ordered_by_importance_and_then_newest_first(memory) -> None:
     for place, (text, importance) in enumerate(
         [("old", None), ("minor", 0.1), ("vital", 1.0), ("new", None), ("middling", 0.5)]
     ):
@@ -49,7 +49,7 @@ async def test_the_most_important_come_first_and_then_the_newest(memory) -> None
     assert await shown(memory) == ["vital", "middling", "new", "old", "minor"]
 
 
-async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) -> None:
+async def test_the_newest_of_many_pinned_memories_are_shown(memory) -> None:
     many = [
         Memory(text=f"pinned number {place}", pinned=True, recorded_at=NOW - (500 - place) * DAY)
         for place in range(450)
@@ -61,7 +61,7 @@ async def test_however_many_are_pinned_the_newest_are_among_those_shown(memory) 
     assert 3 < len(found) < 40
 
 
-async def test_the_profile_keeps_to_its_size_and_what_has_no_room_is_named(memory) -> None:
+async def test_pinned_memories_over_the_profile_tokens_are_reported_as_left_out(memory) -> None:
     reports = [await memory.remember(Memory(text=f"{word} " * 60, pinned=True)) for word in ("one", "two", "three")]
     with ScriptedProvider(Reply("Hello")) as provider:
         agent = Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=300))
@@ -74,7 +74,7 @@ async def test_the_profile_keeps_to_its_size_and_what_has_no_room_is_named(memor
     assert await shown(memory, profile_tokens=0, recall=0) == []
 
 
-async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_said_to_be(memory) -> None:
+async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_reported_as_shortened(memory) -> None:
     text = " ".join(f"Sentence number {number} of it." for number in range(100))
     await memory.remember(Memory(text=text, pinned=True))
     with ScriptedProvider(Reply("Hello")) as provider:
@@ -95,7 +95,7 @@ async def test_a_small_budget_leaves_pinned_memories_before_what_was_recalled(me
     assert found[0] == "I am Ana."
 
 
-async def test_one_that_is_pinned_and_recalled_is_shown_once_and_still_quoted(memory) -> None:
+async def test_a_pinned_and_recalled_memory_is_shown_once_and_still_quoted(memory) -> None:
     await memory.remember(Memory(text="The spare key lies under the blue pot.", pinned=True))
     assert await shown(memory, "Where is the spare key?") == ["The spare key lies under the blue pot."]
     result = await Agent(QuotingProvider(), memory=memory).run("Where is the spare key?", store=False)
@@ -112,7 +112,7 @@ async def test_one_that_is_pinned_and_recalled_is_shown_once_and_still_quoted(me
         {"pinned": False},
     ],
 )
-async def test_what_does_not_hold_now_is_not_in_the_profile(memory, fields: dict) -> None:
+async def test_a_pinned_memory_that_is_not_currently_valid_is_not_shown(memory, fields: dict) -> None:
     await memory.remember(Memory(**{"text": "I am Ana.", "pinned": True, **fields}))
     assert await shown(memory, recall=0) == []
 
@@ -124,12 +124,12 @@ async def test_a_profile_of_another_namespace_is_not_shown(memory) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 1.5, "many", True])
-def test_a_size_that_means_nothing_is_refused(size: object) -> None:
+def test_invalid_profile_tokens_are_refused(size: object) -> None:
     with pytest.raises(ArgumentError, match="profile_tokens"):
         Agent(QuotingProvider(), settings=AgentSettings(profile_tokens=size))
 
 
-async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> None:
+async def test_a_found_passage_beyond_the_recall_count_is_reported_as_left_out() -> None:
     shelf = FixedDocuments(
         Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9),
         Passage(id="c2", text="Bridges.", document="b.md", score=0.1),
@@ -143,7 +143,7 @@ async def test_what_was_found_and_is_not_shown_is_reported_with_its_reason() -> 
     assert recalled.left_out == events[-1].result.left_out
 
 
-async def test_a_side_that_was_unsure_is_named_as_left_out(memory) -> None:
+async def test_passages_of_an_abstaining_knowledge_base_are_reported_as_left_out(memory) -> None:
     sure = await memory.remember("The spare key of the shed lies under the blue pot.")
     shelf = FixedDocuments(Passage(id="c1", text="The bridge is green.", document="b.md", score=0.9), abstain="nothing")
     with ScriptedProvider(Reply("Blue")) as provider:
@@ -154,7 +154,7 @@ async def test_a_side_that_was_unsure_is_named_as_left_out(memory) -> None:
     assert result.left_out[0].reason.startswith("found where nothing seemed to be about it")
 
 
-async def test_what_recall_folded_is_named_as_left_out(memory) -> None:
+async def test_a_memory_folded_by_dedup_is_reported_as_left_out(memory) -> None:
     ids = {(await memory.remember(Memory(text="The bridge is green.", speaker="Ana"))).id for _ in range(2)}
     with ScriptedProvider(Reply("Green")) as provider:
         result = await Agent(provider, memory=memory).run("Which colour has the bridge?", store=False)

@@ -38,7 +38,7 @@ def said(body: dict[str, Any], role: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_memories_are_sent_as_data_in_the_users_words_and_nowhere_else(kind: str) -> None:
+async def test_memories_are_sent_as_data_in_user_messages_only(kind: str) -> None:
     server_type, provider = KINDS[kind]
     async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
         await memory.remember(Memory(text=FORGED, speaker=FORGED, pinned=True))
@@ -58,7 +58,7 @@ async def test_memories_are_sent_as_data_in_the_users_words_and_nowhere_else(kin
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_the_share_of_the_input_that_came_from_a_cache_is_in_the_result(kind: str) -> None:
+async def test_the_result_carries_the_cached_share_of_the_input_tokens(kind: str) -> None:
     server_type, provider = KINDS[kind]
     usage = Usage(input=200, output=10, cache_read=150)
     with server_type(Reply("Green.", usage=usage)) as server:

@@ -85,12 +85,12 @@ def chunk(delta: dict, reason: str | None = None, **more) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
-def test_both_are_providers() -> None:
+def test_the_scripted_and_the_openai_compatible_provider_are_providers() -> None:
     assert isinstance(ScriptedProvider(), Provider)
     assert isinstance(OpenAICompatibleProvider("http://localhost/v1", "m"), Provider)
 
 
-def test_a_request_has_only_what_was_set() -> None:
+def test_a_request_has_only_the_configured_fields() -> None:
     body = sent(ask())
     assert body == {
         "model": "any-model",
@@ -100,7 +100,7 @@ def test_a_request_has_only_what_was_set() -> None:
     }
 
 
-def test_zero_is_a_setting_and_is_sent() -> None:
+def test_settings_of_zero_are_sent() -> None:
     given_settings = ModelSettings(temperature=0, top_p=0.0, top_k=0, seed=0, presence_penalty=0.0, stop=("END",))
     body = sent(ask(settings=given_settings))
     assert {name: body[name] for name in ("temperature", "top_p", "top_k", "seed", "presence_penalty", "stop")} == {
@@ -113,7 +113,7 @@ def test_zero_is_a_setting_and_is_sent() -> None:
     }
 
 
-def test_the_limit_of_tokens_has_the_servers_name() -> None:
+def test_max_tokens_is_sent_under_the_configured_limit_field() -> None:
     assert sent(ask(settings=ModelSettings(max_tokens=7)))["max_tokens"] == 7
     named = sent(ask(settings=ModelSettings(max_tokens=7)), limit_field="max_completion_tokens")
     assert named["max_completion_tokens"] == 7
@@ -131,7 +131,7 @@ def test_effort_schema_and_extra_fields_are_sent() -> None:
     ("name", "value"),
     [("temperature", float("nan")), ("temperature", True), ("max_tokens", 0), ("max_tokens", 1.5), ("stop", "END")],
 )
-def test_a_setting_that_no_server_takes_is_refused(name: str, value: object) -> None:
+def test_invalid_model_settings_are_refused(name: str, value: object) -> None:
     with pytest.raises(ArgumentError) as caught:
         ModelSettings(**{name: value})
     assert caught.value.argument == name
@@ -146,7 +146,7 @@ def test_system_prompt_and_tools_are_sent_in_the_formats_words() -> None:
     assert body["tool_choice"] == "none"
 
 
-def test_tool_calls_and_their_answers_keep_together() -> None:
+def test_tool_calls_and_their_results_are_sent_in_the_openai_format() -> None:
     asked = ToolCallBlock(id="c1", name="add", arguments={"a": 1, "b": "ü"})
     failed = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="no such number"),), is_error=True)
     body = sent(ask(Message.user("1+1?"), Message.assistant([asked]), Message.tool([failed])))
@@ -162,7 +162,7 @@ def test_tool_calls_and_their_answers_keep_together() -> None:
     ]
 
 
-def test_arguments_that_were_no_json_are_not_sent_back_to_a_server_that_would_read_them() -> None:
+def test_invalid_json_arguments_of_a_tool_call_are_sent_back_as_an_empty_object() -> None:
     asked = ToolCallBlock(id="c1", name="add", invalid='{"a":')
     body = sent(ask(Message.user("?"), Message.assistant([asked]), Message.tool([ToolResultBlock(call_id="c1")])))
     assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
@@ -184,7 +184,7 @@ def test_documents_go_as_a_file_or_as_their_text() -> None:
     assert parts[1] == {"type": "text", "text": "a.txt:\nGrüße"}
 
 
-def test_an_image_that_a_tool_gave_follows_all_the_tools_answers() -> None:
+def test_an_image_of_a_tool_result_follows_all_tool_results() -> None:
     calls = [ToolCallBlock(id=id, name="draw") for id in ("c1", "c2")]
     results = [
         ToolResultBlock(call_id="c1", name="draw", content=(ImageBlock(media_type="image/png", data=PNG),)),
@@ -214,7 +214,7 @@ def test_the_key_is_sent_and_shown_nowhere() -> None:
     assert "key" in str(caught.value)
 
 
-def test_a_placeholder_for_a_key_does_not_riddle_a_complaint() -> None:
+def test_a_placeholder_api_key_is_not_redacted_inside_error_words() -> None:
     leak = json.dumps({"error": {"message": "the context is exceeded"}}).encode()
     refused = pytest.raises(ProviderError, match="the context is exceeded")
     with OpenAIServer(RawReply([leak], 400, "application/json")) as server, refused:
@@ -242,7 +242,7 @@ def test_a_model_must_be_named() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://host/v1", "http://", "http://host/v1?key=x", None])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_base_url_is_refused(url: str) -> None:
     with pytest.raises(ArgumentError) as caught:
         OpenAICompatibleProvider(url, "m")
     assert caught.value.argument == "base_url"
@@ -252,7 +252,7 @@ def test_a_key_in_the_address_is_not_shown() -> None:
     assert "hunter2" not in repr(OpenAICompatibleProvider("http://user:hunter2@localhost/v1", "m"))
 
 
-def test_an_endpoint_that_nobody_serves_says_so() -> None:
+def test_a_refused_connection_is_a_provider_error_with_a_hint() -> None:
     with OpenAIServer() as server:
         url = server.url
     provider = OpenAICompatibleProvider(url, "m", client=HttpClient(retries=0))
@@ -265,11 +265,11 @@ def test_models_are_listed() -> None:
         assert asyncio.run(list_models(server.url, api_key=KEY)) == ["large", "small"]
 
 
-def test_a_stream_without_done_is_whole_when_it_said_why_it_stops() -> None:
+def test_a_stream_without_done_is_complete_with_a_finish_reason() -> None:
     assert answered(chunk({"content": "Hi"}), chunk({}, "stop")).text == "Hi"
 
 
-def test_a_stream_without_a_reason_is_whole_when_it_said_done() -> None:
+def test_a_stream_without_a_finish_reason_is_complete_with_done() -> None:
     assert answered(chunk({"content": "Hi"}), DONE).stop is StopReason.STOP
 
 
@@ -326,14 +326,14 @@ def test_a_stream_cut_anywhere_gives_the_same_reply(data: st.DataObject) -> None
     assert answered(*parts).text == "Zürich 🚀 \u2028x"
 
 
-def test_half_characters_that_arrive_apart_become_whole() -> None:
+def test_surrogate_halves_in_separate_pieces_are_joined() -> None:
     collector = ResponseAccumulator()
     collector.add(TextPiece("\ud83d"))
     collector.add(TextPiece("\ude80 and \ud800"))
     assert collector.response().text == "🚀 and \ufffd"
 
 
-def test_arguments_with_half_characters_are_kept_out_of_what_is_stored() -> None:
+def test_tool_arguments_with_a_lone_surrogate_are_kept_as_invalid() -> None:
     collector = ResponseAccumulator()
     collector.add(ToolCallPiece(0, "c", "note", '{"text": "\\ud800"}'))
     assert collector.response().message.tool_calls[0].invalid == '{"text": "\\ud800"}'
@@ -350,7 +350,7 @@ def test_a_signature_ends_a_block_of_thinking() -> None:
     )
 
 
-def test_a_provider_that_never_stops_is_not_complete() -> None:
+def test_a_provider_stream_without_a_stop_piece_is_a_provider_error() -> None:
     class Silent:
         async def stream(self, request: Request):
             yield TextPiece("and then")

@@ -64,7 +64,7 @@ class TestRetryingProvider(ProviderContract):
         return nullcontext(RetryingProvider(ScriptedProvider(*replies)))
 
 
-def test_a_failure_that_passes_is_asked_again_with_doubling_waits() -> None:
+def test_a_transient_provider_error_is_retried_with_doubling_waits() -> None:
     inner = Failing(BUSY, BUSY, BUSY)
     provider, waits = retrying(inner, attempts=4, first=1.0, longest=3.0)
     assert asyncio.run(collect_response(provider, REQUEST)).text == "fine"
@@ -81,14 +81,14 @@ def test_the_last_real_error_is_raised_when_the_attempts_are_used_up() -> None:
 
 
 @pytest.mark.parametrize("error", [ProviderError("bad key", status=401), ProviderError("odd"), ValueError("bug")])
-def test_what_does_not_pass_is_raised_at_once(error: Exception) -> None:
+def test_a_permanent_provider_error_is_not_retried(error: Exception) -> None:
     provider, waits = retrying(Failing(error))
     with pytest.raises(type(error)):
         asyncio.run(collect_response(provider, REQUEST))
     assert waits == []
 
 
-def test_nothing_is_asked_again_once_the_reply_has_begun() -> None:
+def test_a_request_is_not_retried_once_the_reply_has_begun() -> None:
     inner = Failing(BUSY, before=[TextPiece("Ha")])
     provider, waits = retrying(inner)
     with pytest.raises(ProviderError):
@@ -96,7 +96,7 @@ def test_nothing_is_asked_again_once_the_reply_has_begun() -> None:
     assert (inner.asked, waits) == (1, [])
 
 
-def test_counts_alone_are_no_beginning_and_those_of_failed_attempts_are_added() -> None:
+def test_a_usage_piece_does_not_begin_the_reply_and_usage_of_failed_attempts_is_added() -> None:
     inner = Failing(BUSY, before=[UsagePiece(Usage(input=7))])
     provider, _ = retrying(inner)
     response = asyncio.run(collect_response(provider, REQUEST))
@@ -114,7 +114,7 @@ def test_the_servers_own_wait_is_honoured_up_to_a_limit() -> None:
     assert (caught.value.retry_after, waits) == (86_400, [])
 
 
-def test_chance_shortens_a_wait_after_its_limit() -> None:
+def test_jitter_shortens_a_capped_retry_wait() -> None:
     provider, waits = retrying(Failing(BUSY), first=100.0, longest=8.0, rng=lambda: 1.0)
     asyncio.run(collect_response(provider, REQUEST))
     assert waits == [6.0]
@@ -141,13 +141,13 @@ def test_a_wait_can_be_cancelled_and_the_real_error_stays_attached() -> None:
     assert asyncio.run(cancelled()) is BUSY
 
 
-def test_a_predicate_decides_instead() -> None:
+def test_the_passes_predicate_decides_which_errors_are_retried() -> None:
     provider, waits = retrying(Failing(ValueError("odd")), passes=lambda error: isinstance(error, ValueError))
     assert asyncio.run(collect_response(provider, REQUEST)).text == "fine"
     assert len(waits) == 1
 
 
-def test_what_the_provider_inside_has_is_still_there() -> None:
+def test_a_retrying_provider_exposes_attributes_and_capabilities_of_the_inner_provider() -> None:
     provider = RetryingProvider(AnthropicProvider("m", api_key="sk-a"))
     assert provider.model == "m"
     assert capabilities_of(provider) == capabilities_of(AnthropicProvider("m"))
@@ -156,7 +156,7 @@ def test_what_the_provider_inside_has_is_still_there() -> None:
         provider.nothing_like_it  # noqa: B018
 
 
-def test_an_error_inside_the_stream_before_the_first_word_is_asked_again_over_http() -> None:
+def test_an_error_event_before_the_first_text_is_retried_over_http() -> None:
     error = b'event: error\ndata: {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}\n\n'
     with AnthropicServer(RawReply([error]), Reply("fine")) as server:
         inner = AnthropicProvider("m", base_url=server.url, client=HttpClient(retries=0))
@@ -186,6 +186,6 @@ def test_bad_options_are_refused(options: dict) -> None:
     assert caught.value.argument == next(iter(options))
 
 
-def test_what_is_no_provider_is_refused() -> None:
+def test_a_retrying_provider_refuses_an_object_that_is_no_provider() -> None:
     with pytest.raises(ArgumentError):
         RetryingProvider(object())

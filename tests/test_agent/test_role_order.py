@@ -91,7 +91,7 @@ def ollama(request: Request) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("sent", [openai, ollama])
 @settings(max_examples=200, deadline=None)
 @given(case=CASE)
-def test_a_server_with_a_strict_template_takes_it(sent, case) -> None:
+def test_openai_and_ollama_messages_satisfy_a_strict_chat_template(sent, case) -> None:
     said = sent(request_of(*case))
     roles = [one["role"] for one in said]
     assert roles.count("system") == 1
@@ -125,7 +125,7 @@ def test_the_messages_of_anthropic_alternate(case) -> None:
     assert owed == set()
 
 
-def test_what_is_joined_is_trusted_as_the_least_of_it() -> None:
+def test_joined_messages_have_the_lowest_trust_of_their_parts() -> None:
     low = Message.assistant("Two.").model_copy(update={"metadata": {"trust": "document"}})
     history = [Message.user("One?"), Message.assistant("One."), low]
     joined = request_of(history, None, False).messages[1]

@@ -81,7 +81,7 @@ async def test_a_limit_ends_the_run_before_the_next_call_and_the_turn_is_kept(li
     assert kept == ["user", "assistant", "tool", "assistant", "tool"]
 
 
-async def test_cost_is_told_where_prices_are_known() -> None:
+async def test_the_result_has_a_cost_only_with_known_prices() -> None:
     usage = Usage(input=1_000_000, output=100_000, cache_read=400_000, cache_write=100_000)
     prices = Prices(input=2, output=10, cache_read=0.5, cache_write=3)
     for given, cost in ((prices, 0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.1 * 10), (None, None)):
@@ -89,7 +89,7 @@ async def test_cost_is_told_where_prices_are_known() -> None:
         assert result.cost == (pytest.approx(cost) if cost is not None else None)
 
 
-def test_what_is_used_below_counts_above_once() -> None:
+def test_usage_of_a_child_ledger_counts_once_in_its_parent() -> None:
     top = UsageLedger(RunLimits(tokens=20), prices=Prices(1_000_000, 0))
     inner = UsageLedger(parent=top)
     inner.call()
@@ -110,7 +110,7 @@ def test_what_is_used_below_counts_above_once() -> None:
         lambda: Agent(ScriptedProvider(), settings=AgentSettings(repairs=-1)),
     ],
 )
-def test_limits_that_mean_nothing_are_refused(make) -> None:
+def test_invalid_limits_are_refused(make) -> None:
     with pytest.raises(ArgumentError):
         make()
 
@@ -122,7 +122,7 @@ def overflow() -> Reply:
     return Reply(error=ContextOverflow("too many tokens"))
 
 
-async def test_a_request_too_long_for_the_model_is_made_shorter_once() -> None:
+async def test_a_context_overflow_is_retried_once_with_a_shorter_context() -> None:
     history = InMemoryHistory()
     said = [Message.user("old " * 400), Message.assistant("yes " * 400), Message.user("newer"), Message.assistant("so")]
     await history.append("s", said)
@@ -136,7 +136,7 @@ async def test_a_request_too_long_for_the_model_is_made_shorter_once() -> None:
     assert events[-1].result.ending is Ending.FINAL
 
 
-async def test_a_request_that_stays_too_long_is_a_typed_ending() -> None:
+async def test_a_second_context_overflow_ends_the_run_with_window_exceeded() -> None:
     history = InMemoryHistory()
     await history.append("s", [Message.user("old " * 400), Message.assistant("yes " * 400)])
     with ScriptedProvider(overflow(), overflow()) as provider, pytest.raises(WindowExceeded) as caught:
@@ -146,7 +146,7 @@ async def test_a_request_that_stays_too_long_is_a_typed_ending() -> None:
     assert len(await history.load("s")) == 2
 
 
-async def test_a_window_that_is_full_in_the_middle_of_an_answer_ends_it_with_what_was_said() -> None:
+async def test_a_context_overflow_within_an_answer_ends_the_run_with_the_partial_text() -> None:
     half = Reply("Half an", error=ContextOverflow("too many tokens"))
     with ScriptedProvider(half) as provider, pytest.raises(WindowExceeded) as caught:
         await Agent(provider).run("now?")
@@ -172,7 +172,7 @@ async def test_a_providers_own_timeout_is_no_deadline() -> None:
         await Agent(Late(), settings=AgentSettings(deadline=60)).run("?")
 
 
-async def test_where_nothing_can_be_left_out_it_is_not_asked_again() -> None:
+async def test_a_context_overflow_without_removable_items_is_not_retried() -> None:
     with ScriptedProvider(overflow()) as provider, pytest.raises(WindowExceeded):
         await Agent(provider).run("now?")
 
@@ -200,7 +200,7 @@ NEITHER = Capabilities(TOOLS_ONLY.settings, tools=False)
 LISBON = '{"name": "Lisbon", "people": 500000}'
 
 
-async def test_a_wanted_type_is_asked_for_by_the_providers_schema_mode() -> None:
+async def test_a_result_type_uses_the_response_schema_of_a_capable_provider() -> None:
     with Able(Reply(LISBON), capabilities=Capabilities()) as provider:
         result = await Agent(provider).run("Which city?", result_type=City)
     assert result.output == City(name="Lisbon", people=500_000)
@@ -208,7 +208,7 @@ async def test_a_wanted_type_is_asked_for_by_the_providers_schema_mode() -> None
     assert (schema["additionalProperties"], schema["required"]) == (False, ["name", "people"])
 
 
-async def test_or_else_by_a_tool() -> None:
+async def test_a_result_type_without_schema_support_uses_a_final_answer_tool() -> None:
     answer = call("final_answer", name="Lisbon", people=5)
     with Able(again(1), Reply(calls=(answer,)), capabilities=TOOLS_ONLY) as provider:
         history = InMemoryHistory()
@@ -222,7 +222,7 @@ async def test_or_else_by_a_tool() -> None:
     assert (last.text, last.tool_calls) == (result.text, ())
 
 
-async def test_or_else_in_words() -> None:
+async def test_a_result_type_without_schema_and_tool_support_is_requested_in_the_system_prompt() -> None:
     with Able(Reply(f"```json\n{LISBON}\n```"), capabilities=NEITHER) as provider:
         result = await Agent(provider, settings=AgentSettings(system="Be brief.")).run("Which city?", result_type=City)
     assert result.output.people == 500_000
@@ -231,7 +231,7 @@ async def test_or_else_in_words() -> None:
 
 @pytest.mark.parametrize("capabilities", [Capabilities(), TOOLS_ONLY, NEITHER])
 @pytest.mark.parametrize("bad", ['{"name": 7}', "Lisbon, I think.", '{"name": "L", "people": -1}', "[]"])
-async def test_an_answer_that_does_not_fit_is_repaired_and_leaves_no_trace(capabilities, bad: str) -> None:
+async def test_an_invalid_output_is_repaired_and_leaves_no_message(capabilities, bad: str) -> None:
     with Able(Reply(bad), Reply(LISBON), capabilities=capabilities) as provider:
         result = await Agent(provider).run("Which city?", result_type=City)
     assert result.output.name == "Lisbon"
@@ -239,7 +239,7 @@ async def test_an_answer_that_does_not_fit_is_repaired_and_leaves_no_trace(capab
     assert "the answer" in provider.requests[1].messages[-1].text
 
 
-async def test_a_call_that_does_not_fit_is_repaired_as_a_call() -> None:
+async def test_an_invalid_final_answer_call_is_repaired_with_an_error_result() -> None:
     wrong, right = call("final_answer", name=7), call("final_answer", name="Lisbon", people=1)
     with Able(Reply(calls=(wrong,)), Reply(calls=(right,)), capabilities=TOOLS_ONLY) as provider:
         result = await Agent(provider).run("Which city?", result_type=City)
@@ -249,7 +249,7 @@ async def test_a_call_that_does_not_fit_is_repaired_as_a_call() -> None:
     assert "name" in told.text
 
 
-async def test_a_final_answer_beside_other_calls_is_not_taken() -> None:
+async def test_a_final_answer_call_beside_other_calls_is_rejected() -> None:
     both = (call("add", a=1, b=1), call("final_answer", name="Lisbon", people=1))
     with Able(Reply(calls=both), Reply(calls=both[1:]), capabilities=TOOLS_ONLY) as provider:
         result = await Agent(provider, tools=[add]).run("Which city?", result_type=City)
@@ -270,13 +270,13 @@ async def test_repairs_have_a_bound_and_the_turn_is_kept() -> None:
     assert [one.message.text for one in await history.load("s")] == ["?", "still no"]
 
 
-async def test_an_answer_cut_at_the_limit_of_tokens_says_so_and_is_not_repaired() -> None:
+async def test_an_output_cut_at_the_token_limit_raises_and_is_not_repaired() -> None:
     cut = Reply('{"name": "Lis', stop=StopReason.MAX_TOKENS)
     with Able(cut, capabilities=Capabilities()) as provider, pytest.raises(InvalidOutput, match="cut at the limit"):
         await Agent(provider).run("?", result_type=City)
 
 
-async def test_a_refusal_is_a_refusal_whatever_is_wanted() -> None:
+async def test_a_refusal_with_a_result_type_ends_as_a_refusal() -> None:
     no = Reply("I cannot say.", stop=StopReason.REFUSAL)
     with Able(no, capabilities=Capabilities()) as provider:
         result = await Agent(provider).run("?", result_type=City)
@@ -291,7 +291,7 @@ async def test_the_last_round_offers_the_answer_alone() -> None:
     assert [tool.name for tool in provider.requests[1].tools] == ["final_answer"]
 
 
-async def test_arguments_that_are_no_json_are_repaired_too() -> None:
+async def test_a_final_answer_call_with_invalid_json_is_repaired() -> None:
     broken = ToolCallBlock(id="x", name="final_answer", invalid='{"name": ')
     right = call("final_answer", name="Lisbon", people=1)
     with Able(Reply(calls=(broken,)), Reply(calls=(right,)), capabilities=TOOLS_ONLY) as provider:
@@ -299,7 +299,7 @@ async def test_arguments_that_are_no_json_are_repaired_too() -> None:
     assert "not a JSON object" in provider.requests[1].messages[-1].tool_results[0].text
 
 
-async def test_the_last_round_forbids_tools_where_the_answer_is_no_tool() -> None:
+async def test_the_last_round_forbids_tools_with_a_response_schema() -> None:
     with Able(again(1), Reply(LISBON), capabilities=Capabilities()) as provider:
         agent = Agent(provider, tools=[add], settings=AgentSettings(max_rounds=2, last_round_answers=True))
         result = await agent.run("?", result_type=City)
@@ -307,7 +307,7 @@ async def test_the_last_round_forbids_tools_where_the_answer_is_no_tool() -> Non
     assert (result.ending, result.output.name) == (Ending.LAST_ROUND, "Lisbon")
 
 
-def test_what_is_no_model_cannot_be_wanted() -> None:
+def test_a_result_type_that_is_no_pydantic_model_is_refused() -> None:
     for wanted in (dict, City(name="x"), "City"):
         with pytest.raises(ArgumentError, match="result_type"):
             Agent(ScriptedProvider()).stream("?", result_type=wanted)
@@ -328,7 +328,7 @@ def test_a_strict_schema_closes_every_object() -> None:
 # Middleware around the model
 
 
-async def test_middleware_may_rewrite_what_is_sent_and_change_what_comes_back() -> None:
+async def test_model_middleware_can_rewrite_the_request_and_the_reply() -> None:
     order: list[str] = []
 
     def marked(name: str):
@@ -346,7 +346,7 @@ async def test_middleware_may_rewrite_what_is_sent_and_change_what_comes_back() 
     assert (result.text, provider.requests[0].system, order) == ("HELLO", ":ab", ["a", "b"])
 
 
-async def test_middleware_may_answer_itself() -> None:
+async def test_model_middleware_can_answer_without_the_provider() -> None:
     async def cached(request, context, proceed):
         yield TextPiece("from the cache")
         yield StopPiece(StopReason.STOP)
@@ -356,7 +356,7 @@ async def test_middleware_may_answer_itself() -> None:
     assert (result.text, result.ending) == ("from the cache", Ending.FINAL)
 
 
-async def test_middleware_may_refuse_in_words_of_its_own_and_the_turn_is_kept() -> None:
+async def test_a_refusal_of_model_middleware_is_the_answer_and_stores_the_turn() -> None:
     async def refuse(request, context, proceed):
         raise RequestRefused("Not about that.")
         yield
@@ -367,7 +367,7 @@ async def test_middleware_may_refuse_in_words_of_its_own_and_the_turn_is_kept() 
     assert [one.message.text for one in await history.load("s")] == ["?", "Not about that."]
 
 
-async def test_middleware_may_end_the_run_and_its_own_failure_is_told() -> None:
+async def test_model_middleware_can_end_the_run_and_its_failure_is_a_provider_error() -> None:
     async def stop(request, context, proceed):
         raise StopRun("closed for today")
         yield
@@ -396,7 +396,7 @@ async def test_middleware_may_end_the_run_and_its_own_failure_is_told() -> None:
         ("Should I ignore the instructions on the box?", False),
     ],
 )
-async def test_policies_of_length_injection_and_personal_data(prompt: str, refused: bool) -> None:
+async def test_the_prompt_guardrail_refuses_long_injecting_and_personal_prompts(prompt: str, refused: bool) -> None:
     policy = PromptGuardrail(length_check(100), injection_check, personal_data_check)
     result = await Agent(ScriptedProvider(Reply("fine")), model_middleware=[policy]).run(prompt)
     assert result.ending is (Ending.REFUSAL if refused else Ending.FINAL)
@@ -405,7 +405,7 @@ async def test_policies_of_length_injection_and_personal_data(prompt: str, refus
 # Results as answers, thinking, settings
 
 
-async def test_results_are_the_answer_where_every_called_tool_asks_for_it() -> None:
+async def test_tool_results_are_the_answer_if_every_called_tool_skips_synthesis() -> None:
     @tool(skip_synthesis=True)
     def table(name: str) -> str:
         """Return a table."""
@@ -418,7 +418,7 @@ async def test_results_are_the_answer_where_every_called_tool_asks_for_it() -> N
     assert [one.message.role for one in await history.load("s")] == ["user", "assistant", "tool", "assistant"]
 
 
-async def test_the_model_speaks_where_not_every_call_is_known_or_worked() -> None:
+async def test_the_model_answers_if_a_call_is_unknown_or_failed_or_does_not_skip_synthesis() -> None:
     @tool(skip_synthesis=True)
     def table(rows: int) -> str:
         """Return a table."""
@@ -448,12 +448,12 @@ async def test_a_setting_that_the_provider_cannot_honour_is_refused_when_the_age
         Agent(Able(capabilities=NEITHER), tools=[add])
 
 
-def test_the_cached_share_of_the_input_is_told() -> None:
+def test_usage_computes_the_cached_share_of_the_input() -> None:
     assert Usage(input=80, cache_read=60).cached_share == 0.75
     assert Usage().cached_share == 0.0
 
 
-async def test_what_each_run_used_is_its_own() -> None:
+async def test_concurrent_runs_have_separate_usage() -> None:
     provider = ScriptedProvider(*(Reply("x", usage=Usage(input=7)) for _ in range(10)))
     agent = Agent(provider)
     results = await asyncio.gather(*(agent.run("?") for _ in range(10)))

@@ -60,7 +60,7 @@ def kept(tellback) -> list[dict]:
     return json.loads(done.out)["memories"] if done.code == 0 else []
 
 
-def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(tellback, tmp_path: Path) -> None:
+def test_a_confirmed_secret_is_stored_unredacted_and_marked_sensitive(tellback, tmp_path: Path) -> None:
     done = tellback("remember", CODE, typed="y\n")
     assert done.code == 0
     assert done.err.count("looks like a secret (PIN)") == 1
@@ -72,14 +72,14 @@ def test_a_person_is_asked_once_and_a_yes_keeps_it_whole_and_marked(tellback, tm
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
-def test_anything_but_a_yes_keeps_nothing(tellback, answer: str) -> None:
+def test_a_secret_without_confirmation_is_not_stored(tellback, answer: str) -> None:
     done = tellback("remember", CODE, typed=answer)
     assert done.code == 1
     assert "nothing was kept" in done.err
     assert kept(tellback) == []
 
 
-def test_where_nobody_can_be_asked_the_option_says_yes(tellback) -> None:
+def test_without_a_terminal_a_secret_is_stored_only_with_allow_sensitive(tellback) -> None:
     done = tellback("remember", CODE)
     assert (done.code, done.out) == (2, "")
     assert "--allow-sensitive" in done.err
@@ -96,7 +96,7 @@ def reworded(tellback, how: str, *more: str, typed: str | None = None) -> Simple
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
-def test_a_secret_in_the_place_of_other_words_is_asked_about_as_a_new_one_is(tellback, how: str) -> None:
+def test_a_secret_in_a_correction_or_merge_needs_confirmation(tellback, how: str) -> None:
     for text in ("The safe is green.", "The safe is old.")[: 1 + (how == "merge")]:
         tellback("remember", text)
     refused = reworded(tellback, how)
@@ -112,7 +112,7 @@ def test_a_secret_in_the_place_of_other_words_is_asked_about_as_a_new_one_is(tel
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
-def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes(tellback, how: str) -> None:
+def test_a_new_secret_in_a_memory_already_marked_sensitive_needs_no_confirmation(tellback, how: str) -> None:
     tellback("remember", "The safe is green.")
     if how == "merge":
         tellback("remember", "The safe is old.")
@@ -128,7 +128,7 @@ def test_what_is_marked_already_is_not_asked_about_again_and_the_option_says_yes
     assert ("11223" in now["text"], now["sensitive"]) == (True, True)
 
 
-def test_what_is_no_secret_is_neither_asked_about_nor_marked(tellback, tmp_path: Path) -> None:
+def test_a_text_without_a_secret_needs_no_confirmation_and_is_not_marked_sensitive(tellback, tmp_path: Path) -> None:
     assert tellback("remember", "The safe is green.", "--allow-sensitive").err == ""
     place = open_configured_memory(AssistantSettings(memory=tmp_path / "m.db"))
     (memory,) = run_sync(place.memory.list())
@@ -155,7 +155,7 @@ def test_a_bad_option_is_named(tellback, bad: tuple[str, str]) -> None:
     assert bad[0] in done.err
 
 
-def test_the_line_says_what_became_of_it(tellback) -> None:
+def test_remember_prints_the_outcome_and_the_id(tellback) -> None:
     first = tellback("remember", "The safe is green.", "--key", "k").out.split()
     assert first[0] == "stored"
     assert tellback("remember", "The safe is green.", "--key", "k").out == (
@@ -174,7 +174,7 @@ def test_the_line_says_what_became_of_it(tellback) -> None:
         ({"near_duplicates": "link"}, "The safe is green.", "stored"),
     ],
 )
-def test_the_settings_say_what_of_a_conversation_is_kept(settings, said: str, outcome: str) -> None:
+def test_the_write_policy_settings_decide_the_outcome_of_a_turn(settings, said: str, outcome: str) -> None:
     memory = LongTermMemory(open_store("numpy:"), policies=make_write_policies(AssistantSettings(**settings)))
     run_sync(memory.remember_turn("s", [Message.user("The safe is green.")]))
     assert run_sync(memory.remember_turn("s", [Message.user(said)]))[0].outcome == outcome
@@ -211,7 +211,7 @@ def test_a_remote_model_sees_nothing_sensitive_unless_it_is_shared(
 
 
 @pytest.mark.parametrize("sensitive", [True, False])
-def test_the_memory_tools_of_a_model_show_the_same(memory, sensitive: bool) -> None:
+def test_the_memory_tools_show_sensitive_memories_only_with_the_sensitive_option(memory, sensitive: bool) -> None:
     search, get = memory_tools(memory, include=["search_memory", "get_memory"], sensitive=sensitive)
     ids = [one.id for one in run_sync(memory.list())]
     context = ToolContext(call_id="c", session="s")
@@ -222,7 +222,7 @@ def test_the_memory_tools_of_a_model_show_the_same(memory, sensitive: bool) -> N
         assert ("48213" in seen) is sensitive
 
 
-def test_a_model_corrects_no_word_of_the_user_s_through_its_tool(memory) -> None:
+def test_a_correction_of_a_user_memory_by_the_model_needs_the_users_words_option(memory) -> None:
     (said, *_) = [one.id for one in run_sync(memory.list()) if one.text == CODE]
     with pytest.raises(NotTrusted):
         run_sync(memory.correct(said, "The PIN is 1.", actor="assistant"))
@@ -232,7 +232,7 @@ def test_a_model_corrects_no_word_of_the_user_s_through_its_tool(memory) -> None
     assert (now.text, now.actor) == ("The safe has no PIN.", "assistant")
 
 
-def test_each_provider_says_whether_what_it_is_asked_leaves_this_machine() -> None:
+def test_is_remote_distinguishes_remote_and_local_providers() -> None:
     here = OllamaProvider("m", base_url="http://127.0.0.1:11434")
     away = OpenAICompatibleProvider("https://models.example.org/v1", "m")
     assert [

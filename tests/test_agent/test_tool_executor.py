@@ -61,14 +61,14 @@ async def test_calls_run_together_and_answer_in_their_order() -> None:
     assert [one.result.text for one in dispatched.runs] == names
 
 
-async def test_the_first_to_answer_does_not_come_first() -> None:
+async def test_a_fast_tool_call_does_not_overtake_a_slow_one_in_the_results() -> None:
     calls = (call("echo", text="slow", pause=0.03), call("echo", text="fast"))
     dispatched = await run(*calls)
     assert [one.result.text for one in dispatched.runs] == ["slow", "fast"]
     assert [one.result.call_id for one in dispatched.runs] == [one.id for one in calls]
 
 
-async def test_no_more_run_together_than_allowed() -> None:
+async def test_no_more_tool_calls_run_concurrently_than_the_parallel_limit() -> None:
     running, most = 0, 0
 
     @tool
@@ -94,37 +94,37 @@ async def test_no_more_run_together_than_allowed() -> None:
         ("timeout", "the tool failed: TimeoutError: upstream"),
     ],
 )
-async def test_a_failure_is_told_and_its_siblings_go_on(how: str, told: str) -> None:
+async def test_a_failing_tool_call_is_an_error_result_and_its_siblings_go_on(how: str, told: str) -> None:
     dispatched = await run(call("fail", how=how), call("echo", text="fine", pause=0.01))
     assert [(one.result.text, one.result.is_error) for one in dispatched.runs] == [(told, True), ("fine", False)]
     assert dispatched.stop is None
 
 
-async def test_an_unknown_tool_is_told_with_those_that_there_are() -> None:
+async def test_a_call_of_an_unknown_tool_is_an_error_result_with_the_known_tools() -> None:
     dispatched = await run(call("ehco", text="x"))
     assert dispatched.runs[0].result.text == "there is no tool 'ehco'; there are: echo, fail"
     assert dispatched.runs[0].result.is_error
 
 
-async def test_arguments_that_are_no_json_are_told_as_they_were() -> None:
+async def test_a_call_with_invalid_json_arguments_is_an_error_result_that_quotes_them() -> None:
     dispatched = await run(ToolCallBlock(id="c", name="echo", invalid='{"text": '))
     assert '{"text": ' in dispatched.runs[0].result.text
     assert dispatched.runs[0].result.is_error
 
 
-async def test_stop_ends_the_run_after_its_siblings() -> None:
+async def test_a_stop_run_of_one_tool_call_lets_its_siblings_finish() -> None:
     dispatched = await run(call("fail", how="stop"), call("echo", text="fine", pause=0.01))
     assert str(dispatched.stop) == "the user has left"
     assert dispatched.runs[1].result.text == "fine"
 
 
-async def test_a_call_that_takes_too_long_is_given_up() -> None:
+async def test_a_tool_call_over_the_timeout_is_an_error_result() -> None:
     dispatched = await run(call("echo", text="x", pause=60), call("echo", text="y"), timeout=0.02)
     assert "no answer within 0.02 s" in dispatched.runs[0].result.text
     assert dispatched.runs[1].result.text == "y"
 
 
-async def test_a_tools_own_limit_goes_first() -> None:
+async def test_the_timeout_of_a_tool_overrides_the_default_timeout() -> None:
     @tool(timeout=0.01)
     async def slow() -> str:
         """Wait."""
@@ -135,7 +135,7 @@ async def test_a_tools_own_limit_goes_first() -> None:
     assert "0.01 s" in dispatched.runs[0].result.text
 
 
-async def test_a_function_that_hangs_in_its_thread_is_not_waited_for() -> None:
+async def test_a_function_tool_hanging_in_its_thread_is_not_awaited_after_its_timeout() -> None:
     let_go = threading.Event()
 
     @tool(timeout=0.02)
@@ -150,7 +150,7 @@ async def test_a_function_that_hangs_in_its_thread_is_not_waited_for() -> None:
     assert dispatched.runs[0].result.is_error
 
 
-async def test_a_thread_that_wants_to_end_the_program_only_fails() -> None:
+async def test_a_system_exit_in_a_tool_thread_is_an_error_result() -> None:
     @tool
     def leave() -> str:
         """Leave."""
@@ -193,6 +193,6 @@ async def test_a_tool_learns_which_call_it_serves() -> None:
 
 
 @pytest.mark.parametrize("options", [{"parallel": 0}, {"parallel": True}, {"timeout": 0}, {"timeout": float("nan")}])
-async def test_limits_that_mean_nothing_are_refused(options: dict) -> None:
+async def test_invalid_limits_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         ToolExecutor(Toolset(), **options)

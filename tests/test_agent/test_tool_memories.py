@@ -36,7 +36,7 @@ async def told(memory: LongTermMemory) -> list[str]:
     return [one.text for one in await memory.list() if one.role == "tool"]
 
 
-async def test_a_result_is_shown_again_when_it_is_asked_for_in_another_conversation(memory: LongTermMemory) -> None:
+async def test_a_tool_result_is_recalled_in_another_session(memory: LongTermMemory) -> None:
     await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)))
     with ScriptedProvider(Reply("At seven.")) as provider:
         agent = Agent(provider, memory=memory)
@@ -56,7 +56,7 @@ async def test_a_result_that_the_window_shows_is_not_shown_twice(memory: LongTer
     assert sent.count("casts off at seven") == 1
 
 
-async def test_what_memory_tools_answer_is_not_remembered_again(memory: LongTermMemory) -> None:
+async def test_results_of_memory_tools_are_not_stored_as_memories(memory: LongTermMemory) -> None:
     await memory.remember("The boat from Oban is called Iona.")
     calls = (call("search_memory", question="boat"), call("ferry", harbour="Oban"), call("remember", text="A note."))
     await ask(memory, Reply(calls=calls), tools=(ferry, *memory_tools(memory)))
@@ -74,12 +74,12 @@ async def test_passages_that_a_tool_found_are_not_remembered_again(memory: LongT
     assert await told(memory) == []
 
 
-async def test_without_trace_nothing_of_tools_is_remembered(memory: LongTermMemory) -> None:
+async def test_without_the_trace_setting_no_tool_result_is_stored_as_a_memory(memory: LongTermMemory) -> None:
     await ask(memory, Reply(calls=(call("ferry", harbour="Oban"),)), trace=False)
     assert {one.role for one in await memory.list()} == {"assistant", "user"}
 
 
-async def test_a_chain_that_a_search_is_part_of_is_not_remembered(memory: LongTermMemory) -> None:
+async def test_a_chained_tool_with_a_memory_search_is_annotated_as_recalling(memory: LongTermMemory) -> None:
     search = memory_tools(memory, include=("search_memory",))[0]
     assert annotations_of(ChainedTool(ferry, search, name="both", description="Both.")).recalls
     assert not annotations_of(ferry).recalls

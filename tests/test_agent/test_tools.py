@@ -111,7 +111,7 @@ def test_an_asynchronous_function_runs_in_the_loop() -> None:
     assert called(where) == "True"
 
 
-def test_a_method_and_a_partial_object_with_types_are_tools() -> None:
+def test_a_bound_method_with_types_can_be_a_tool() -> None:
     class Counter:
         def add(self, n: int) -> str:
             """Add."""
@@ -120,7 +120,7 @@ def test_a_method_and_a_partial_object_with_types_are_tools() -> None:
     assert called(FunctionTool(Counter().add), n=1) == "2"
 
 
-def test_json_types_without_a_json_form_are_read_from_text() -> None:
+def test_dates_enums_and_models_are_parsed_from_json_arguments() -> None:
     @tool
     def plan(day: date, unit: Unit, place: Place, kinds: list[Literal["a", "b"]]) -> str:
         """Plan."""
@@ -156,7 +156,7 @@ def test_bounds_in_annotations_hold_and_are_shown() -> None:
     assert called(roll) == "6"
 
 
-def test_parameters_may_have_names_that_models_have() -> None:
+def test_tool_parameters_may_have_names_of_pydantic_attributes() -> None:
     @tool
     def odd(schema: str, model_config: int, copy: bool, json: str = "x") -> str:
         """Take odd names."""
@@ -189,7 +189,7 @@ def test_the_context_is_filled_in_and_not_shown() -> None:
         (date(2026, 5, 3), '"2026-05-03"'),
     ],
 )
-def test_what_a_function_returns_becomes_text(value: object, shown: str) -> None:
+def test_the_return_value_of_a_function_tool_becomes_text(value: object, shown: str) -> None:
     async def give() -> object:
         """Give."""
         return value
@@ -208,7 +208,7 @@ def test_blocks_stay_blocks() -> None:
     assert called(FunctionTool(draw), both=True) == (TextBlock(text="here"), picture)
 
 
-def test_what_cannot_be_a_tool_is_refused_when_it_is_made() -> None:
+def test_an_unsupported_function_is_refused_as_a_tool_at_construction() -> None:
     def untyped(a):
         """Do."""
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_made() -> None:
             FunctionTool(function)
 
 
-def test_the_habits_of_docstrings_are_read() -> None:
+def test_google_numpy_and_sphinx_docstrings_are_parsed() -> None:
     def google(a: int, b: int) -> None:
         """Do it.
 
@@ -285,6 +285,6 @@ def test_a_name_that_providers_refuse_is_refused(name: str) -> None:
         Toolset([tool(name=name)(lambda: "x")])
 
 
-def test_what_is_no_tool_is_refused() -> None:
+def test_a_toolset_refuses_an_object_that_is_no_tool() -> None:
     with pytest.raises(ArgumentError, match="@tool"):
         Toolset([lambda: "x"])

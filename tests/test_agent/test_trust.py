@@ -63,7 +63,7 @@ async def notes(memory: LongTermMemory) -> list[tuple[str, str]]:
     return [(one.trust.value, one.actor) for one in await memory.list() if one.kind == "note"]
 
 
-def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
+def test_a_trust_tracker_passes_its_lowest_trust_up_to_the_caller() -> None:
     above = TrustTracker()
     below = TrustTracker(Trust.ASSISTANT, parent=above)
     assert (above.least, below.least) == (Trust.USER, Trust.ASSISTANT)
@@ -75,11 +75,11 @@ def test_the_least_of_what_was_read_is_told_up_to_the_caller() -> None:
 
 
 @pytest.mark.parametrize("value", ["nobody", "", None, 1, [], {}])
-def test_a_trust_that_nobody_knows_is_the_least(value: object) -> None:
+def test_an_unknown_trust_value_is_parsed_as_document(value: object) -> None:
     assert parse_trust(value) is Trust.DOCUMENT
 
 
-def test_a_message_is_trusted_as_its_role_what_is_attached_and_what_was_read_for_it() -> None:
+def test_message_trust_follows_role_attachments_and_trust_metadata() -> None:
     paper = DocumentBlock(media_type="text/plain", data=b"text", name="a.txt")
     assert message_trust(Message.user("Hello")) is Trust.USER
     assert message_trust(Message.user([TextBlock(text="Read this"), paper])) is Trust.DOCUMENT
@@ -91,24 +91,24 @@ def test_a_message_is_trusted_as_its_role_what_is_attached_and_what_was_read_for
     assert message_trust(Message.assistant("Hello").model_copy(update={"metadata": {"trust": [1]}})) is Trust.DOCUMENT
 
 
-async def test_what_a_model_notes_of_its_own_is_its_own_word(memory) -> None:
+async def test_a_note_written_without_reading_anything_has_assistant_trust(memory) -> None:
     result, _ = await run(memory, Reply(calls=(note(),)))
     assert await notes(memory) == [("assistant", "assistant")]
     assert result.trust is Trust.USER
 
 
-async def test_after_a_tools_result_a_note_is_a_tools_word(memory) -> None:
+async def test_a_note_after_a_tool_result_has_tool_trust(memory) -> None:
     result, _ = await run(memory, Reply(calls=(call("fetch"),)), Reply(calls=(note(),)))
     assert await notes(memory) == [("tool", "tool")]
     assert result.trust is Trust.TOOL
 
 
-async def test_a_note_of_the_same_reply_was_made_before_the_result_was_read(memory) -> None:
+async def test_a_note_in_the_same_reply_as_a_tool_call_keeps_assistant_trust(memory) -> None:
     await run(memory, Reply(calls=(call("fetch"), note())))
     assert await notes(memory) == [("assistant", "assistant")]
 
 
-async def test_after_a_passage_of_a_document_a_note_is_a_documents_word(memory, tmp_path) -> None:
+async def test_a_note_after_a_recalled_passage_has_document_trust(memory, tmp_path) -> None:
     (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932.\n")
     await KnowledgeBase(memory).ingest(tmp_path)
     result, _ = await run(memory, Reply(calls=(note(),)), prompt="When was the bridge opened?")
@@ -117,7 +117,7 @@ async def test_after_a_passage_of_a_document_a_note_is_a_documents_word(memory, 
 
 
 @pytest.mark.parametrize("kind", ["search_documents", "read_file"])
-async def test_after_a_tool_that_reads_documents_a_note_is_a_documents_word(memory, tmp_path, kind: str) -> None:
+async def test_a_note_after_a_tool_that_reads_documents_has_document_trust(memory, tmp_path, kind: str) -> None:
     (tmp_path / "a.txt").write_text("The bridge was opened in 1932.\n")
     tools = [*knowledge_tools(KnowledgeBase(memory)), *file_tools(tmp_path), *memory_tools(memory)]
     arguments = {"question": "bridge"} if kind == "search_documents" else {"path": "a.txt"}
@@ -125,7 +125,7 @@ async def test_after_a_tool_that_reads_documents_a_note_is_a_documents_word(memo
     assert await notes(memory) == [("document", "document")]
 
 
-async def test_what_memory_tools_show_counts_as_what_it_is(memory) -> None:
+async def test_a_note_after_get_memory_has_the_trust_of_the_memory_read(memory) -> None:
     mine = await memory.remember("My dog is called Rex.")
     theirs = await memory.remember(Memory(text="Rex is a wolf.", trust=Trust.TOOL, actor="tool"))
     await run(memory, Reply(calls=(call("get_memory", ids=[mine.id]),)), Reply(calls=(note("one"),)), recall=0)
@@ -133,31 +133,31 @@ async def test_what_memory_tools_show_counts_as_what_it_is(memory) -> None:
     assert await notes(memory) == [("assistant", "assistant"), ("tool", "tool")]
 
 
-async def test_a_pinned_memory_of_a_tool_is_read_by_every_turn(memory) -> None:
+async def test_a_pinned_memory_with_tool_trust_lowers_the_trust_of_notes(memory) -> None:
     await memory.remember(Memory(text="Rex is a wolf.", trust=Trust.TOOL, actor="tool", pinned=True))
     await run(memory, Reply(calls=(note(),)))
     assert await notes(memory) == [("tool", "tool")]
 
 
-async def test_an_answer_made_after_reading_a_tools_result_is_remembered_as_no_more(memory) -> None:
+async def test_an_answer_after_a_tool_result_is_stored_with_tool_trust(memory) -> None:
     await run(memory, Reply(calls=(call("fetch"),)))
     turns = {one.role: one.trust for one in await memory.list() if one.kind == "turn"}
     assert turns == {"user": Trust.USER, "tool": Trust.TOOL, "assistant": Trust.TOOL}
 
 
-async def test_the_next_turn_has_read_what_the_one_before_had(memory) -> None:
+async def test_a_note_in_the_turn_after_a_tool_result_has_tool_trust(memory) -> None:
     await run(memory, Reply(calls=(call("fetch"),)), trace=False)
     await run(memory, Reply(calls=(note(),)), recall=0)
     assert await notes(memory) == [("tool", "tool")]
 
 
-async def test_an_attached_document_is_a_documents_word(memory) -> None:
+async def test_a_note_after_an_attached_document_has_document_trust(memory) -> None:
     paper = DocumentBlock(media_type="text/plain", data=b"text", name="a.txt")
     await run(memory, Reply(calls=(note(),)), prompt=[TextBlock(text="Remember this"), paper])
     assert await notes(memory) == [("document", "document")]
 
 
-async def test_a_sub_agent_hands_on_what_it_has_read(memory) -> None:
+async def test_a_sub_agent_passes_its_lowest_trust_to_the_caller(memory) -> None:
     inner = Agent(
         ScriptedProvider(Reply(calls=(call("fetch"),)), Reply("It says yes.")),
         tools=[fetch],
@@ -168,7 +168,7 @@ async def test_a_sub_agent_hands_on_what_it_has_read(memory) -> None:
     assert await notes(memory) == [("tool", "tool")]
 
 
-async def test_a_sub_agent_begins_with_what_its_caller_has_read(memory) -> None:
+async def test_a_sub_agent_starts_with_the_trust_of_its_caller(memory) -> None:
     below = Agent(
         ScriptedProvider(Reply(calls=(note("below"),)), Reply("Noted.")),
         memory=memory,
@@ -181,7 +181,7 @@ async def test_a_sub_agent_begins_with_what_its_caller_has_read(memory) -> None:
     assert [(one.trust, one.actor) for one in await memory.list() if one.text == "Note it"] == [(Trust.TOOL, "tool")]
 
 
-async def test_a_chain_that_notes_what_it_fetched_notes_a_tools_word(memory) -> None:
+async def test_a_note_of_a_chained_tool_with_a_fetch_has_tool_trust(memory) -> None:
     (remember,) = memory_tools(memory, include=["remember"])
     chain = ChainedTool(fetch, remember, name="keep_page", description="Keep the page.")
     assert not annotations_of(chain).needs_approval
@@ -189,7 +189,7 @@ async def test_a_chain_that_notes_what_it_fetched_notes_a_tools_word(memory) -> 
     assert await notes(memory) == [("tool", "tool")]
 
 
-async def test_a_chain_that_forgets_what_a_tool_names_needs_approval(memory) -> None:
+async def test_a_chained_tool_that_forgets_memories_named_by_a_tool_needs_approval(memory) -> None:
     (forget,) = memory_tools(memory, include=["forget_memory"])
     assert annotations_of(ChainedTool(fetch, forget, name="c", description="c")).needs_approval
 
@@ -202,7 +202,7 @@ async def own_note(memory: LongTermMemory) -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments"), CHANGES)
-async def test_a_model_changes_its_own_note_unasked_where_it_has_read_nothing_else(memory, name, arguments) -> None:
+async def test_without_untrusted_reads_a_model_changes_its_own_note_without_approval(memory, name, arguments) -> None:
     await own_note(memory)
     result, _ = await run(memory, Reply(calls=(call(name, **arguments),)), recall=0)
     assert not result.tool_runs[0].result.is_error
@@ -211,9 +211,7 @@ async def test_a_model_changes_its_own_note_unasked_where_it_has_read_nothing_el
 
 
 @pytest.mark.parametrize(("name", "arguments"), CHANGES)
-async def test_on_behalf_of_a_tools_result_nothing_is_changed_where_nobody_can_be_asked(
-    memory, name, arguments
-) -> None:
+async def test_after_a_tool_result_a_change_of_a_note_without_an_approver_is_refused(memory, name, arguments) -> None:
     await own_note(memory)
     result, _ = await run(memory, Reply(calls=(call("fetch"),)), Reply(calls=(call(name, **arguments),)), recall=0)
     assert result.tool_runs[1].result.is_error
@@ -224,7 +222,9 @@ async def test_on_behalf_of_a_tools_result_nothing_is_changed_where_nobody_can_b
 
 @pytest.mark.parametrize(("name", "arguments"), CHANGES)
 @pytest.mark.parametrize("agrees", [True, False])
-async def test_on_behalf_of_a_tools_result_a_person_is_asked_and_obeyed(memory, name, arguments, agrees) -> None:
+async def test_after_a_tool_result_a_change_of_a_note_follows_the_approvers_decision(
+    memory, name, arguments, agrees
+) -> None:
     await own_note(memory)
     asked = []
 
@@ -239,7 +239,7 @@ async def test_on_behalf_of_a_tools_result_a_person_is_asked_and_obeyed(memory, 
     assert (found is not None and found.text == "A note.") is not agrees
 
 
-async def test_a_yes_to_a_change_of_a_note_makes_it_no_word_of_the_users(memory) -> None:
+async def test_an_approved_change_of_a_note_after_a_tool_result_keeps_tool_trust(memory) -> None:
     await own_note(memory)
 
     async def person(request) -> bool:
@@ -251,14 +251,14 @@ async def test_a_yes_to_a_change_of_a_note_makes_it_no_word_of_the_users(memory)
     assert (found.text, found.trust, found.actor) == ("Changed.", Trust.TOOL, "tool")
 
 
-async def test_a_policy_that_asks_for_nothing_has_said_yes_in_advance(memory) -> None:
+async def test_the_approval_never_policy_allows_a_forget_call_after_a_tool_result(memory) -> None:
     await own_note(memory)
     replies = Reply(calls=(call("fetch"),)), Reply(calls=(call("forget_memory", ids=["n"]),))
     await run(memory, *replies, recall=0, policy=ToolPolicy(approval=approval_never))
     assert await memory.get(["n"]) == [None]
 
 
-async def test_the_tool_itself_refuses_where_it_is_called_past_the_chain(memory) -> None:
+async def test_forget_memory_called_outside_the_chain_with_tool_trust_is_refused(memory) -> None:
     await own_note(memory)
     (forget,) = memory_tools(memory, include=["forget_memory"])
     with pytest.raises(Exception, match="needs the user's approval"):
@@ -266,7 +266,7 @@ async def test_the_tool_itself_refuses_where_it_is_called_past_the_chain(memory)
     assert await memory.get(["n"]) != [None]
 
 
-async def test_with_ask_a_person_is_asked_each_time(memory) -> None:
+async def test_memory_tools_with_ask_request_approval_for_each_correction_and_forgetting(memory) -> None:
     await own_note(memory)
     await memory.remember(Memory(text="I like tea.", id="mine"))
     asked = []
@@ -283,7 +283,7 @@ async def test_with_ask_a_person_is_asked_each_time(memory) -> None:
     assert [one and one.text for one in await memory.get(["n", "mine"])] == [None, "I like coffee."]
 
 
-async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing(memory) -> None:
+async def test_memory_tools_with_ask_and_no_approver_change_nothing(memory) -> None:
     await own_note(memory)
     tools = memory_tools(memory, include=ALL_MEMORY_TOOLS, ask=True)
     result, _ = await run(memory, Reply(calls=(call("forget_memory", ids=["n"]),)), tools=tools, recall=0)
@@ -292,12 +292,12 @@ async def test_with_ask_a_run_without_anybody_to_ask_goes_on_and_changes_nothing
 
 
 @pytest.mark.parametrize("options", [{"trust": "stranger"}, {"approval_below": "nobody"}])
-def test_annotations_that_mean_nothing_are_refused(options: dict) -> None:
+def test_invalid_tool_annotations_are_refused(options: dict) -> None:
     with pytest.raises(ArgumentError):
         ToolAnnotations(**options)
 
 
-async def test_the_user_alone_is_read_in_a_plain_turn(memory) -> None:
+async def test_a_turn_that_recalls_only_user_memories_has_user_trust(memory) -> None:
     await memory.remember("My dog is called Rex.")
     result = await Agent(QuotingProvider(), memory=memory).run("How is my dog called?")
     assert result.trust is Trust.USER

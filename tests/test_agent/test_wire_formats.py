@@ -103,7 +103,7 @@ ENDED = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output
 STOP = event("message_stop")
 
 
-def test_a_request_has_only_what_was_set() -> None:
+def test_a_request_has_only_the_configured_fields() -> None:
     assert to_anthropic(ask()) == {
         "model": "m",
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}],
@@ -113,7 +113,7 @@ def test_a_request_has_only_what_was_set() -> None:
     assert to_ollama(ask()) == {"model": "m", "messages": [{"role": "user", "content": "Hello"}], "stream": True}
 
 
-def test_zero_is_a_setting_and_is_sent() -> None:
+def test_settings_of_zero_are_sent() -> None:
     zeros = ModelSettings(temperature=0, top_p=0.0, top_k=0)
     body = to_anthropic(ask(settings=zeros), version=OLD)
     assert (body["temperature"], body["top_p"], body["top_k"]) == (0, 0.0, 0)
@@ -122,7 +122,7 @@ def test_zero_is_a_setting_and_is_sent() -> None:
     assert to_ollama(ask(settings=settings))["options"] == options
 
 
-def test_sampling_raises_where_the_version_of_the_format_has_none() -> None:
+def test_a_sampling_setting_unsupported_by_the_anthropic_version_raises_unsupported() -> None:
     with AnthropicServer() as server:
         provider = AnthropicProvider("m", base_url=server.url)
         with pytest.raises(Unsupported) as caught:
@@ -142,12 +142,12 @@ def test_sampling_raises_where_the_version_of_the_format_has_none() -> None:
         (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(min_p=0.0))),
     ],
 )
-def test_what_a_provider_cannot_honour_raises_before_the_call(provider, request_) -> None:
+def test_an_unsupported_request_raises_before_the_http_call(provider, request_) -> None:
     with pytest.raises(Unsupported):
         asyncio.run(collect_response(provider, request_))
 
 
-def test_thinking_is_asked_for_in_each_formats_words() -> None:
+def test_thinking_settings_are_sent_in_the_anthropic_and_ollama_formats() -> None:
     body = to_anthropic(ask(settings=ModelSettings(thinking=2000, effort="low")))
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
     assert body["max_tokens"] == 8192 + 2000
@@ -166,12 +166,12 @@ def test_a_budget_of_thinking_that_the_server_would_refuse_raises(settings: Mode
 
 
 @pytest.mark.parametrize("value", ["on", 0, -1, True, 1.5])
-def test_a_way_of_thinking_that_is_none_is_refused(value) -> None:
+def test_an_invalid_thinking_setting_is_refused(value) -> None:
     with pytest.raises(ArgumentError, match="thinking"):
         ModelSettings(thinking=value)
 
 
-def test_a_schema_for_the_answer_goes_into_each_formats_place() -> None:
+def test_the_response_schema_is_sent_in_the_anthropic_and_ollama_formats() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     settings = ModelSettings(response_schema=schema)
     body = to_anthropic(ask(settings=settings))
@@ -179,7 +179,7 @@ def test_a_schema_for_the_answer_goes_into_each_formats_place() -> None:
     assert to_ollama(ask(settings=settings))["format"] == schema
 
 
-def test_caching_is_asked_for_only_where_it_is_wanted() -> None:
+def test_anthropic_cache_control_is_sent_with_the_cache_option() -> None:
     assert to_anthropic(ask(), cache=True)["cache_control"] == {"type": "ephemeral"}
 
 
@@ -196,7 +196,7 @@ def test_tools_and_their_choice_have_each_formats_words() -> None:
     assert "tools" not in to_ollama(ask(tools=(ADD,), tool_choice="none"))
 
 
-def test_thinking_goes_back_unchanged_during_tool_use_and_redacted_thinking_too() -> None:
+def test_anthropic_thinking_and_redacted_thinking_are_sent_back_during_tool_use() -> None:
     calls = (call("add", a=1), call("add", a=2))
     said = [ThinkingBlock(text="hm ", signature="sig"), ThinkingBlock(redacted="opaque"), TextBlock(text="So:"), *calls]
     results = [
@@ -237,7 +237,7 @@ def test_thinking_goes_back_unchanged_during_tool_use_and_redacted_thinking_too(
     ]
 
 
-def test_a_signature_and_redacted_blocks_come_through_the_stream_as_they_were_sent() -> None:
+def test_signatures_and_redacted_blocks_are_read_unchanged_from_an_anthropic_stream() -> None:
     reply = Reply("4", thinking="two and two", signature="sig/==", redacted=("opaque1", "opaque2"))
     with AnthropicServer(reply) as server:
         response = asyncio.run(collect_response(AnthropicProvider("m", base_url=server.url), ask()))
@@ -249,7 +249,7 @@ def test_a_signature_and_redacted_blocks_come_through_the_stream_as_they_were_se
     )
 
 
-def test_another_providers_reasoning_is_not_sent_to_one_that_would_check_it() -> None:
+def test_unsigned_thinking_of_another_provider_is_not_sent_to_anthropic() -> None:
     said = Message.assistant([ThinkingBlock(text="unsigned"), TextBlock(text="4")])
     body = to_anthropic(ask(Message.user("?"), said, Message.user("Why?")))
     assert body["messages"][1]["content"] == [{"type": "text", "text": "4"}]
@@ -278,7 +278,7 @@ PART = st.one_of(
 
 
 @given(st.lists(PART, max_size=8))
-def test_whatever_was_said_roles_alternate_and_results_follow_their_calls(parts: list) -> None:
+def test_anthropic_roles_alternate_and_results_follow_their_calls_for_any_history(parts: list) -> None:
     messages = (Message.user("first"), *(message for part in parts for message in part), Message.user("last"))
     body = anthropic_payload(Request(messages), "m", max_tokens=9, cache=False)
     roles = [message["role"] for message in body["messages"]]
@@ -294,7 +294,7 @@ def test_whatever_was_said_roles_alternate_and_results_follow_their_calls(parts:
         assert kinds == sorted(kinds, key=lambda kind: kind != "tool_result") or message["role"] == "assistant"
 
 
-def test_ids_of_calls_from_another_provider_are_made_ones_that_the_format_takes() -> None:
+def test_tool_call_ids_of_another_provider_are_made_valid_for_anthropic() -> None:
     asked = ToolCallBlock(id="functions.add:0", name="add", arguments={"a": 1})
     result = ToolResultBlock(call_id="functions.add:0")
     body = to_anthropic(ask(Message.user("?"), Message.assistant([asked]), Message.tool([result])))
@@ -302,7 +302,7 @@ def test_ids_of_calls_from_another_provider_are_made_ones_that_the_format_takes(
     assert body["messages"][2]["content"][0]["tool_use_id"] == "functions_add_0"
 
 
-def test_roles_alternate_whatever_the_history_is() -> None:
+def test_consecutive_user_and_tool_messages_are_joined_for_anthropic() -> None:
     asked = call("add", a=1)
     history = (
         Message.user("a"),
@@ -318,13 +318,13 @@ def test_roles_alternate_whatever_the_history_is() -> None:
     assert [part["type"] for part in body["messages"][2]["content"]] == ["tool_result", "text", "text"]
 
 
-def test_words_of_the_system_within_the_conversation_join_the_systems_own() -> None:
+def test_system_messages_in_the_history_join_the_anthropic_system_prompt() -> None:
     body = to_anthropic(ask(Message.system("Be kind."), Message.user("?"), system="Be brief."))
     assert body["system"] == "Be brief.\n\nBe kind."
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
-def test_documents_go_as_each_format_can_carry_them() -> None:
+def test_documents_are_sent_as_blocks_to_anthropic_and_as_text_to_ollama() -> None:
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="a.pdf")
     text = DocumentBlock(media_type="text/plain", data="Grüße".encode(), name="a.txt")
     parts = to_anthropic(ask(Message.user([pdf, text])))["messages"][0]["content"]
@@ -338,7 +338,7 @@ def test_documents_go_as_each_format_can_carry_them() -> None:
     assert body["messages"] == [{"role": "user", "content": "Read:\n\na.txt:\nGrüße", "images": [BASE64]}]
 
 
-def test_a_round_of_tools_in_ollamas_words() -> None:
+def test_tool_calls_and_results_are_sent_in_the_ollama_format() -> None:
     asked = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
     failed = ToolResultBlock(call_id="c1", name="add", content=(TextBlock(text="no"),), is_error=True)
     said = Message.assistant([ThinkingBlock(text="hm"), asked])
@@ -354,7 +354,7 @@ def test_a_round_of_tools_in_ollamas_words() -> None:
     ]
 
 
-def test_ollamas_calls_without_ids_or_with_equal_indexes_are_told_apart() -> None:
+def test_ollama_tool_calls_without_ids_or_with_equal_indexes_stay_distinct() -> None:
     calls = [{"function": {"index": 0, "name": name, "arguments": {"a": 1}}} for name in ("one", "two")]
     response = from_ollama(
         {"message": {"content": "", "tool_calls": [calls[0]]}, "done": False},
@@ -366,7 +366,7 @@ def test_ollamas_calls_without_ids_or_with_equal_indexes_are_told_apart() -> Non
     assert response.stop is StopReason.TOOL_CALLS
 
 
-def test_keys_go_where_the_version_of_the_format_wants_them_and_are_shown_nowhere() -> None:
+def test_the_anthropic_key_is_sent_in_the_header_of_its_version_and_hidden_in_errors() -> None:
     leak = json.dumps({"type": "error", "error": {"type": "authentication_error", "message": f"bad {KEY}"}}).encode()
     for version, header, value in ((OLD, "x-api-key", KEY), ("2026-10-21", "authorization", f"Bearer {KEY}")):
         with AnthropicServer(RawReply([leak], 401, "application/json")) as server:
@@ -382,7 +382,7 @@ def test_keys_go_where_the_version_of_the_format_wants_them_and_are_shown_nowher
             assert KEY not in shown
 
 
-def test_an_error_inside_the_stream_is_raised_without_the_key_and_says_whether_it_passes() -> None:
+def test_an_error_inside_a_stream_is_raised_without_the_key_and_with_its_transience() -> None:
     for kind, passes in (("overloaded_error", True), ("invalid_request_error", False)):
         with pytest.raises(ProviderError, match="busy") as caught:
             from_anthropic(START, event("error", error={"type": kind, "message": f"busy {KEY}"}))
@@ -400,14 +400,14 @@ def test_an_error_inside_the_stream_is_raised_without_the_key_and_says_whether_i
         "the request exceeds the available context size (exceed_context_size_error)",
     ],
 )
-def test_a_request_that_is_too_long_has_an_error_of_its_own(text: str) -> None:
+def test_a_too_long_request_to_anthropic_or_ollama_is_a_context_overflow(text: str) -> None:
     body = json.dumps({"error": {"type": "invalid_request_error", "message": text}}).encode()
     for server_type, provider_type in ((AnthropicServer, AnthropicProvider), (OllamaServer, OllamaProvider)):
         with server_type(RawReply([body], 400, "application/json")) as server, pytest.raises(ContextOverflow):
             asyncio.run(collect_response(provider_type("m", base_url=server.url), ask()))
 
 
-def test_counts_are_cumulative_and_the_whole_input_is_told() -> None:
+def test_anthropic_usage_counts_are_cumulative_and_include_cached_input() -> None:
     start = {"input_tokens": 3, "cache_read_input_tokens": 10, "cache_creation_input_tokens": 20, "output_tokens": 1}
     written = {"output_tokens": 9, "input_tokens": None, "output_tokens_details": {"thinking_tokens": 4}}
     response = from_anthropic(
@@ -435,7 +435,7 @@ def test_unknown_events_blocks_and_fields_are_passed_over() -> None:
     assert response.message.blocks == (TextBlock(text="Hi"),)
 
 
-def test_a_call_whose_arguments_come_at_its_start_keeps_them() -> None:
+def test_an_anthropic_tool_call_with_arguments_in_its_start_event_keeps_them() -> None:
     block = {"type": "tool_use", "id": "c", "name": "add", "input": {"a": 1}}
     response = from_anthropic(
         START,
@@ -457,12 +457,12 @@ def test_a_call_whose_arguments_come_at_its_start_keeps_them() -> None:
         ("of_the_future", StopReason.STOP),
     ],
 )
-def test_every_word_for_the_end_is_understood(word: str, reason: StopReason) -> None:
+def test_every_anthropic_stop_reason_is_mapped(word: str, reason: StopReason) -> None:
     ended = event("message_delta", delta={"stop_reason": word}, usage={})
     assert from_anthropic(START, TEXT, HI, ended, STOP).stop is reason
 
 
-def test_a_stream_that_breaks_off_raises_and_may_pass() -> None:
+def test_an_anthropic_or_ollama_stream_that_breaks_off_is_a_provider_error() -> None:
     for cuts in ((START, TEXT, HI), (START, TEXT, HI, ENDED)):
         with pytest.raises(ProviderError, match="broke off") as caught:
             from_anthropic(*cuts)
@@ -471,7 +471,7 @@ def test_a_stream_that_breaks_off_raises_and_may_pass() -> None:
         from_ollama({"message": {"content": "Hi"}, "done": False})
 
 
-def test_models_are_listed_with_what_the_endpoint_tells_of_them() -> None:
+def test_each_provider_lists_its_models() -> None:
     with AnthropicServer(models=("small", "large")) as server:
         listed = asyncio.run(AnthropicProvider("m", base_url=server.url).models())
     assert listed == [ModelInfo("large", "Large"), ModelInfo("small", "Small")]

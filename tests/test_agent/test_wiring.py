@@ -49,7 +49,7 @@ def test_without_a_model_answers_are_quotes() -> None:
 
 
 @pytest.mark.parametrize("more", [{"api_key": "sk-a"}, {"base_url": "http://127.0.0.1:1/v1"}])
-def test_a_model_with_a_key_or_an_address_is_asked(more: dict) -> None:
+def test_a_model_with_a_key_or_base_url_uses_the_openai_compatible_provider(more: dict) -> None:
     provider = make_provider(AssistantSettings(model="m", **more), None)
     assert isinstance(provider, OpenAICompatibleProvider)
     assert provider.model == "m"
@@ -60,7 +60,7 @@ def test_a_model_with_neither_key_nor_address_is_a_configuration_error() -> None
         make_provider(AssistantSettings(model="m"), None)
 
 
-def test_a_models_name_and_what_is_set_choose_the_provider() -> None:
+def test_the_model_name_and_the_configured_keys_choose_the_provider() -> None:
     assert isinstance(make_provider(AssistantSettings(model="m", anthropic_api_key="sk-ant"), None), AnthropicProvider)
     assert isinstance(make_provider(AssistantSettings(model="m", ollama_host="box"), None), OllamaProvider)
     named = make_provider(AssistantSettings(model="ollama:m:8b", api_key="sk-a"), None)
@@ -70,7 +70,7 @@ def test_a_models_name_and_what_is_set_choose_the_provider() -> None:
         make_provider(AssistantSettings(model="anthropic:m", api_key="sk-a"), None)
 
 
-def test_the_embedder_is_the_memorys_own_choice_unless_it_is_set() -> None:
+def test_without_an_embedder_setting_the_memory_chooses_its_embedder() -> None:
     assert make_embedder(AssistantSettings(), None) is None
     given = AssistantSettings(embedder="openai", embedding_model="e", embedding_base_url="http://127.0.0.1:1/v1")
     assert isinstance(make_embedder(given, None), OpenAICompatibleEmbedder)
@@ -88,7 +88,7 @@ def test_the_local_embedder_can_be_set() -> None:
         (AssistantSettings(embedder="openai", embedding_model="e"), "OPENAI_API_KEY, or TELLBACK_EMBEDDING_BASE_URL"),
     ],
 )
-def test_an_embedder_that_lacks_something_says_what(settings: AssistantSettings, words: str) -> None:
+def test_an_incomplete_embedder_configuration_is_a_configuration_error(settings: AssistantSettings, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         make_embedder(settings, None)
 
@@ -97,7 +97,7 @@ def test_an_embedder_that_lacks_something_says_what(settings: AssistantSettings,
     ("opener", "reading"),
     [(open_configured_memory, {"create": False}), (open_assistant, {"reads_only": True})],
 )
-def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, reading: dict, tmp_path: Path) -> None:
+def test_a_missing_memory_file_is_created_only_for_writing(opener, reading: dict, tmp_path: Path) -> None:
     path = tmp_path / "deep" / "m.db"
     with pytest.raises(NotAStore, match="no memory is here yet"):
         opener(AssistantSettings(memory=path), **reading)
@@ -106,7 +106,7 @@ def test_a_memory_that_is_not_there_is_made_only_when_it_may_be(opener, reading:
     assert path.is_file()
 
 
-def test_a_bad_configuration_is_told_before_a_file_is_made(tmp_path: Path) -> None:
+def test_a_configuration_error_is_raised_before_a_memory_file_is_created(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError):
         open_assistant(AssistantSettings(memory=tmp_path / "m.db", model="m"))
     with pytest.raises(ConfigurationError):
@@ -153,7 +153,7 @@ def test_a_model_is_given_the_memory_its_tools_and_the_key(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("kind", ["anthropic", "ollama"])
-def test_the_assistant_speaks_the_format_of_the_provider_that_is_set(kind: str, tmp_path: Path) -> None:
+def test_the_assistant_uses_the_wire_format_and_key_of_the_configured_provider(kind: str, tmp_path: Path) -> None:
     server_type = AnthropicServer if kind == "anthropic" else OllamaServer
     with server_type(Reply("It is 2580 [1].")) as server:
         keys = {"anthropic_api_key": "sk-ant", "anthropic_base_url": server.url, "api_key": "sk-other"}
@@ -182,7 +182,7 @@ def test_offline_a_model_beyond_this_machine_is_not_dialled(tmp_path: Path, dial
     assert dialled == []
 
 
-def test_offline_an_embedder_beyond_this_machine_is_not_dialled_and_the_text_is_kept(
+def test_offline_a_remote_embedder_is_not_connected_to_and_the_text_is_still_stored(
     tmp_path: Path, dialled: list[object]
 ) -> None:
     settings = AssistantSettings(
@@ -214,7 +214,7 @@ def test_one_client_serves_several_event_loops() -> None:
     asyncio.run(client.aclose())
 
 
-def test_a_new_file_keeps_the_language_that_is_set_and_another_one_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_memory_file_keeps_its_language_and_refuses_another_setting(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     place = open_configured_memory(AssistantSettings(memory=path, language="de"))
     assert place.memory.store.analyzer.language == "german"

@@ -105,7 +105,7 @@ def test_a_row_that_was_added_is_found_and_one_that_was_deleted_is_not(store: As
 
 
 @those("seen")
-def test_what_was_closed_is_there_when_it_is_opened_again(store: Asked, tmp_path: Path, data: Path) -> None:
+def test_a_persistent_adapter_finds_its_rows_after_a_reopen(store: Asked, tmp_path: Path, data: Path) -> None:
     store.ask("add_together", extra=[7])
     store.ask("close")
     store.stop()

@@ -48,7 +48,7 @@ def test_each_store_is_asked_once_a_round_and_the_first_two_calls_are_not_counte
     assert len({tuple(key for at, key in asked if at == one) for one in range(4)}) == 2  # the order changes
 
 
-def test_a_short_block_loses_no_more_than_half() -> None:
+def test_a_short_block_of_samples_loses_at_most_half() -> None:
     assert turns(lambda store, at: [5.0, 1.0], rounds=1)[0]["bare"] == [[1.0]]
     assert turns(lambda store, at: [5.0], rounds=1)[0]["bare"] == [[5.0]]
     assert turns(lambda store, at: [5.0, 1.0, 1.0], rounds=1, drop=False)[0]["bare"] == [[5.0, 1.0, 1.0]]

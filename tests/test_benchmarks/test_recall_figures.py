@@ -98,7 +98,7 @@ def test_drawing_whole_corpora_is_wider_where_their_questions_are_alike() -> Non
 
 
 @pytest.mark.parametrize("name", ["run.jsonl", "run.jsonl.gz"])
-def test_results_come_back_as_they_were_written(tmp_path: Path, name: str) -> None:
+def test_recall_results_round_trip_through_their_file(tmp_path: Path, name: str) -> None:
     writer = Writer(tmp_path / name)
     for one in (RESULTS.header, *RESULTS.fills, *RESULTS.answers):
         writer.write(one)
@@ -116,7 +116,7 @@ def test_results_come_back_as_they_were_written(tmp_path: Path, name: str) -> No
         ("{\n", "line 1: not a row"),
     ],
 )
-def test_what_is_no_results_file_is_refused_with_its_line(tmp_path: Path, lines: str, complaint: str) -> None:
+def test_an_invalid_recall_results_file_raises_with_its_line(tmp_path: Path, lines: str, complaint: str) -> None:
     (tmp_path / "run.jsonl").write_text(lines)
     with pytest.raises(ValueError, match=complaint):
         read_results(tmp_path / "run.jsonl")
@@ -130,7 +130,7 @@ def test_a_question_that_failed_counts_as_not_found() -> None:
     assert line.figures["R@3"] == pytest.approx(2 / 3)
 
 
-def test_the_headline_leaves_other_groups_out_and_they_have_lines_of_their_own() -> None:
+def test_the_summary_headline_excludes_other_groups_which_have_lines_of_their_own() -> None:
     summary = summarised(RESULTS)
     assert [line.group for line in summary.lines if line.system == "tellback"] == ["", "adversarial"]
     assert summary.figure("tellback", "t", "R@1", "adversarial") == 1.0
@@ -145,7 +145,7 @@ def test_the_difference_to_another_system_is_taken_question_by_question() -> Non
     assert (low, high) == (-1.0, 1.0)
 
 
-def test_refusals_are_counted_by_reason_and_what_should_be_refused_apart() -> None:
+def test_abstentions_are_counted_by_reason_and_separately_for_unanswerable_questions() -> None:
     found = {one.group: one for one in summarised(RESULTS).refusals}
     assert {group: (one.answerable, one.questions, one.nothing, one.other) for group, one in found.items()} == {
         "answerable": (True, 3, 0.0, pytest.approx(1 / 3)),
@@ -155,7 +155,7 @@ def test_refusals_are_counted_by_reason_and_what_should_be_refused_apart() -> No
     assert found["absent"].by_confidence == 1.0
 
 
-def test_a_summary_comes_back_and_another_file_is_refused(tmp_path: Path) -> None:
+def test_a_recall_summary_round_trips_and_a_file_of_another_format_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     write_summary(path, summarised(RESULTS))
     again = read_summary(path)

@@ -44,7 +44,7 @@ def test_each_corpus_is_a_memory_of_its_own_with_its_questions(tmp_path: Path) -
     assert (second.name, second.questions[0].needs) == ("second", {"refuses"})
 
 
-def test_the_task_says_whose_data_it_is_and_has_a_line_by_session(tmp_path: Path) -> None:
+def test_a_folder_task_is_marked_as_the_data_of_the_user_and_has_a_session_variant(tmp_path: Path) -> None:
     task = folder_task(written(tmp_path))
     assert (task.status, task.headline) == ("yours", ("all", "colours"))
     assert task.sessions == f"{tmp_path.name}, sessions"
@@ -69,13 +69,13 @@ def test_the_task_says_whose_data_it_is_and_has_a_line_by_session(tmp_path: Path
         (MEMORIES, [QUESTIONS[1], QUESTIONS[1]], r"questions\.jsonl, line 2: the id 'q' stands there twice"),
     ],
 )
-def test_what_is_wrong_is_said_with_file_and_line(
+def test_an_error_in_a_data_folder_is_reported_with_file_and_line(
     tmp_path: Path, memories: object, questions: object, complaint: str
 ) -> None:
     with pytest.raises(FolderError, match=complaint):
         read_folder(written(tmp_path, memories, questions))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_of_a_data_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match=r"memories\.jsonl: there is no such file"):
         read_folder(tmp_path)

@@ -22,7 +22,7 @@ def test_recall_is_the_mean_share_of_evidence() -> None:
     assert recall_at([], 2) == 0.0
 
 
-def test_all_counts_questions_with_nothing_missing() -> None:
+def test_all_at_k_is_the_share_of_questions_with_all_evidence_found() -> None:
     assert all_at(ANSWERS, 3) == pytest.approx(1 / 3)
 
 

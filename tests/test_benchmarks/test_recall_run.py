@@ -37,7 +37,9 @@ TASK = Task("talk", "Talk", "yours", "turn", lambda: [CORPUS], headline=("all",)
 
 
 @pytest.mark.parametrize("key", USUAL)
-def test_a_system_gives_ids_it_was_given_each_once_and_no_more_than_asked_for(tmp_path: Path, key: str) -> None:
+def test_a_benchmarked_system_returns_at_most_k_distinct_known_ids_by_descending_score(
+    tmp_path: Path, key: str
+) -> None:
     if (why := missing(BY_KEY[key])) is not None:
         pytest.skip(why)
     system = opened(BY_KEY[key], tmp_path, Options())
@@ -52,7 +54,7 @@ def test_a_system_gives_ids_it_was_given_each_once_and_no_more_than_asked_for(tm
 
 
 @pytest.mark.parametrize("key", [key for key in USUAL if key not in ("last", "random")])
-def test_a_system_that_looks_at_the_question_finds_its_words(tmp_path: Path, key: str) -> None:
+def test_a_benchmarked_system_finds_the_item_with_the_words_of_the_question(tmp_path: Path, key: str) -> None:
     if (why := missing(BY_KEY[key])) is not None:
         pytest.skip(why)
     system = opened(BY_KEY[key], tmp_path, Options())
@@ -69,7 +71,7 @@ def test_a_run_gives_a_row_for_each_question_and_one_by_session() -> None:
     assert answers["talk", "x"].abstain == "nothing"
 
 
-def test_a_system_that_cannot_refuse_is_not_asked_what_nothing_answers() -> None:
+def test_a_system_without_abstention_gets_no_unanswerable_questions() -> None:
     rows = list(run_task(BY_KEY["grep"], TASK, Options()))
     assert {one.question for one in rows if isinstance(one, AnswerRow)} == {"q"}
 
@@ -98,7 +100,7 @@ def test_a_question_that_fails_is_a_row_with_its_error(monkeypatch: pytest.Monke
     assert [(one.question, one.error, one.hits) for one in rows] == [("q", "RuntimeError: it broke", ())] * 2
 
 
-def test_a_folder_is_measured_beside_other_ways_reported_and_compared(
+def test_the_recall_command_measures_reports_and_compares_a_data_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "mine"
@@ -135,7 +137,7 @@ def test_a_folder_is_measured_beside_other_ways_reported_and_compared(
         (["--sets", "", "--folder", "nowhere"], "there is no such file"),
     ],
 )
-def test_what_cannot_be_measured_is_said_before_anything_runs(
+def test_the_recall_command_rejects_invalid_arguments_before_any_measurement(
     words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -15,7 +15,7 @@ from benchmarks.recall_speed.texts import own_turns, questions, turns
 from benchmarks.recall_speed.worker import MEASURES
 
 
-def test_turns_are_real_and_then_said_again_in_sessions_of_their_own(data_dir: Path) -> None:
+def test_benchmark_turns_beyond_the_data_are_varied_repeats_in_sessions_of_their_own(data_dir: Path) -> None:
     own = own_turns(data_dir)
     said = list(turns(data_dir, own + 500, 1))
     assert len(said) == own + 500
@@ -33,7 +33,7 @@ def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> Non
     assert questions(data_dir, 5, 1) == questions(data_dir, 5, 1) != questions(data_dir, 5, 2)
 
 
-def test_each_measure_tells_what_it_took(data_dir: Path, tmp_path: Path) -> None:
+def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "m.db")
     told = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]
     assert set(told["fill"]) == {"seconds", "embedder", "first", "last", "mb"}

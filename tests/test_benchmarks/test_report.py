@@ -89,7 +89,7 @@ def test_the_best_peer_is_the_quickest_persistent_one() -> None:
     assert told.met is False  # five times is the goal
 
 
-def test_a_goal_with_a_recall_needs_both() -> None:
+def test_a_speed_goal_of_a_filtered_search_also_needs_full_recall() -> None:
     slow = measured("chroma", "filter 10 %", 9.0, recall=1.0)
     for recall, met in ((1.0, True), (0.99, False), (None, False)):
         ours = measured("tellback-sqlite", "filter 10 %", 1.0, recall=recall)
@@ -98,7 +98,7 @@ def test_a_goal_with_a_recall_needs_both() -> None:
         assert ("not taken" in told.reached) == (recall is None)
 
 
-def test_memory_is_what_stands_above_the_vectors() -> None:
+def test_the_memory_goal_counts_megabytes_above_the_vectors() -> None:
     vectors = 100_000 * 384 * 4 / 1e6
     for above, met in ((119.0, True), (121.0, False)):
         told = goal([measured("tellback-sqlite", m.MEMORY, vectors + above, n=100_000)], "memory", 100_000)
@@ -106,7 +106,7 @@ def test_memory_is_what_stands_above_the_vectors() -> None:
         assert told.reached == f"{above:.0f} MB"
 
 
-def test_what_was_not_measured_is_a_line_all_the_same() -> None:
+def test_a_goal_without_measurement_has_a_line_saying_not_measured() -> None:
     told = outcomes(Figures([]))
     assert len(told) > 40
     assert {one.met for one in told} == {None}
@@ -126,7 +126,7 @@ def test_missing_peers_and_failures_are_named_with_the_reason() -> None:
     assert told in page(found)
 
 
-def test_the_page_begins_with_what_is_not_measured_and_shows_everything_else() -> None:
+def test_the_benchmark_page_begins_with_missing_measurements_and_shows_all_others() -> None:
     found = [*whole(), measured("-", m.VERSIONS, 0.0, n=0, note="numpy 2")]
     told = page(found)
     heads = [line for line in told.splitlines() if line.startswith("## ")]
@@ -165,5 +165,5 @@ def test_the_picture_is_small_and_has_colours_for_light_and_dark(tmp_path: Path)
         assert text in svg
 
 
-def test_the_committed_page_is_what_the_committed_results_say() -> None:
+def test_the_committed_benchmark_page_equals_the_page_of_the_committed_results() -> None:
     assert (ROOT / "docs" / "benchmarks.md").read_text("utf-8") == page(read_results(RESULTS))

@@ -24,7 +24,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[Measurement]:
 
 
 @pytest.mark.slow
-def test_every_store_has_every_figure_that_it_can_have(found: list[Measurement]) -> None:
+def test_the_stores_benchmark_has_every_figure_each_store_supports(found: list[Measurement]) -> None:
     assert [one.note for one in found if one.measure == m.NOT_MEASURED] == []
     names = {
         "search": {m.SEARCH},

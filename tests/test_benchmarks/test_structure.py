@@ -65,7 +65,7 @@ def test_folders_signatures_and_class_names_are_counted_over_all_files(tmp_path:
     assert (totals(files).files, totals(files).lines, totals(files).median) == (4, 16, 1)
 
 
-def test_calls_are_followed_in_every_thread_and_only_when_asked(tmp_path: Path) -> None:
+def test_the_tracer_follows_calls_in_every_thread_and_only_within_following(tmp_path: Path) -> None:
     seen = "def one(): return two()\ndef two(): return [1 for _ in 'ab']\n"
     root = written(tmp_path, seen=seen, other="def f(): ...\n")
     spaces: dict[str, dict] = {}

@@ -35,7 +35,7 @@ def line(tmp_path: Path) -> Data:
     return Data(tmp_path)
 
 
-def test_recall_is_the_share_of_the_nearest(line: Data) -> None:
+def test_the_recall_of_a_search_is_the_share_of_the_true_nearest_rows(line: Data) -> None:
     truth = Truth(line, 1)
     assert truth.recall([[id_of(at) for at in (0, 1, 2)]], 3) == 1.0
     assert truth.recall([[id_of(at) for at in (0, 1, 9)]], 3) == pytest.approx(2 / 3)
@@ -54,7 +54,7 @@ def test_a_row_of_another_kind_is_no_answer_to_a_filter(line: Data) -> None:
     assert truth.recall([[id_of(int(rare) ^ 1)]], 10, "rare") == 0.0
 
 
-def test_rows_come_back_as_they_were_written(line: Data) -> None:
+def test_benchmark_rows_round_trip_through_their_files(line: Data) -> None:
     assert line.row(3).text == "tëxt 3"
     assert line.row(0).text == "tëxt 0"
     assert line.row(3, text=False).text == ""
@@ -71,7 +71,7 @@ def test_made_up_rows_are_the_same_for_one_seed(tmp_path: Path) -> None:
     assert np.allclose(np.linalg.norm(a.vectors, axis=1), 1, atol=1e-5)
 
 
-def test_real_rows_are_cut_from_the_texts_and_say_what_is_repeated(data_dir: Path, tmp_path: Path) -> None:
+def test_real_benchmark_rows_have_distinct_texts_and_name_repeated_words(data_dir: Path, tmp_path: Path) -> None:
     from benchmarks.stores import real
 
     real.make(tmp_path, data_dir, n=500, seed=4, queries=8)

@@ -52,7 +52,7 @@ def everything(memory: LongTermMemory) -> list[object]:
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("actor", ["assistant", "tool", "document"])
-def test_one_memory_that_is_trusted_more_keeps_all_as_it_is(memory, call, actor):
+def test_an_operation_changes_nothing_if_one_of_its_memories_is_trusted_more_than_the_actor(memory, call, actor):
     ids = two(memory, call)
     before, log = str(everything(memory)), run_sync(memory.operations())
     for who in ({"actor": actor}, {"actor": actor, "approved_by": "assistant"}):
@@ -64,7 +64,7 @@ def test_one_memory_that_is_trusted_more_keeps_all_as_it_is(memory, call, actor)
 
 @pytest.mark.parametrize("call", [one for one in CALLS if one != "forget everything"])
 @pytest.mark.parametrize("who", [{"actor": "system"}, {"actor": "tool", "approved_by": "user"}, {"actor": "user"}])
-def test_who_did_it_stands_in_the_log_and_in_the_version(memory, call, who):
+def test_the_actor_of_a_change_is_recorded_in_the_operation_log_and_in_the_version(memory, call, who):
     ids = two(memory, call)
     run_sync(CALLS[call](memory, ids, who))
     done = run_sync(memory.operations(limit=1))[0]
@@ -73,7 +73,7 @@ def test_who_did_it_stands_in_the_log_and_in_the_version(memory, call, who):
     assert [one.actor for one in kept] == ([who["actor"]] if call in ("correct", "merge", "end") else [])
 
 
-def test_who_takes_back_stands_in_the_log_and_in_the_version(memory):
+def test_the_actor_of_an_undo_or_restore_is_recorded_in_the_operation_log(memory):
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     operation = run_sync(memory.correct(one, "Ana lives in Faro.")).operation
     for actor in ("system", "tool"):
@@ -86,7 +86,7 @@ def test_who_takes_back_stands_in_the_log_and_in_the_version(memory):
     assert run_sync(memory.operations(limit=1))[0].actor == "tool"
 
 
-def test_who_imports_and_exports_stands_in_the_log(memory, tmp_path):
+def test_the_actor_of_an_import_or_export_is_recorded_in_the_operation_log(memory, tmp_path):
     run_sync(memory.remember("Ana lives in Porto."))
     run_sync(memory.export(tmp_path / "x.jsonl", actor="tool"))
     assert run_sync(memory.operations(limit=1))[0].actor == "tool"
@@ -95,7 +95,7 @@ def test_who_imports_and_exports_stands_in_the_log(memory, tmp_path):
 
 
 @pytest.mark.parametrize("actor", ["assistant", "tool", "document"])
-def test_what_somebody_imports_is_trusted_no_more_than_who_does_and_replaces_nothing_that_is(memory, tmp_path, actor):
+def test_an_import_has_at_most_the_trust_of_its_actor_and_replaces_no_more_trusted_memory(memory, tmp_path, actor):
     run_sync(memory.remember(Memory("Ana lives in Porto.", id="home")))
     run_sync(memory.remember_turn("s", [Message.user("Where does Ana live?")]))
     run_sync(memory.export(tmp_path / "x.jsonl"))
@@ -113,7 +113,7 @@ def test_what_somebody_imports_is_trusted_no_more_than_who_does_and_replaces_not
     assert run_sync(memory.get(["home"]))[0].text == "Ana lives in Porto."
 
 
-def test_what_was_only_said_is_not_replaced_by_who_is_trusted_less(memory, tmp_path):
+def test_a_replacing_import_by_a_less_trusted_actor_cannot_erase_a_session_without_memories(memory, tmp_path):
     run_sync(memory.export(tmp_path / "empty.jsonl"))
     run_sync(memory.conversations.append("s", [Message.system("Be kind.")]))
     with pytest.raises(NotTrusted, match="session s is the user's: replace by tool"):
@@ -122,14 +122,14 @@ def test_what_was_only_said_is_not_replaced_by_who_is_trusted_less(memory, tmp_p
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_who_is_nobody_is_refused_by_name(memory, call):
+def test_an_unknown_actor_or_approver_is_refused_by_argument_name(memory, call):
     ids = two(memory, call)
     for who, named in (({"actor": "nobody"}, "actor"), ({"actor": "tool", "approved_by": "nobody"}, "approved_by")):
         with pytest.raises(ArgumentError, match=named):
             run_sync(CALLS[call](memory, ids, who))
 
 
-def test_a_memory_that_was_taken_back_is_brought_again_by_who_is_trusted_as_much(memory):
+def test_undoing_an_undo_needs_the_trust_of_the_restored_memory(memory):
     report = run_sync(memory.remember("Ana lives in Porto."))
     undoing = run_sync(memory.undo(report.operation, actor="tool", approved_by="user"))
     with pytest.raises(NotTrusted, match=report.id):
@@ -138,7 +138,7 @@ def test_a_memory_that_was_taken_back_is_brought_again_by_who_is_trusted_as_much
 
 
 @pytest.mark.parametrize("actor", get_args(Actor))
-def test_nobody_s_correction_or_merge_is_trusted_more_than_who_made_it(memory, actor):
+def test_a_correction_or_merge_is_trusted_no_more_than_its_actor_or_approver(memory, actor):
     order = [*Trust]
     word = Trust.USER if actor == "system" else Trust(actor)
     for trust in Trust:

@@ -73,7 +73,9 @@ PIECES = st.sampled_from([*STRUCTURE, *SPACE, *WORDS])
 
 @settings(max_examples=120, deadline=None)
 @given(st.lists(PIECES, max_size=60).map("".join), st.integers(1, 80), st.integers(0, 40), st.booleans())
-def test_any_text_keeps_every_rule(text: str, size: int, overlap: int, markdown: bool) -> None:
+def test_any_text_is_chunked_completely_within_the_size_and_with_exact_offsets(
+    text: str, size: int, overlap: int, markdown: bool
+) -> None:
     kind = MarkdownChunker if markdown else TextChunker
     chunks = kind(size, overlap=min(overlap, size // 2)).chunk(text)
     assert uncovered(text, chunks) == ""
@@ -88,7 +90,7 @@ def test_any_text_keeps_every_rule(text: str, size: int, overlap: int, markdown:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(PIECES, max_size=80).map("".join), st.integers(16, 60), st.integers(0, 8))
-def test_sizes_in_tokens_hold_for_any_text(text: str, size: int, overlap: int) -> None:
+def test_chunks_of_any_text_stay_within_a_size_in_tokens(text: str, size: int, overlap: int) -> None:
     counter = SubadditiveCounter()
     chunks = MarkdownChunker(size, overlap=overlap, counter=counter).chunk(text)
     assert uncovered(text, chunks) == ""
@@ -124,7 +126,7 @@ def test_underlined_headings_are_headings() -> None:
         "| a |\n---\n",
     ],
 )
-def test_what_looks_like_a_heading_and_is_none_is_left_alone(text: str) -> None:
+def test_lookalikes_of_headings_are_not_found_as_headings(text: str) -> None:
     assert titles(text) == []
 
 
@@ -132,7 +134,7 @@ def test_headings_after_code_and_front_matter_are_found() -> None:
     assert titles("---\nkey: value\n---\n# A\n```py\n# x\n```\n## B\n") == [("A",), ("A", "B")]
 
 
-def test_titles_are_shown_without_marks() -> None:
+def test_heading_titles_are_shown_without_markup() -> None:
     text = "# The `run` **loop** of [Tellback](https://example.org) ##\n## #\n### C# #\n"
     assert titles(text) == [
         ("The run loop of Tellback",),
@@ -141,7 +143,7 @@ def test_titles_are_shown_without_marks() -> None:
     ]
 
 
-def test_the_path_is_that_of_the_first_words() -> None:
+def test_the_heading_path_of_a_chunk_is_that_of_its_first_words() -> None:
     text = "intro\n# A\n\n## B\nbody\n# C\nend"
     found = find_headings(text)
     assert heading_path(found, text, 0, len(text)) == ()
@@ -158,7 +160,7 @@ def test_a_chunk_never_runs_into_the_next_section() -> None:
     ]
 
 
-def test_a_heading_goes_with_what_it_stands_above() -> None:
+def test_a_heading_is_in_one_chunk_with_the_text_below_it() -> None:
     text = "# Book\n\n## Part\n\n" + LOREM * 10
     first, *others = MarkdownChunker(200).chunk(text)
     assert first.text.startswith("# Book\n\n## Part\n\nLorem")
@@ -166,19 +168,19 @@ def test_a_heading_goes_with_what_it_stands_above() -> None:
     assert {chunk.heading for chunk in (first, *others)} == {("Book", "Part")}
 
 
-def test_a_heading_goes_with_the_first_piece_even_where_the_splitter_would_fill_a_chunk_without_it() -> None:
+def test_a_heading_is_no_chunk_of_its_own_above_paragraphs_of_nearly_chunk_size() -> None:
     paragraph = "word " * 38
     for chunk in MarkdownChunker(200).chunk(f"## Heading here\n\n{paragraph}\n\n{paragraph}\n"):
         assert chunk.text != "## Heading here"
 
 
-def test_a_heading_at_the_end_goes_with_the_last_piece() -> None:
+def test_a_heading_at_the_end_of_a_text_joins_the_last_chunk() -> None:
     (chunk,) = MarkdownChunker().chunk("# A\n\ntext\n\n## Empty\n")
     assert chunk.text == "# A\n\ntext\n\n## Empty"
     assert chunk.heading == ("A",)
 
 
-def test_a_text_of_headings_alone_is_kept() -> None:
+def test_a_text_of_headings_alone_is_chunked_completely() -> None:
     chunks = MarkdownChunker(40).chunk("".join(f"## Heading number {n}\n" for n in range(20)))
     assert uncovered("".join(f"## Heading number {n}\n" for n in range(20)), chunks) == ""
 
@@ -190,13 +192,13 @@ def test_a_heading_larger_than_a_chunk_is_cut() -> None:
     assert max(len(chunk.text) for chunk in chunks) <= 60
 
 
-def test_no_chunk_is_a_mere_rule_where_there_is_something_to_join() -> None:
+def test_no_chunk_is_a_horizontal_rule_alone() -> None:
     text = "\n\n---\n\n".join([LOREM * 3] * 6)
     for chunk in TextChunker(200).chunk(text):
         assert chunk.text.strip("- \n")
 
 
-def test_the_last_piece_is_not_a_scrap() -> None:
+def test_the_last_chunk_is_not_a_small_remainder() -> None:
     text = LOREM * 18 + "The end."
     sizes = [len(chunk.text) for chunk in TextChunker(1000).chunk(text)]
     assert len(sizes) == 2
@@ -216,7 +218,7 @@ def test_an_overlap_begins_at_a_sentence_where_one_fits() -> None:
         assert after.text.startswith("Lorem")
 
 
-def test_a_long_line_takes_time_in_proportion() -> None:
+def test_a_very_long_line_is_chunked_completely() -> None:
     text = ("word " * 20 + "sentence end. ") * 5000
     chunks = TextChunker().chunk(text)
     assert uncovered(text, chunks) == ""
@@ -228,22 +230,22 @@ def test_a_large_paragraph_is_cut_at_sentences_throughout() -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5, "10"])
-def test_an_unusable_size_raises(size: object) -> None:
+def test_an_unusable_chunk_size_raises(size: object) -> None:
     with pytest.raises(ArgumentError, match="size"):
         MarkdownChunker(size)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("overlap", [-1, 51, True, None])
-def test_an_unusable_overlap_raises(overlap: object) -> None:
+def test_an_unusable_chunk_overlap_raises(overlap: object) -> None:
     with pytest.raises(ArgumentError, match="overlap"):
         TextChunker(100, overlap=overlap)  # type: ignore[arg-type]
 
 
-def test_a_size_in_tokens_has_a_least() -> None:
+def test_a_chunk_size_in_tokens_has_a_minimum() -> None:
     with pytest.raises(ArgumentError, match="at least 16"):
         TextChunker(15, counter=EstimatingCounter())
 
 
-def test_the_fingerprint_names_the_unit() -> None:
+def test_the_fingerprint_of_a_chunker_differs_by_unit_and_by_kind() -> None:
     assert TextChunker(100).fingerprint != TextChunker(100, counter=EstimatingCounter()).fingerprint
     assert TextChunker(100).fingerprint != MarkdownChunker(100).fingerprint

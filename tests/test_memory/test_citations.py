@@ -47,12 +47,12 @@ def said(text: str) -> list[str]:
         ("| a | b |\n| c | d |", ["| a | b |", "| c | d |"]),
     ],
 )
-def test_sentences_are_parted_where_they_end(text, expected):
+def test_split_sentences_splits_at_the_ends_of_sentences(text, expected):
     assert said(text) == expected
 
 
 @given(st.text(alphabet="aA1 .!?\n#-|。\"'", max_size=80))
-def test_sentences_cover_everything_that_is_not_blank_once_and_in_order(text):
+def test_split_sentences_covers_all_non_blank_text_once_and_in_order(text):
     spans = split_sentences(text)
     assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
     assert all(a[1] <= b[0] for a, b in pairwise(spans))
@@ -72,7 +72,7 @@ def test_a_neighbouring_sentence_is_quoted_when_it_adds_to_the_answer():
     assert citation.quote == "The dam broke in March. Floods reached Lyon."
 
 
-def test_rare_words_decide_when_weights_say_so():
+def test_term_weights_decide_which_sentence_is_quoted():
     text = "The common word stands here, common and word. The zebra is elsewhere."
     question = "common word zebra"
     plain, weighed = (
@@ -86,7 +86,7 @@ def test_of_equal_sentences_the_first_is_quoted():
     assert cite("zebra", [passage("A zebra ran. The zebra slept.")])[0].quote == "A zebra ran."
 
 
-def test_a_heading_is_quoted_only_when_there_is_nothing_else():
+def test_a_heading_is_quoted_only_from_a_passage_without_other_text():
     assert cite("zebra", [passage("# Zebra\n\nThey have stripes.")])[0].quote == "They have stripes."
     assert cite("zebra", [passage("# Zebra")])[0].quote == "# Zebra"
 
@@ -104,7 +104,7 @@ def test_coverage_is_the_share_of_the_question_that_is_quoted():
     assert cite("zebra stripes", [passage("The zebra.")])[0].coverage == 0.5
 
 
-def test_the_page_is_that_of_the_quote_not_of_the_passage():
+def test_the_page_of_a_citation_is_that_of_its_quote_not_of_its_passage():
     text = "On the first page. The zebra is on the second."
     (citation,) = cite("zebra", [passage(text, page=4, page_breaks=((19, 5),))])
     assert (citation.quote, citation.page) == ("The zebra is on the second.", 5)
@@ -138,7 +138,7 @@ def test_any_quote_is_verbatim_and_within_its_limit(text, question, limit):
     assert 0.0 <= coverage <= 1.0
 
 
-def test_only_what_comes_from_a_document_becomes_a_passage():
+def test_passages_of_a_recall_result_are_its_document_hits_alone():
     of_document = Memory(
         text="abc",
         id="c1",
@@ -159,7 +159,7 @@ def test_only_what_comes_from_a_document_becomes_a_passage():
     assert (only.score, only.parts) == (1.0, {"bm25": 1.0})
 
 
-def test_what_is_fenced_as_code_is_quoted_only_where_it_says_far_more_than_the_prose() -> None:
+def test_fenced_code_is_quoted_only_if_it_matches_the_question_far_better_than_the_prose() -> None:
     text = "```text\nrestore a backup ──> done\n```\n\nThe tide comes in at noon. A backup is made at night.\n"
     assert cite("How do I restore a backup?", [Passage("c", text, "a.md")])[0].quote == "A backup is made at night."
     code = "```sh\ntellback restore backup.db\n```\n\nThe tide comes in at noon."

@@ -47,7 +47,7 @@ def test_versions_and_operations_keep_their_order_when_the_clock_goes_back(memor
     assert homes(memory) == ["Ana lives in Porto."]
 
 
-def test_what_was_replaced_before_it_was_written_stood_at_no_moment_and_is_in_its_history(memory):
+def test_a_version_superseded_before_its_recorded_time_is_never_recalled_but_in_the_history(memory):
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     memory.clock.now -= 10 * HOUR
     run_sync(memory.correct(one, "Ana lives in Faro."))
@@ -56,7 +56,7 @@ def test_what_was_replaced_before_it_was_written_stood_at_no_moment_and_is_in_it
     assert [version.text for version in run_sync(memory.history(one))] == ["Ana lives in Faro.", "Ana lives in Porto."]
 
 
-def test_a_restart_with_an_earlier_clock_changes_no_order(tmp_path):
+def test_a_restart_with_an_earlier_clock_keeps_the_order_of_versions_and_operations(tmp_path):
     clock = ManualClock(NOW)
     with_clock = {"clock": clock, "zone": UTC}
     first = open_memory(tmp_path / "m.db", **with_clock)
@@ -77,7 +77,7 @@ def test_a_restart_with_an_earlier_clock_changes_no_order(tmp_path):
     run_sync(second.close())
 
 
-def test_what_expired_is_back_in_sight_when_the_clock_goes_back(memory):
+def test_an_expired_memory_is_recalled_again_when_the_clock_goes_back(memory):
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     run_sync(memory.expire(one, NOW))
     assert homes(memory) == []
@@ -85,7 +85,7 @@ def test_what_expired_is_back_in_sight_when_the_clock_goes_back(memory):
     assert homes(memory) == ["Ana lives in Porto."]
 
 
-def test_what_was_written_elsewhere_before_may_say_when(memory):
+def test_a_recorded_time_given_by_the_caller_is_kept(memory):
     kept, plain = run_sync(memory.remember_many([Memory("old", recorded_at=NOW - 9 * HOUR), Memory("new")]))
     assert [one.recorded_at for one in run_sync(memory.get([kept.id, plain.id]))] == [NOW - 9 * HOUR, NOW]
     assert [one.text for one in run_sync(memory.list(known_at=NOW - HOUR))] == ["old"]
@@ -110,7 +110,7 @@ def test_naive_times_are_taken_in_the_configured_zone_everywhere(memory):
     assert len(run_sync(memory.list(between=(noon - HOUR, noon)))) == 0
 
 
-def test_a_clock_without_a_zone_is_taken_in_the_configured_one(tmp_path):
+def test_a_naive_clock_is_read_in_the_configured_zone(tmp_path):
     memory = LongTermMemory(open_store("numpy:"), clock=lambda: local("2026-06-01T14:00"), zone=BERLIN)
     report = run_sync(memory.remember("Ana lives in Porto."))
     (kept,) = run_sync(memory.get([report.id]))
@@ -118,7 +118,7 @@ def test_a_clock_without_a_zone_is_taken_in_the_configured_one(tmp_path):
 
 
 @pytest.mark.parametrize("retention", [None, Retention(messages=9, unremembered="keep")])
-def test_a_clock_without_a_zone_tells_the_same_time_to_history_and_documents(tmp_path, retention):
+def test_a_naive_clock_gives_messages_passages_and_tombstones_the_same_time(tmp_path, retention):
     clock = {"clock": lambda: local("2026-06-01T14:00"), "zone": BERLIN}
     memory = open_memory(tmp_path / "m.db", retention=retention, embedder=HashingEmbedder(), **clock)
     knowledge, notes = KnowledgeBase(memory), tmp_path / "notes.md"
@@ -135,7 +135,7 @@ def test_a_clock_without_a_zone_tells_the_same_time_to_history_and_documents(tmp
     run_sync(memory.close())
 
 
-def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_said(memory):
+def test_an_ambiguous_local_hour_is_the_first_unless_its_fold_is_set(memory):
     first, second = local("2026-10-25T02:30"), local("2026-10-25T02:30", fold=1)
     assert timestamp_to_text(to_aware(first, BERLIN)) == "2026-10-25T00:30:00.000000Z"
     assert timestamp_to_text(to_aware(second, BERLIN)) == "2026-10-25T01:30:00.000000Z"
@@ -147,7 +147,7 @@ def test_of_an_hour_that_comes_twice_the_first_is_meant_unless_the_second_is_sai
     assert [one.id for one in run_sync(memory.list(as_of=first))] == ids[:1]
 
 
-def test_an_hour_that_never_comes_is_read_with_the_offset_before_it():
+def test_a_nonexistent_local_hour_is_read_with_the_offset_before_it():
     assert timestamp_to_text(to_aware(local("2026-03-29T02:30"), BERLIN)) == "2026-03-29T01:30:00.000000Z"
 
 
@@ -155,7 +155,7 @@ def test_an_hour_that_never_comes_is_read_with_the_offset_before_it():
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(14 * HOUR), timezone(-14 * HOUR)])
-def test_the_first_and_the_last_moment_can_be_kept_and_asked_for(memory, zone):
+def test_the_first_and_last_possible_times_can_be_stored_and_recalled(memory, zone):
     first, last = datetime(1, 1, 1, tzinfo=zone), datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=zone)
     one = run_sync(memory.remember(Memory("Ana lives in Porto.", valid_from=first, valid_to=last))).id
     run_sync(memory.expire(one, last))
@@ -172,7 +172,7 @@ def test_the_first_and_the_last_moment_can_be_kept_and_asked_for(memory, zone):
 
 
 @pytest.mark.parametrize("year", [1, 9999])
-def test_a_clock_at_the_end_of_the_calendar_still_remembers_corrects_and_undoes(memory, year):
+def test_remember_correct_and_undo_work_with_a_clock_at_the_end_of_the_calendar(memory, year):
     memory.clock.now = datetime(year, 1, 1, tzinfo=UTC)
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     correction = run_sync(memory.correct(one, "Ana lives in Faro.")).operation

@@ -73,15 +73,15 @@ MEMORIES = st.builds(Memory, **FIELDS)
 
 
 @given(MEMORIES)
-def test_a_memory_comes_back_from_its_entry(memory):
+def test_a_memory_survives_the_round_trip_through_its_entry(memory):
     assert from_entry(to_entry(memory)) == memory
 
 
-def test_every_field_is_drawn_by_the_round_trip():
+def test_the_round_trip_test_draws_every_field_of_a_memory():
     assert {field.name for field in fields(Memory)} - {"revision"} == set(FIELDS)
 
 
-def test_the_callers_fields_cannot_overwrite_ours():
+def test_metadata_and_scopes_of_the_caller_cannot_overwrite_reserved_fields():
     memory = Memory("x", id="a", kind="note", metadata={"kind": "forged", "text": "t"}, scopes={"trust": "user"})
     entry = to_entry(replace(memory, trust=Trust.DOCUMENT))
     assert entry.metadata["kind"] == "note"
@@ -90,31 +90,31 @@ def test_the_callers_fields_cannot_overwrite_ours():
     assert entry.metadata["scope.trust"] == "user"
 
 
-def test_times_are_kept_as_text_that_sorts_with_their_offset_beside_them():
+def test_times_are_stored_as_sortable_text_beside_their_offset():
     moment = datetime(2026, 5, 1, 2, tzinfo=timezone(timedelta(hours=2)))
     metadata = to_entry(Memory("x", id="a", valid_from=moment)).metadata
     assert metadata["valid_from"] == "2026-05-01T00:00:00.000000Z"
     assert metadata["valid_from_offset"] == 7200
 
 
-def test_date_and_speaker_are_indexed_beside_what_was_said():
+def test_date_and_speaker_are_the_context_of_a_memory():
     memory = Memory("I moved.", id="a", speaker="Ann", occurred_at=datetime(2023, 5, 7, tzinfo=UTC))
     assert to_entry(memory).text == "I moved."
     assert entry_context(memory) == "7 May, 2023\nAnn"
 
 
-def test_title_and_headings_are_indexed_beside_a_passage():
+def test_title_and_headings_are_the_context_of_a_passage():
     source = Source(document="a.md", title="Guide", heading=("Install", "Linux"))
     assert entry_context(Memory("x", id="a", source=source)) == "Guide\nInstall\nLinux"
 
 
-def test_a_caption_is_found_with_the_text_and_is_not_part_of_it():
+def test_a_caption_is_in_the_text_of_the_entry_and_not_in_the_text_of_the_memory():
     entry = to_entry(Memory("Look!", id="a", caption="a cat"))
     assert entry.text == "Look! [image: a cat]"
     assert from_entry(entry).text == "Look!"
 
 
-def test_declared_fields_are_fields_that_entries_have():
+def test_declared_fields_exist_in_the_metadata_of_entries():
     everything = Memory(
         "x",
         id="a",

@@ -55,7 +55,7 @@ def stored() -> Any:
         (stored, r"messages\[0\]: a Message is needed, got StoredMessage"),
     ],
 )
-def test_a_policy_takes_a_list_of_messages_and_nothing_else(policy: Any, messages: Any, argument: str) -> None:
+def test_a_window_policy_refuses_anything_but_a_list_of_messages(policy: Any, messages: Any, argument: str) -> None:
     with pytest.raises(ArgumentError, match=argument):
         policy.apply(messages())
 
@@ -89,19 +89,21 @@ def test_a_policy_takes_a_list_of_messages_and_nothing_else(policy: Any, message
         (lambda history: message_tokens(Message.user("a"), len), "counter"),
     ],
 )
-def test_what_cannot_be_used_is_refused_where_it_is_given(make: Callable[[Any], Any], argument: str) -> None:
+def test_unusable_arguments_of_windows_histories_and_counters_are_refused_by_name(
+    make: Callable[[Any], Any], argument: str
+) -> None:
     with pytest.raises(ArgumentError, match=f"^{argument}: "):
         make(InMemoryHistory())
 
 
-def test_a_memory_refuses_a_retention_that_is_none_and_makes_no_file(tmp_path: Path) -> None:
+def test_open_memory_refuses_an_invalid_retention_and_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="retention"):
         open_memory(tmp_path / "m.db", retention=500)  # type: ignore[arg-type]  # bad on purpose
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("before", ["text", 7, ("brief", "x", 1, 1)])
-def test_a_summary_continues_a_summary_and_nothing_else(before: Any) -> None:
+def test_keep_summary_refuses_an_invalid_previous_summary(before: Any) -> None:
     history = InMemoryHistory()
     asyncio.run(history.append("s", [Message.user("a")]))
     with pytest.raises(ArgumentError, match="before"):
@@ -109,14 +111,14 @@ def test_a_summary_continues_a_summary_and_nothing_else(before: Any) -> None:
 
 
 @pytest.mark.parametrize("made_of", [None, 1, "1", ["1"]])
-def test_what_a_summary_is_made_of_are_numbers(made_of: Any) -> None:
+def test_keep_summary_refuses_invalid_message_numbers(made_of: Any) -> None:
     history = InMemoryHistory()
     asyncio.run(history.append("s", [Message.user("a")]))
     with pytest.raises(ArgumentError, match="made_of"):
         asyncio.run(history.keep_summary("s", Summary("brief", "x", 1, 1), before=None, made_of=made_of))
 
 
-def test_looking_whether_a_counter_is_one_does_not_ask_it() -> None:
+def test_checking_a_token_counter_does_not_read_its_name() -> None:
     class Costly:
         exact = True
 

@@ -82,7 +82,7 @@ def test_each_message_that_left_the_window_is_found_by_recall(memory: LongTermMe
         assert fact in recalled(memory, question), question
 
 
-def test_what_the_assistant_said_is_found_when_it_left_the_window(memory: LongTermMemory) -> None:
+def test_an_assistant_message_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
     for fact in FACTS:
         run(memory.remember_turn("s", [Message.user("Tell me something."), Message.assistant(fact)]))
     window = run(ShortTermMemory(memory.conversations, policy=FixedWindow(turns=1), session="s").window())
@@ -110,7 +110,7 @@ def test_a_memory_can_be_opened_with_a_retention(tmp_path: Path) -> None:
     run(memory.close())
 
 
-def test_what_left_the_history_before_it_was_remembered_is_remembered_on_opening(tmp_path: Path) -> None:
+def test_unremembered_messages_hidden_by_retention_are_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     history = SqliteHistory(store.database, retention=Retention(messages=1, unremembered="keep"))  # type: ignore[attr-defined]
     for fact in FACTS:
@@ -124,7 +124,7 @@ def test_what_left_the_history_before_it_was_remembered_is_remembered_on_opening
     run(memory.close())
 
 
-def test_forgetting_a_message_takes_the_summary_that_tells_of_it(memory: LongTermMemory, tmp_path: Path) -> None:
+def test_forgetting_a_message_erases_the_summary_derived_from_it(memory: LongTermMemory, tmp_path: Path) -> None:
     tell(memory)
     policy = SummaryWindow(FixedWindow(messages=2), lambda so_far, said: "They spoke of a zyzzyva.")
     short_term = ShortTermMemory(memory.conversations, policy=policy, session="s")
@@ -135,7 +135,7 @@ def test_forgetting_a_message_takes_the_summary_that_tells_of_it(memory: LongTer
     assert b"zyzzyva" not in bytes_in(tmp_path)
 
 
-def test_forgetting_what_left_the_history_takes_the_summary_that_tells_of_it(tmp_path: Path) -> None:
+def test_forgetting_a_message_hidden_by_retention_erases_the_summary_derived_from_it(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     keeping = Retention(messages=2, unremembered="keep")
     memory = LongTermMemory(store, history=SqliteHistory(store.database, retention=keeping))  # type: ignore[attr-defined]
@@ -152,7 +152,7 @@ def test_forgetting_what_left_the_history_takes_the_summary_that_tells_of_it(tmp
     run(memory.close())
 
 
-def test_forgetting_takes_a_summary_of_another_session_that_holds_the_words(memory: LongTermMemory) -> None:
+def test_forgetting_a_message_erases_a_summary_of_another_session_with_a_copy_of_it(memory: LongTermMemory) -> None:
     first, *_ = run(memory.remember_turn("t", [Message.user(FACTS[0])]))
     run(memory.remember_turn("s", [Message.user("one"), Message.user("two")]))
     policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: f"Known: {FACTS[0]}")
@@ -162,7 +162,7 @@ def test_forgetting_takes_a_summary_of_another_session_that_holds_the_words(memo
     assert len(run(memory.conversations.load("s"))) == 2
 
 
-def test_forgetting_a_short_word_leaves_a_summary_that_has_it_within_another(memory: LongTermMemory) -> None:
+def test_forgetting_a_short_word_keeps_a_summary_that_has_it_only_within_another_word(memory: LongTermMemory) -> None:
     first, *_ = run(memory.remember_turn("t", [Message.user("cat")]))
     run(memory.remember_turn("s", [Message.user("one"), Message.user("two")]))
     policy = SummaryWindow(FixedWindow(messages=1), lambda so_far, said: "They spoke of education.")
@@ -171,7 +171,7 @@ def test_forgetting_a_short_word_leaves_a_summary_that_has_it_within_another(mem
     assert run(memory.conversations.summary("s", "summary")) is not None
 
 
-def test_forgetting_a_namespace_takes_its_summaries(memory: LongTermMemory, tmp_path: Path) -> None:
+def test_forgetting_a_namespace_erases_its_summaries(memory: LongTermMemory, tmp_path: Path) -> None:
     tell(memory)
     policy = SummaryWindow(FixedWindow(messages=2), lambda so_far, said: "They spoke of a zyzzyva.")
     run(ShortTermMemory(memory.conversations, policy=policy, session="s").window())
@@ -220,7 +220,7 @@ def test_a_document_alone_is_found_by_its_name(memory: LongTermMemory) -> None:
     assert run(memory.recall("Where is the tenancy agreement?", 1))[0].memory.id == report.id
 
 
-def test_a_caption_beside_words_is_found_with_them(memory: LongTermMemory) -> None:
+def test_a_message_of_text_and_image_is_recalled_by_the_caption(memory: LongTermMemory) -> None:
     tell(memory)
     said = Message.user([TextBlock(text="My new friend!"), image("a ginger kitten")])
     (report,) = run(memory.remember_turn("s", [said]))
@@ -228,7 +228,7 @@ def test_a_caption_beside_words_is_found_with_them(memory: LongTermMemory) -> No
     assert (hit.memory.id, hit.memory.text, hit.memory.caption) == (report.id, "My new friend!", "a ginger kitten")
 
 
-def test_a_message_without_words_comes_back_from_history_as_it_was(memory: LongTermMemory) -> None:
+def test_history_returns_messages_of_images_alone_unchanged(memory: LongTermMemory) -> None:
     said = [Message.user([image("a cat", "miso.png")]), Message.user([image()])]
     run(memory.remember_turn("s", said))
     assert [one.message for one in run(memory.conversations.load("s"))] == said
@@ -242,14 +242,14 @@ def test_forgetting_one_image_leaves_the_others(memory: LongTermMemory) -> None:
     assert len(run(memory.conversations.load("s"))) == 2
 
 
-def test_the_same_image_sent_twice_is_forgotten_twice(memory: LongTermMemory) -> None:
+def test_forgetting_an_image_message_also_forgets_its_verbatim_copy(memory: LongTermMemory) -> None:
     said = [Message.user([image("a cat")]), Message.user([image("a cat")])]
     first, second = run(memory.remember_turn("s", said))
     receipt = run(memory.forget([first.id]))
     assert (receipt.also, receipt.messages) == ((second.id,), 2)
 
 
-def test_history_alone_remembers_an_image_on_opening(tmp_path: Path) -> None:
+def test_an_image_message_in_history_alone_is_remembered_on_opening(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/m.db", fields=DECLARED_FIELDS)
     run(SqliteHistory(store.database).append("s", [Message.user([image("a lighthouse")])]))  # type: ignore[attr-defined]
     store.close()
@@ -258,14 +258,14 @@ def test_history_alone_remembers_an_image_on_opening(tmp_path: Path) -> None:
     run(memory.close())
 
 
-def test_policies_judge_the_words_that_stand_for_an_image(tmp_path: Path) -> None:
+def test_write_policies_judge_the_placeholder_text_of_an_image(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", policies=[MinimumLength(500)])
     (report,) = run(memory.remember_turn("s", [Message.user([image("a cat")])]))
     assert (report.outcome, report.reason) == ("rejected", "too short")
     run(memory.close())
 
 
-def test_what_stands_for_media_tells_them_apart() -> None:
+def test_placeholder_texts_differ_between_media() -> None:
     one, other = (media_text(Message.user([image(data=data)])) for data in (b"one", b"two"))
     assert one != other
     assert one.startswith("(image: ")
@@ -275,7 +275,7 @@ def test_what_stands_for_media_tells_them_apart() -> None:
     assert media_text(Message.user("words")) == image_captions(Message.user("words")) == ""
 
 
-def test_the_beginning_of_a_message_is_one_short_line() -> None:
+def test_the_excerpt_of_a_message_is_one_short_line() -> None:
     assert message_excerpt(Message.user("  one\n two ")) == "one two"
     assert message_excerpt(Message.user("ab" * 50), 10) == "ababababa…"
     assert message_excerpt(Message.user([image("a cat")])) == "a cat"

@@ -77,7 +77,7 @@ CALL = Message.assistant([ToolCallBlock(id="1", name="look")])
 RESULT = Message.tool([ToolResultBlock(call_id="1")])
 
 
-def test_keep_all_keeps_everything() -> None:
+def test_a_full_window_keeps_all_messages() -> None:
     window = FullWindow().apply([A, SYSTEM, CALL, RESULT, B])
     assert window.messages == (SYSTEM, A, CALL, RESULT, B)
     assert (window.dropped, window.over_budget) == (0, False)
@@ -93,24 +93,24 @@ def test_system_messages_do_not_count_in_a_fixed_window() -> None:
     assert FixedWindow(messages=1).apply([SYSTEM, A, B]).messages == (SYSTEM, B)
 
 
-def test_a_group_that_does_not_fit_ends_the_window() -> None:
+def test_a_message_group_that_does_not_fit_ends_the_window() -> None:
     window = FixedWindow(messages=3).apply([A, CALL, RESULT, RESULT, B])
     assert (window.messages, window.dropped) == ((B,), 4)
 
 
-def test_the_newest_group_is_shown_even_over_the_limit_and_the_window_says_so() -> None:
+def test_the_newest_message_group_over_the_limit_is_shown_and_reported_as_over_budget() -> None:
     window = FixedWindow(messages=2).apply([A, CALL, RESULT, RESULT])
     assert (window.messages, window.over_budget) == ((CALL, RESULT, RESULT), True)
 
 
-def test_a_window_of_turns_begins_with_what_the_user_said() -> None:
+def test_a_window_of_turns_begins_with_a_user_message() -> None:
     messages = [A, CALL, RESULT, Message.assistant("a"), B, Message.assistant("b")]
     assert FixedWindow(turns=1).apply(messages).messages == tuple(messages[4:])
     assert FixedWindow(turns=2).apply(messages).messages == tuple(messages)
     assert not FixedWindow(turns=1).apply(messages).over_budget
 
 
-def test_a_result_whose_call_is_gone_does_not_begin_a_window() -> None:
+def test_a_tool_result_without_its_call_does_not_begin_a_window() -> None:
     assert FixedWindow(messages=3).apply([RESULT, A, B]).messages == (A, B)
     assert FixedWindow(messages=1).apply([A, RESULT]).messages == (RESULT,)
 
@@ -122,24 +122,26 @@ def test_an_unusable_fixed_window_raises(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("budget", "shown"), [(13, (D,)), (14, (D,)), (27, (D,)), (28, (C, D)), (1000, (A, B, C, D))])
-def test_a_token_window_shows_what_fits_an_exact_fit_included(budget: int, shown: tuple[Message, ...]) -> None:
+def test_a_token_window_shows_the_newest_messages_that_fit_an_exact_fit_included(
+    budget: int, shown: tuple[Message, ...]
+) -> None:
     window = TokenWindow(budget, Tens()).apply([A, B, C, D])
     assert window.messages == shown
     assert window.over_budget == (budget < 14)
 
 
-def test_system_messages_are_part_of_the_budget() -> None:
+def test_system_messages_count_in_the_budget_of_a_token_window() -> None:
     assert TokenWindow(28, Tens()).apply([SYSTEM, A, B]).messages == (SYSTEM, B)
     assert TokenWindow(20, Tens()).apply([SYSTEM, A, B]).over_budget
 
 
-def test_a_message_that_does_not_fit_is_not_skipped_for_an_older_one_that_would() -> None:
+def test_a_token_window_skips_no_message_in_favour_of_an_older_message() -> None:
     messages = [Message.user("tiny"), Message.user("long " * 100), Message.user("new")]
     assert TokenWindow(40, EstimatingCounter()).apply(messages).messages == tuple(messages[2:])
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_token_window_is_the_longest_that_fits(seed: int) -> None:
+def test_a_token_window_is_a_suffix_of_the_messages_and_reports_an_exceeded_budget(seed: int) -> None:
     counter = EstimatingCounter()
     messages = [message for message in random_conversation(seed) if message.role != "system"]
     window = TokenWindow(90, counter).apply(messages)
@@ -149,12 +151,12 @@ def test_a_token_window_is_the_longest_that_fits(seed: int) -> None:
 
 
 @pytest.mark.parametrize("budget", [0, -5, True, 1.5])
-def test_an_unusable_budget_raises(budget: Any) -> None:
+def test_an_unusable_budget_of_a_token_window_raises(budget: Any) -> None:
     with pytest.raises(ArgumentError, match="budget"):
         TokenWindow(budget, EstimatingCounter())
 
 
-def test_policies_say_what_they_are() -> None:
+def test_the_repr_of_a_window_policy_shows_its_limit() -> None:
     shown = [repr(policy) for policy in (FullWindow(), FixedWindow(turns=3), FixedWindow(messages=4))]
     assert shown == ["FullWindow()", "FixedWindow(turns=3)", "FixedWindow(messages=4)"]
     assert repr(TokenWindow(9, Tens())) == "TokenWindow(9)"

@@ -49,7 +49,7 @@ def found(memory: LongTermMemory, question: str, **options: Any) -> list[str]:
 # --- marks
 
 
-def test_a_mark_leaves_text_vector_and_version_as_they_are(memory):
+def test_pinning_a_memory_changes_neither_its_text_nor_its_vector_nor_its_version(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     (before,) = memory.store.get([one], namespace=LANE)
     done = run_sync(memory.pin(one, actor="assistant", approved_by="user"))
@@ -64,7 +64,7 @@ def test_a_mark_leaves_text_vector_and_version_as_they_are(memory):
     assert run_sync(memory.history(one)).operations[0] == done
 
 
-def test_a_mark_that_changes_nothing_is_no_operation(memory):
+def test_a_mark_without_effect_adds_no_operation(memory):
     one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("home",)))).id
     revision = get(memory, one).revision
     for call in (
@@ -80,7 +80,7 @@ def test_a_mark_that_changes_nothing_is_no_operation(memory):
     assert get(memory, one).revision == revision
 
 
-def test_only_those_that_change_are_in_the_operation(memory):
+def test_an_operation_lists_only_the_changed_memories(memory):
     one = run_sync(memory.remember(Memory("one", pinned=True))).id
     other = run_sync(memory.remember("other")).id
     assert [change.id for change in run_sync(memory.pin([one, other, one])).changes] == [other]
@@ -105,7 +105,7 @@ def test_importance_is_a_number_from_nought_to_one(memory, bad):
     assert get(memory, one).importance == 0.0
 
 
-def test_what_is_disabled_is_in_no_answer_with_all_its_versions(memory):
+def test_a_disabled_memory_is_recalled_in_none_of_its_versions(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     memory.clock.now += timedelta(days=2)
     run_sync(memory.correct(one, "I live in Porto."))
@@ -120,7 +120,7 @@ def test_what_is_disabled_is_in_no_answer_with_all_its_versions(memory):
     assert found(memory, "Where do I live?", known_at=then) == ["I live in Lisbon."]
 
 
-def test_what_expires_is_out_of_every_answer_from_that_very_moment(memory):
+def test_an_expired_memory_is_recalled_in_none_of_its_versions_from_its_expiry_on(memory):
     one = run_sync(memory.remember("The guest code is 4711.")).id
     memory.clock.now += timedelta(hours=1)
     run_sync(memory.correct(one, "The guest code is 4712."))
@@ -137,14 +137,14 @@ def test_what_expires_is_out_of_every_answer_from_that_very_moment(memory):
     assert found(memory, "guest code") == ["The guest code is 4712."]
 
 
-def test_what_expired_takes_no_place_among_the_first(memory):
+def test_expired_memories_take_no_place_among_the_first_k_hits(memory):
     gone = [run_sync(memory.remember(f"The guest code of room {room} is 4711.")).id for room in range(5)]
     run_sync(memory.remember("A code of manners for guests, of many words and little use."))
     run_sync(memory.expire(gone, NOW))
     assert found(memory, "guest code", k=1) == ["A code of manners for guests, of many words and little use."]
 
 
-def test_marks_are_checked_before_anything_is_changed(memory):
+def test_arguments_of_marks_are_checked_before_any_memory_is_changed(memory):
     one = run_sync(memory.remember("one")).id
     memory.store.upsert([Entry("chunk", text="passage")], namespace=store_namespace("", DOCUMENTS, "x"))
     calls = [
@@ -165,7 +165,7 @@ def test_marks_are_checked_before_anything_is_changed(memory):
 # --- the end of validity
 
 
-def test_what_ended_is_found_for_the_time_before_and_keeps_its_vector(memory):
+def test_an_ended_memory_is_recalled_as_of_earlier_times_and_keeps_its_vector(memory):
     one = run_sync(memory.remember("I work at the harbour.")).id
     (before,) = memory.store.get([one], namespace=LANE)
     memory.clock.now += timedelta(days=10)
@@ -182,7 +182,7 @@ def test_what_ended_is_found_for_the_time_before_and_keeps_its_vector(memory):
     assert [version.valid_to is None for version in run_sync(memory.history(one))] == [True, False, True]
 
 
-def test_a_version_names_the_one_whose_place_it_took(memory):
+def test_a_version_names_the_version_that_it_supersedes(memory):
     one = run_sync(memory.remember("I work at the harbour.")).id
     other = run_sync(memory.remember("I mend boats.")).id
     changes = [
@@ -198,7 +198,7 @@ def test_a_version_names_the_one_whose_place_it_took(memory):
         assert run_sync(memory.get([after.supersedes]))[0].text == before.text
 
 
-def test_an_end_that_is_there_already_is_no_operation(memory):
+def test_ending_a_memory_again_at_the_same_time_adds_no_version(memory):
     one = run_sync(memory.remember(Memory("I work at the harbour.", valid_from=NOW, valid_to=NOW))).id
     assert run_sync(memory.end(one, NOW)).outcome is Outcome.DUPLICATE
     with pytest.raises(ArgumentError, match=r"ended.valid_to"):
@@ -206,7 +206,7 @@ def test_an_end_that_is_there_already_is_no_operation(memory):
     assert len(run_sync(memory.history(one))) == 1
 
 
-def test_a_correction_that_says_since_when_ends_the_old_version_there(memory):
+def test_a_correction_with_valid_from_ends_the_old_version_at_that_time(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     memory.clock.now += timedelta(days=10)
     moved = NOW + timedelta(days=3)
@@ -217,7 +217,7 @@ def test_a_correction_that_says_since_when_ends_the_old_version_there(memory):
     assert found(memory, question, known_at=NOW + timedelta(days=5), as_of=moved) == ["I live in Lisbon."]
 
 
-def test_a_correction_of_what_had_a_beginning_holds_from_there(memory):
+def test_a_correction_of_a_memory_with_valid_from_is_valid_from_the_same_time(memory):
     one = run_sync(memory.remember(Memory("I live in Lisbon.", valid_from=NOW))).id
     memory.clock.now += timedelta(days=10)
     run_sync(memory.correct(one, "I live in Porto."))
@@ -225,7 +225,7 @@ def test_a_correction_of_what_had_a_beginning_holds_from_there(memory):
 
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
-def test_what_is_put_in_the_place_of_an_ended_memory_holds_since_it_was_written(memory, how):
+def test_the_replacement_of_an_ended_memory_is_valid_from_its_recorded_time(memory, how):
     """The ended version holds from always, as the first one did; what replaces it says something else."""
     one = run_sync(memory.remember("I live in Lisbon.")).id
     other = run_sync(memory.remember("I am at home.")).id
@@ -243,7 +243,7 @@ def test_what_is_put_in_the_place_of_an_ended_memory_holds_since_it_was_written(
 # --- merging
 
 
-def test_several_memories_become_one_and_the_others_are_found_no_more(memory):
+def test_a_merge_keeps_one_memory_and_archives_the_others(memory):
     one = run_sync(memory.remember("Ana likes tea.")).id
     two = run_sync(memory.remember("Ana likes green tea.")).id
     three = run_sync(memory.remember("Ana drinks tea at four.")).id
@@ -264,7 +264,7 @@ def test_several_memories_become_one_and_the_others_are_found_no_more(memory):
     assert [operation.kind for operation in run_sync(memory.history(three)).operations] == ["merge", "remember"]
 
 
-def test_what_is_merged_is_as_careful_as_its_most_careful_part(memory):
+def test_a_merged_memory_has_the_most_cautious_marks_and_the_lowest_trust_of_its_sources(memory):
     one = Memory("a", speaker="Ana", session="s", sequence=1, source=Source(session="s", sequence=1), tags=("x", "y"))
     other = Memory(
         "b",
@@ -290,7 +290,7 @@ def test_what_is_merged_is_as_careful_as_its_most_careful_part(memory):
     assert (archived.speaker, archived.trust) == ("Ben", Trust.TOOL)
 
 
-def test_of_several_bounds_the_merged_one_has_the_earliest_expiry_and_the_whole_time_they_held(memory):
+def test_a_merged_memory_has_the_earliest_expiry_and_the_whole_validity_of_its_sources(memory):
     day = timedelta(days=1)
     bounds = [(3, 1, 5, 0.2), (2, 2, 9, 0.7), (4, 0, 6, 0.4)]
     ids = [
@@ -313,7 +313,7 @@ def test_of_several_bounds_the_merged_one_has_the_earliest_expiry_and_the_whole_
     assert (merged.valid_from, merged.valid_to) == (NOW, NOW + 9 * day)
 
 
-def test_a_history_tells_all_that_was_done_however_much(memory):
+def test_the_history_of_a_memory_lists_every_one_of_many_operations(memory):
     one = run_sync(memory.remember("Ana likes tea.")).id
     for number in range(130):
         run_sync(memory.tag(one, [f"tag {number}"]))
@@ -322,7 +322,7 @@ def test_a_history_tells_all_that_was_done_however_much(memory):
     assert [one.changes[0].new["tags"][-1] for one in history.operations[:2]] == ["tag 129", "tag 128"]
 
 
-def test_a_mark_does_not_overwrite_what_another_wrote_meanwhile(memory):
+def test_a_mark_does_not_overwrite_a_concurrent_write(memory):
     class Racing:
         """A store with the data part alone, to which somebody else writes between a look and a write."""
 
@@ -346,7 +346,7 @@ def test_a_mark_does_not_overwrite_what_another_wrote_meanwhile(memory):
     assert get(memory, one).metadata == {"theirs": 1}
 
 
-def test_what_merging_lets_expire_earlier_expires_with_its_earlier_versions(memory):
+def test_an_earlier_expiry_by_a_merge_applies_to_earlier_versions_until_the_merge_is_undone(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     other = run_sync(memory.remember(Memory("I live by the sea.", expires_at=NOW + timedelta(days=9)))).id
     memory.clock.now += timedelta(days=1)
@@ -359,7 +359,7 @@ def test_what_merging_lets_expire_earlier_expires_with_its_earlier_versions(memo
     assert found(memory, "Where do I live?", known_at=NOW) == ["I live in Lisbon."]
 
 
-def test_a_merged_text_repeats_none_of_what_it_is_made_of_and_is_not_looked_through_for_facts(memory):
+def test_a_merged_text_is_no_near_duplicate_of_its_sources_and_yields_no_extracted_facts(memory):
     asked = []
     policies = [NearDuplicates(), Extractor(lambda turn: asked.append(turn.text), kinds=["fact"])]
     judging = LongTermMemory(memory.store, policies=policies, clock=memory.clock)
@@ -368,7 +368,7 @@ def test_a_merged_text_repeats_none_of_what_it_is_made_of_and_is_not_looked_thro
     assert (report.of, asked) == (None, [])
 
 
-def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_and_comes_back_so(memory):
+def test_a_correction_during_a_merge_is_archived_and_restored_by_undoing_the_merge(memory):
     ids = [run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I live by the sea.")]
     corrections = iter(["I live by the river."])
 
@@ -385,7 +385,7 @@ def test_what_is_corrected_while_it_is_merged_is_archived_as_it_was_corrected_an
     assert [one.text for one in run_sync(memory.get(ids))] == ["I live in Lisbon.", "I live by the river."]
 
 
-def test_nobody_writes_between_reading_what_ends_and_writing_it(tmp_path):
+def test_ending_a_memory_reads_and_writes_within_one_transaction(tmp_path):
     with SqliteDatabase(tmp_path / "m.db") as others:
         looked = []
 
@@ -405,7 +405,7 @@ def test_nobody_writes_between_reading_what_ends_and_writing_it(tmp_path):
     assert set(looked) == {"busy"}
 
 
-def test_what_must_not_be_merged_is_refused_and_nothing_is_changed(memory):
+def test_a_refused_merge_changes_nothing(memory):
     one = run_sync(memory.remember("Ana likes tea.")).id
     hidden = run_sync(memory.remember(Memory("Ana likes gin.", disabled=True))).id
     bens = run_sync(memory.remember(Memory("Ben likes gin.", scopes={"user": "ben"}))).id

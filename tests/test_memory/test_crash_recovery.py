@@ -70,7 +70,7 @@ def by_text(memory: LongTermMemory) -> dict[str, Memory]:
     return {one.text: one for one in run_sync(memory.list())}
 
 
-def test_facts_are_found_in_what_was_lost_each_with_its_source(make: Make) -> None:
+def test_crash_recovery_extracts_facts_with_their_sources(make: Make) -> None:
     memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,)), "They met."]))
     lost(memory, "My dog is Rex.", "A fine name.")
     assert run_sync(memory.complete()) == 2
@@ -87,7 +87,7 @@ def test_facts_are_found_in_what_was_lost_each_with_its_source(make: Make) -> No
     assert by_text(memory) == {}
 
 
-def test_where_facts_alone_are_kept_they_are_made_once(make: Make) -> None:
+def test_crash_recovery_extracts_facts_once_when_facts_alone_are_kept(make: Make) -> None:
     asked = []
     memory = make(Extractor(lambda whole: asked.append(whole.text) or ["Rex is a dog."], keep=False))
     lost(memory, "My dog is Rex.")
@@ -95,7 +95,7 @@ def test_where_facts_alone_are_kept_they_are_made_once(make: Make) -> None:
     assert (list(by_text(memory)), asked) == (["Rex is a dog."], ["My dog is Rex."])
 
 
-def test_what_was_lost_is_linked_to_what_it_nearly_repeats_and_no_embedder_is_asked(make: Make) -> None:
+def test_crash_recovery_links_near_duplicates_without_calling_the_embedder(make: Make) -> None:
     embedder = Asked()
     memory = make(NearDuplicates(), embedder=embedder)
     first = run_sync(memory.remember(Memory("The plumber comes on Friday.", kind="turn", role="user")))
@@ -110,7 +110,7 @@ def test_what_was_lost_is_linked_to_what_it_nearly_repeats_and_no_embedder_is_as
     assert run_sync(memory.pending()) == 5
 
 
-def test_prompt_and_answer_are_judged_together_whatever_was_said_elsewhere_meanwhile(make: Make) -> None:
+def test_crash_recovery_judges_turns_whole_despite_interleaved_sessions(make: Make) -> None:
     turns = []
     memory = make(Judge(lambda whole: turns.append([one.text for one in whole.memories]) or True, of="turn"))
     for text, session in (("q1", "a"), ("p1", "b")):
@@ -123,7 +123,7 @@ def test_prompt_and_answer_are_judged_together_whatever_was_said_elsewhere_meanw
     assert sorted(turns) == [["p1", "b1"], ["q1", "a1"], ["q2", "a2"], ["x1"]]
 
 
-def test_no_turn_is_cut_by_the_end_of_a_batch(make: Make) -> None:
+def test_crash_recovery_splits_no_turn_between_batches(make: Make) -> None:
     turns = []
     memory = make(Judge(lambda whole: turns.append(len(whole.memories)) or True, of="turn"))
     run_sync(memory.conversations.append("s", [Message.user(f"message {i}") for i in range(256)]))
@@ -133,14 +133,14 @@ def test_no_turn_is_cut_by_the_end_of_a_batch(make: Make) -> None:
     assert len(turns) == 256
 
 
-def test_a_turn_longer_than_a_batch_is_completed_all_the_same(make: Make) -> None:
+def test_crash_recovery_remembers_a_turn_longer_than_a_batch(make: Make) -> None:
     memory = make()
     said = [Message.user("Tell me all."), *(Message.assistant(f"part {i}") for i in range(299))]
     run_sync(memory.conversations.append("s", said))
     assert (run_sync(memory.complete()), run_sync(memory.count())) == (300, 300)
 
 
-def test_an_id_that_was_reserved_is_used(make: Make) -> None:
+def test_crash_recovery_uses_the_id_reserved_for_a_message(make: Make) -> None:
     memory = make(Extractor(lambda whole: ["a fact"]))
     memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
     assert run_sync(memory.complete()) == 1
@@ -148,7 +148,7 @@ def test_an_id_that_was_reserved_is_used(make: Make) -> None:
     assert (there["said once"].id, there["a fact"].derived_from) == ("reserved", ("reserved",))
 
 
-def test_what_was_written_before_the_note_of_it_is_not_judged_again(make: Make) -> None:
+def test_crash_recovery_settles_a_message_with_a_stored_memory_without_judging_it_again(make: Make) -> None:
     asked = []
     memory = make(Extractor(lambda whole: asked.append(whole.text) or ["a fact"]))
     memory.conversations.rows.append("s", [Message.user("said once")], memories=["reserved"])
@@ -159,7 +159,7 @@ def test_what_was_written_before_the_note_of_it_is_not_judged_again(make: Make) 
     assert run_sync(memory.conversations.load("s"))[0].memory == "reserved"
 
 
-def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(make: Make) -> None:
+def test_crash_recovery_stores_neither_messages_nor_facts_forgotten_during_judging(make: Make) -> None:
     memory = make()
 
     def facts(whole):
@@ -172,7 +172,7 @@ def test_what_is_forgotten_while_it_is_judged_stays_so_with_what_was_made_of_it(
     assert by_text(memory) == {}
 
 
-def test_the_words_of_a_picture_that_are_forgotten_while_it_is_judged_do_not_come_back(make: Make) -> None:
+def test_crash_recovery_stores_no_placeholder_text_of_an_image_forgotten_during_judging(make: Make) -> None:
     """The message has no words of its own, so that forgetting them leaves it in history."""
     picture = Message(role="user", blocks=[ImageBlock(media_type="image/png", data=b"x", name="harbour.png")])
     words = memory_from_message(picture, "s", NOW).text

@@ -36,7 +36,7 @@ async def knowledge_of(memory, *paths: Path, size: int = 60) -> KnowledgeBase:
     return knowledge
 
 
-async def test_the_passage_that_answers_comes_first_with_its_place(memory, lighthouse):
+async def test_retrieve_ranks_the_answering_passage_first_with_exact_offsets(memory, lighthouse):
     knowledge = await knowledge_of(memory, lighthouse)
     first = (await knowledge.retrieve("Who was the keeper?"))[0]
     assert first.document == "lighthouse.txt"
@@ -44,7 +44,7 @@ async def test_the_passage_that_answers_comes_first_with_its_place(memory, light
     assert lighthouse.read_text()[first.start : first.end] == first.text
 
 
-async def test_passages_are_as_many_as_asked_for_best_first(memory, lighthouse):
+async def test_retrieve_returns_k_passages_best_first(memory, lighthouse):
     knowledge = await knowledge_of(memory, lighthouse)
     found = await knowledge.retrieve("lighthouse keeper lamp museum", 2)
     assert len(found) == 2
@@ -53,7 +53,7 @@ async def test_passages_are_as_many_as_asked_for_best_first(memory, lighthouse):
     assert len(await knowledge.retrieve("lighthouse", 0)) == 0
 
 
-async def test_neighbours_are_what_stands_next_to_the_passage(memory, lighthouse):
+async def test_neighbours_are_the_chunks_beside_a_passage(memory, lighthouse):
     knowledge = await knowledge_of(memory, lighthouse)
     text = lighthouse.read_text()
     for passage in await knowledge.retrieve("lighthouse keeper storm museum", 4, neighbours=1):
@@ -64,7 +64,7 @@ async def test_neighbours_are_what_stands_next_to_the_passage(memory, lighthouse
         assert passage.after == "".join(f"\n\n{one}" for one in PARAGRAPHS[place + 1 : place + 2])
 
 
-async def test_all_neighbours_give_the_document_again_though_chunks_overlap(memory, tmp_path):
+async def test_all_neighbours_reassemble_the_document_from_overlapping_chunks(memory, tmp_path):
     path = tmp_path / "a.txt"
     path.write_text(" ".join(f"Word{number} goes here and there." for number in range(40)))
     knowledge = KnowledgeBase(memory, chunker=TextChunker(120, overlap=40))
@@ -82,7 +82,7 @@ async def test_a_forgotten_neighbour_is_left_out(memory, lighthouse):
     assert "storm" not in keeper.before + keeper.after
 
 
-async def test_only_the_collection_that_is_asked_answers(memory, lighthouse, tmp_path):
+async def test_retrieve_returns_passages_of_its_own_collection_alone(memory, lighthouse, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("The keeper of the zoo is Bo.")
     await KnowledgeBase(memory, collection="zoo").ingest(other)
@@ -90,13 +90,13 @@ async def test_only_the_collection_that_is_asked_answers(memory, lighthouse, tmp
     assert {passage.document for passage in await knowledge.retrieve("keeper", 10)} == {"lighthouse.txt"}
 
 
-async def test_what_was_said_in_conversation_is_no_passage(memory, lighthouse):
+async def test_retrieve_returns_no_conversation_memories(memory, lighthouse):
     await memory.remember("The keeper owes me ten euros.")
     knowledge = await knowledge_of(memory, lighthouse)
     assert all(passage.document for passage in await knowledge.retrieve("keeper", 10))
 
 
-async def test_a_filter_and_tags_narrow_the_search(memory, tmp_path):
+async def test_a_filter_and_tags_narrow_the_retrieval(memory, tmp_path):
     for name, tag in (("a", "old"), ("b", "new")):
         (tmp_path / f"{name}.md").write_text(f"---\ntags: [{tag}]\n---\nThe keeper {name} is here.")
     knowledge = await knowledge_of(memory, tmp_path / "a.md", tmp_path / "b.md")
@@ -104,13 +104,13 @@ async def test_a_filter_and_tags_narrow_the_search(memory, tmp_path):
     assert [one.document for one in await knowledge.retrieve("keeper", where={"document": "a.md"})] == ["a.md"]
 
 
-async def test_an_empty_collection_answers_with_nothing(memory):
+async def test_retrieve_abstains_on_an_empty_collection(memory):
     found = await KnowledgeBase(memory).retrieve("anything")
     assert (len(found), found.abstain) == (0, "nothing")
 
 
 @pytest.mark.parametrize("neighbours", [-1, True, 1.5, None])
-async def test_neighbours_are_a_whole_number(memory, lighthouse, neighbours):
+async def test_retrieve_refuses_unusable_neighbours(memory, lighthouse, neighbours):
     knowledge = await knowledge_of(memory, lighthouse)
     with pytest.raises(ArgumentError) as caught:
         await knowledge.retrieve("keeper", neighbours=neighbours)
@@ -118,7 +118,7 @@ async def test_neighbours_are_a_whole_number(memory, lighthouse, neighbours):
 
 
 @pytest.mark.parametrize("question", ["", "  "])
-async def test_an_empty_question_is_refused(memory, lighthouse, question):
+async def test_retrieve_refuses_an_empty_question(memory, lighthouse, question):
     knowledge = await knowledge_of(memory, lighthouse)
     with pytest.raises(ArgumentError):
         await knowledge.retrieve(question)

@@ -44,7 +44,7 @@ EMBEDDERS: dict[str, Callable[[Path], Any]] = {
     [None, 7, "one text", b"bytes", {"a": 1}, {"a"}, pytest.param(iter(["a"]), id="iterator"), ["a", None], [b"a"]],
     ids=repr,
 )
-def test_an_embedder_takes_a_list_of_texts_and_nothing_else(name: str, texts: Any, tmp_path: Path) -> None:
+def test_an_embedder_refuses_anything_but_a_list_of_texts(name: str, texts: Any, tmp_path: Path) -> None:
     embedder = EMBEDDERS[name](tmp_path)
     for call in (embedder.embed, getattr(embedder, "embed_detailed", embedder.embed)):
         with pytest.raises(ArgumentError, match=r"^texts"):
@@ -76,13 +76,15 @@ def test_an_embedder_takes_a_list_of_texts_and_nothing_else(name: str, texts: An
         (lambda: SqliteEmbeddingCache.at(7), "path"),
     ],
 )
-def test_what_cannot_be_used_is_refused_when_the_embedder_is_made(make: Callable[[], Any], argument: str) -> None:
+def test_unusable_settings_of_embedders_and_caches_are_refused_at_construction(
+    make: Callable[[], Any], argument: str
+) -> None:
     with pytest.raises(ArgumentError, match=f"^{argument}"):
         make()
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", " sk-secret", "sk-secret-ü", 7])
-def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: Any) -> None:
+def test_an_unsendable_api_key_is_refused_and_not_shown_in_the_error(key: Any) -> None:
     for make in (lambda: OpenAICompatibleEmbedder(HERE, "m", api_key=key), lambda: OllamaEmbedder("m", api_key=key)):
         with pytest.raises(ArgumentError, match=r"^api_key: .* got '\(not shown\)'") as caught:
             make()
@@ -91,13 +93,13 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(key: Any) -> None:
 
 @pytest.mark.skipif(not local_available(), reason="the extra 'local' has the table")
 @pytest.mark.parametrize("words", ["abc", None, [7]])
-def test_word_vectors_are_of_a_list_of_words(words: Any) -> None:
+def test_local_word_vectors_refuse_anything_but_a_list_of_words(words: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^words"):
         LocalWordVectors().words(words)
 
 
 @pytest.mark.parametrize("texts", ["abc", None, [7], ["\ud800"]])
-def test_a_cache_is_asked_about_a_list_of_texts(tmp_path: Path, texts: Any) -> None:
+def test_the_embedding_cache_refuses_anything_but_a_list_of_texts(tmp_path: Path, texts: Any) -> None:
     cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
     with pytest.raises(ArgumentError, match=r"^texts"):
         cache.get("f", "document", texts)
@@ -107,13 +109,13 @@ def test_a_cache_is_asked_about_a_list_of_texts(tmp_path: Path, texts: Any) -> N
 
 
 @pytest.mark.parametrize("embedder", ["local", 7, HashingEmbedder])
-def test_a_memory_refuses_what_is_no_embedder(tmp_path: Path, embedder: Any) -> None:
+def test_open_memory_refuses_an_invalid_embedder_and_creates_no_file(tmp_path: Path, embedder: Any) -> None:
     with pytest.raises(ArgumentError, match=r"^embedder"):
         open_memory(tmp_path / "m.db", embedder=embedder)
     assert not any(tmp_path.iterdir())
 
 
-def test_a_memory_refuses_settings_that_are_none(tmp_path: Path) -> None:
+def test_open_memory_refuses_invalid_embedding_settings_and_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"^embedding_settings"):
         open_memory(tmp_path / "m.db", embedding_settings={"rest": 1})  # type: ignore[arg-type]  # bad on purpose
     assert not any(tmp_path.iterdir())
@@ -136,7 +138,7 @@ def memory(tmp_path: Path) -> Iterator[LongTermMemory]:
         (lambda memory: memory.reembed(HashingEmbedder(dimension=8), on_progress="bar"), "on_progress"),
     ],
 )
-def test_what_embeds_a_memory_anew_or_later_names_a_bad_argument(
+def test_pending_flush_and_reembed_refuse_a_bad_argument_by_name(
     memory: LongTermMemory, call: Any, argument: str
 ) -> None:
     asyncio.run(memory.remember("The gate is green."))

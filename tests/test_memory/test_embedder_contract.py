@@ -158,10 +158,10 @@ def failed(make: Callable[[], Any]) -> list[str]:
     return found
 
 
-def test_the_sound_one_passes() -> None:
+def test_a_sound_embedder_passes_the_embedder_contract() -> None:
     assert failed(Planted) == []
 
 
 @pytest.mark.parametrize("fault", sorted(Planted.__subclasses__(), key=lambda kind: kind.__name__))
-def test_a_planted_fault_is_found(fault: type[Planted]) -> None:
+def test_the_embedder_contract_finds_each_planted_fault(fault: type[Planted]) -> None:
     assert failed(fault) != []

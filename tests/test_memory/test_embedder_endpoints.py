@@ -151,14 +151,14 @@ class TestOpenAICompatibleEmbedderInSmallBatches(EmbedderContract):
         return openai(server, batch_texts=16, concurrency=3)
 
 
-def test_ollama_is_asked_not_to_cut_and_nothing_that_was_not_set(server: Server) -> None:
+def test_an_ollama_request_disables_truncation_and_carries_no_unset_options(server: Server) -> None:
     run_sync(ollama(server).embed(["one", "two"]))
     assert server.requests == [{"model": "toy", "input": ["one", "two"], "truncate": False}]
     assert server.paths == ["/api/embed"]
     assert "authorization" not in server.headers[0]
 
 
-def test_what_was_set_for_ollama_is_sent(server: Server) -> None:
+def test_an_ollama_request_carries_all_options_prefix_and_api_key(server: Server) -> None:
     embedder = ollama(
         server, dimensions=16, keep_alive="10m", options={"num_ctx": 512}, query_prefix="q: ", api_key=KEY
     )
@@ -180,14 +180,14 @@ def test_equal_texts_are_sent_once_and_blank_ones_not_at_all(server: Server, mak
 
 
 @BOTH
-def test_batches_are_bounded_by_tokens_too(server: Server, make: Any) -> None:
+def test_embedding_requests_are_batched_by_tokens(server: Server, make: Any) -> None:
     texts = ["short", "word " * 60, "tiny", "word " * 61, "last"]
     run_sync(make(server, batch_tokens=200).embed(texts))
     assert sorted(request["input"] for request in server.requests) == sorted([texts[:3], texts[3:]])
 
 
 @BOTH
-def test_requests_are_under_way_together_but_no_more_than_allowed(server: Server, make: Any) -> None:
+def test_embedding_requests_run_concurrently_up_to_the_limit(server: Server, make: Any) -> None:
     server.meets = 3
     texts = [f"text {n}" for n in range(24)]
     vectors = run_sync(make(server, batch_texts=2, concurrency=3).embed(texts))
@@ -196,7 +196,7 @@ def test_requests_are_under_way_together_but_no_more_than_allowed(server: Server
     assert np.allclose(vectors, run_sync(make(server).embed(texts)), atol=1e-6)
 
 
-def test_the_first_failure_ends_the_others_and_is_the_one_raised() -> None:
+def test_gather_bounded_cancels_the_other_calls_and_raises_the_first_failure() -> None:
     begun, ended = [], []
 
     async def call(number: int) -> int:
@@ -219,7 +219,7 @@ def test_the_first_failure_ends_the_others_and_is_the_one_raised() -> None:
 
 @pytest.mark.parametrize("status", [400, 422])
 @BOTH
-def test_a_text_that_the_server_refuses_is_told_and_the_others_have_their_vectors(
+def test_a_text_refused_by_the_server_is_reported_and_the_other_texts_have_vectors(
     server: Server, make: Any, status: int
 ) -> None:
     server.poison, server.refusal = "forbidden", status
@@ -235,7 +235,7 @@ def test_a_text_that_the_server_refuses_is_told_and_the_others_have_their_vector
 
 
 @pytest.mark.parametrize("kind", [OllamaEmbedder, OpenAICompatibleEmbedder])
-def test_a_server_that_refuses_everything_is_asked_twice_and_raises(server: Server, kind: Any) -> None:
+def test_a_server_that_refuses_all_texts_gets_two_requests_before_the_error(server: Server, kind: Any) -> None:
     client = HttpClient(retries=0)
     place = {"base_url": server.url + ("/v1" if kind is OpenAICompatibleEmbedder else "")}
     embedder = kind(model="absent", client=client, **place)
@@ -245,7 +245,7 @@ def test_a_server_that_refuses_everything_is_asked_twice_and_raises(server: Serv
 
 
 @BOTH
-def test_a_text_that_is_too_long_is_cut_and_told_as_cut(server: Server, make: Any) -> None:
+def test_a_too_long_text_is_truncated_and_reported_with_kept_and_total_tokens(server: Server, make: Any) -> None:
     server.limit = 20
     long = " ".join(f"word{n}" for n in range(90))
     answer = run_sync(make(server).embed_detailed(["short one", long]))
@@ -259,7 +259,7 @@ def test_a_text_that_is_too_long_is_cut_and_told_as_cut(server: Server, make: An
 
 
 @BOTH
-def test_a_text_that_is_too_large_to_be_sent_is_cut_too(server: Server, make: Any) -> None:
+def test_a_text_too_large_for_the_server_is_truncated(server: Server, make: Any) -> None:
     server.poison, server.refusal = "end", 413
     text = f"{'word ' * 50}end"
     answer = run_sync(make(server).embed_detailed(["short", text]))
@@ -268,7 +268,7 @@ def test_a_text_that_is_too_large_to_be_sent_is_cut_too(server: Server, make: An
 
 
 @BOTH
-def test_a_text_that_is_too_long_however_it_is_cut_is_refused_alone(server: Server, make: Any) -> None:
+def test_a_text_too_large_at_any_truncation_is_reported_as_refused(server: Server, make: Any) -> None:
     server.poison, server.refusal = "w", 413
     answer = run_sync(make(server).embed_detailed(["short", "w" * 1000]))
     assert (list(answer.refused), answer.truncated) == ([1], {})
@@ -276,7 +276,7 @@ def test_a_text_that_is_too_long_however_it_is_cut_is_refused_alone(server: Serv
 
 
 @BOTH
-def test_a_text_of_which_the_beginning_is_refused_too_is_told_as_refused(server: Server, make: Any) -> None:
+def test_a_text_whose_truncated_beginning_is_refused_is_reported_as_refused(server: Server, make: Any) -> None:
     server.limit, server.status = 20, lambda number: (422, {}) if number == 5 else None
     answer = run_sync(make(server).embed_detailed(["short", "word " * 50]))
     assert (list(answer.refused), answer.truncated) == ([1], {})
@@ -284,7 +284,7 @@ def test_a_text_of_which_the_beginning_is_refused_too_is_told_as_refused(server:
     assert answer.vectors[0].any()
 
 
-def test_ollama_itself_cuts_a_text_that_is_too_long_so_that_nothing_more_is_lost(server: Server) -> None:
+def test_a_too_long_text_is_truncated_by_ollama_at_its_exact_limit(server: Server) -> None:
     server.limit = 20
     long = " ".join(f"word{n}" for n in range(90))
     answer = run_sync(ollama(server).embed_detailed([long]))
@@ -297,7 +297,7 @@ def test_ollama_itself_cuts_a_text_that_is_too_long_so_that_nothing_more_is_lost
 
 
 @BOTH
-def test_a_limit_that_is_known_cuts_before_anything_is_sent(server: Server, make: Any) -> None:
+def test_max_tokens_truncates_texts_before_the_first_request(server: Server, make: Any) -> None:
     answer = run_sync(make(server, max_tokens=10).embed_detailed(["x" * 30, "y" * 31, "ü" * 100]))
     assert server.requests[0]["input"] == ["x" * 30, "y" * 30, "ü" * 5]  # a letter with a mark takes two at most
     assert {place: (one.kept, one.of) for place, one in answer.truncated.items()} == {1: (10, 11), 2: (10, 200)}
@@ -316,14 +316,16 @@ def test_a_limit_that_is_known_cuts_before_anything_is_sent(server: Server, make
         (lambda answer: {**answer, "embeddings": ["x", None]}, "not a list of numbers"),
     ],
 )
-def test_nonsense_from_ollama_is_an_embedder_error(server: Server, twist: Any, named: str) -> None:
+def test_a_malformed_answer_of_ollama_is_an_embedder_error(server: Server, twist: Any, named: str) -> None:
     server.twist = twist
     with pytest.raises(EmbedderError, match=named):
         run_sync(ollama(server).embed(["one", "two"]))
 
 
 @BOTH
-def test_a_key_is_in_no_repr_no_error_and_no_log(server: Server, make: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_api_key_is_in_no_repr_no_error_and_no_log(
+    server: Server, make: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     server.status = lambda number: (401, {})
     embedder = make(server, api_key=KEY)
@@ -337,7 +339,7 @@ def test_a_key_is_in_no_repr_no_error_and_no_log(server: Server, make: Any, capl
 
 
 @BOTH
-def test_what_passes_is_tried_again_after_the_wait_that_was_asked_for_and_no_longer(server: Server, make: Any) -> None:
+def test_a_throttled_embedding_request_is_retried_after_a_bounded_retry_after(server: Server, make: Any) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -352,7 +354,7 @@ def test_what_passes_is_tried_again_after_the_wait_that_was_asked_for_and_no_lon
 
 
 @pytest.mark.parametrize("make", [OllamaEmbedder, OpenAICompatibleEmbedder])
-def test_what_passes_is_tried_again_where_no_client_is_given_too(server: Server, make: Any) -> None:
+def test_an_embedder_without_a_given_http_client_retries_transient_failures(server: Server, make: Any) -> None:
     server.status = lambda number: (503, {"retry-after-ms": "1"}) if number == 1 else None
     options = {"base_url": server.url} if make is OllamaEmbedder else {}
     embedder = make(*([server.url + "/v1"] if not options else []), "toy", **options)
@@ -362,34 +364,34 @@ def test_what_passes_is_tried_again_where_no_client_is_given_too(server: Server,
 
 
 @BOTH
-def test_offline_nothing_is_sent_beyond_this_machine(server: Server, make: Any) -> None:
+def test_an_offline_embedder_sends_nothing_to_another_machine(server: Server, make: Any) -> None:
     kind = OllamaEmbedder if make is ollama else OpenAICompatibleEmbedder
     far = kind(model="toy", base_url="http://192.0.2.1:9", client=HttpClient(offline=True, retries=0))
     with pytest.raises(EmbedderError, match="offline"):
         run_sync(far.embed(["one"]))
 
 
-def test_names_of_ollama_models_without_a_tag_are_the_latest() -> None:
+def test_the_fingerprint_of_an_untagged_ollama_model_is_that_of_its_latest_tag() -> None:
     assert OllamaEmbedder("m:latest").fingerprint == OllamaEmbedder("m").fingerprint
     assert OllamaEmbedder("m:1b").fingerprint != OllamaEmbedder("m").fingerprint
     assert OllamaEmbedder("m", fingerprint="mine/1").fingerprint == "mine/1"
 
 
 @BOTH
-def test_they_tell_in_detail(server: Server, make: Any) -> None:
+def test_endpoint_embedders_are_detailed_embedders(server: Server, make: Any) -> None:
     assert isinstance(make(server), DetailedEmbedder)
 
 
 @pytest.mark.parametrize("name", ["batch_texts", "batch_tokens", "max_tokens", "concurrency", "dimensions"])
 @pytest.mark.parametrize("value", [0, -1, True, 1.5])
 @BOTH
-def test_unusable_numbers_are_argument_errors(make: Any, name: str, value: Any) -> None:
+def test_unusable_numbers_for_endpoint_embedders_are_argument_errors(make: Any, name: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=name):
         make(Server(url="http://127.0.0.1:1"), **{name: value})
 
 
 @BOTH
-def test_a_counter_that_cannot_count_is_an_argument_error(make: Any) -> None:
+def test_an_invalid_token_counter_for_an_endpoint_embedder_is_an_argument_error(make: Any) -> None:
     with pytest.raises(ArgumentError, match="counter"):
         make(Server(url="http://127.0.0.1:1"), counter=len)
 

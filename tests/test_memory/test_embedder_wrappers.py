@@ -99,7 +99,7 @@ class Member:
         return np.roll(vectors, 1, axis=1) if self.turned else vectors
 
 
-def test_a_synchronous_function_runs_beside_the_event_loop() -> None:
+def test_a_synchronous_function_embedder_runs_outside_the_event_loop_thread() -> None:
     threads = set()
 
     def slow(texts: list[str]) -> Any:
@@ -111,7 +111,7 @@ def test_a_synchronous_function_runs_beside_the_event_loop() -> None:
 
 
 @pytest.mark.parametrize("takes", ["texts", "text"])
-def test_equal_texts_are_given_once_and_blank_ones_not_at_all(takes: Any) -> None:
+def test_a_function_embedder_gets_equal_texts_once_and_no_blank_texts(takes: Any) -> None:
     given: list[Any] = []
 
     def function(argument: Any) -> Any:
@@ -122,7 +122,7 @@ def test_equal_texts_are_given_once_and_blank_ones_not_at_all(takes: Any) -> Non
     assert given == (["a", "b"] if takes == "text" else [["a", "b"]])
 
 
-def test_questions_can_have_a_function_of_their_own() -> None:
+def test_a_function_embedder_can_have_a_function_for_queries() -> None:
     embedder = FunctionEmbedder(many, queries=lambda texts: many([f"query: {text}" for text in texts]), fingerprint="f")
     asked, said = run_sync(embedder.embed(["cat"], "query")), run_sync(embedder.embed(["query: cat"]))
     assert np.allclose(asked, said)
@@ -143,12 +143,12 @@ def test_questions_can_have_a_function_of_their_own() -> None:
         (lambda texts: "ab", "not a list of numbers"),
     ],
 )
-def test_what_is_no_vectors_is_an_embedder_error(answer: Any, named: str) -> None:
+def test_invalid_vectors_from_a_function_are_an_embedder_error(answer: Any, named: str) -> None:
     with pytest.raises(EmbedderError, match=named):
         run_sync(FunctionEmbedder(answer, fingerprint="f").embed(["a", "b"]))
 
 
-def test_a_length_that_changes_between_calls_is_refused() -> None:
+def test_a_function_embedder_refuses_a_dimension_that_changes_between_calls() -> None:
     lengths = iter([3, 4])
     embedder = FunctionEmbedder(lambda texts: np.ones((len(texts), next(lengths))), fingerprint="f")
     run_sync(embedder.embed(["a"]))
@@ -157,13 +157,13 @@ def test_a_length_that_changes_between_calls_is_refused() -> None:
     assert embedder.dimension == 3
 
 
-def test_a_length_that_was_named_is_held_to() -> None:
+def test_a_function_embedder_refuses_vectors_of_another_than_its_declared_dimension() -> None:
     with pytest.raises(EmbedderError, match="32 numbers where 3"):
         run_sync(FunctionEmbedder(many, fingerprint="f", dimension=3).embed(["a"]))
 
 
 @pytest.mark.parametrize(("takes", "most"), [("texts", 1), ("texts", 3), ("text", 2)])
-def test_no_more_calls_of_a_function_are_under_way_than_allowed(takes: Any, most: int) -> None:
+def test_a_function_embedder_runs_concurrent_calls_up_to_the_limit(takes: Any, most: int) -> None:
     now: list[int] = [0]
     seen: list[int] = []
 
@@ -179,7 +179,7 @@ def test_no_more_calls_of_a_function_are_under_way_than_allowed(takes: Any, most
     assert max(seen) == most
 
 
-def test_a_function_is_given_no_more_texts_at_once_than_allowed() -> None:
+def test_a_function_embedder_batches_texts_by_count_and_size() -> None:
     given: list[int] = []
 
     def function(texts: list[str]) -> Any:
@@ -193,7 +193,7 @@ def test_a_function_is_given_no_more_texts_at_once_than_allowed() -> None:
     assert given == [2, 1]
 
 
-def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
+def test_a_function_embedder_truncates_texts_at_max_tokens_and_reports_it() -> None:
     class Words:
         name, exact = "words", True
 
@@ -218,7 +218,7 @@ def test_what_a_function_does_not_read_is_cut_and_told_as_cut() -> None:
     assert run_sync(letter.embed_detailed(["on e"])).truncated == {0: Truncation(1, 2)}
 
 
-def test_a_text_is_cut_to_what_fits_and_no_shorter() -> None:
+def test_truncate_text_keeps_the_longest_beginning_within_the_limit() -> None:
     for limit in (1, 2, 7, 49, 50, 99):
         assert truncate_text("x" * 100, limit, len) == "x" * limit
     assert truncate_text("x" * 100, 100, len) == truncate_text("x" * 100, None, len) == "x" * 100
@@ -239,12 +239,12 @@ def test_a_text_is_cut_to_what_fits_and_no_shorter() -> None:
         ({"concurrency": 0}, "concurrency"),
     ],
 )
-def test_unusable_settings_of_a_function_are_argument_errors(options: dict[str, Any], named: str) -> None:
+def test_unusable_settings_of_a_function_embedder_are_argument_errors(options: dict[str, Any], named: str) -> None:
     with pytest.raises(ArgumentError, match=named):
         FunctionEmbedder(**{"function": many, "fingerprint": "f", **options})
 
 
-def test_the_next_is_asked_where_one_fails_and_the_first_again_when_it_is_back() -> None:
+def test_a_fallback_embedder_uses_the_next_on_failure_and_the_first_after_recovery() -> None:
     first, second = Member(), Member()
     embedder = FallbackEmbedder(first, second)
     run_sync(embedder.embed(["a"]))
@@ -256,7 +256,7 @@ def test_the_next_is_asked_where_one_fails_and_the_first_again_when_it_is_back()
     assert ["c"] not in second.asked
 
 
-def test_all_of_them_failing_is_the_last_ones_error() -> None:
+def test_a_fallback_embedder_raises_the_last_error_when_all_its_embedders_fail() -> None:
     with pytest.raises(EmbedderError, match="it is down"):
         run_sync(FallbackEmbedder(Member(down=True), Member(down=True)).embed(["a"]))
 
@@ -264,21 +264,21 @@ def test_all_of_them_failing_is_the_last_ones_error() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "remote"), [(False, False, False), (False, True, True), (True, False, True)]
 )
-def test_texts_may_leave_this_machine_where_any_of_them_sends_them(first: bool, second: bool, remote: bool) -> None:
+def test_a_fallback_embedder_is_remote_if_any_of_its_embedders_is(first: bool, second: bool, remote: bool) -> None:
     members = [Member(), Member()]
     for member, where in zip(members, (first, second), strict=True):
         member.remote = where  # type: ignore[attr-defined]  # what an embedder may say of itself
     assert FallbackEmbedder(*members).remote is remote
 
 
-def test_an_embedder_of_another_fingerprint_is_no_fallback() -> None:
+def test_a_fallback_embedder_refuses_embedders_of_another_fingerprint() -> None:
     with pytest.raises(ArgumentError, match=r"same space, model/1.*got 'other/1'"):
         FallbackEmbedder(Member(), Member(fingerprint="other/1"))
     with pytest.raises(ArgumentError, match="others"):
         FallbackEmbedder(Member())
 
 
-def test_another_model_under_the_same_name_never_stands_in() -> None:
+def test_a_fallback_embedder_never_uses_another_model_under_the_same_name() -> None:
     first, second = Member(), Member(turned=True)
     embedder = FallbackEmbedder(first, second)
     run_sync(embedder.embed(["a"]))
@@ -288,14 +288,14 @@ def test_another_model_under_the_same_name_never_stands_in() -> None:
     assert ["b"] not in second.asked
 
 
-def test_a_wrong_argument_is_nobodys_failure() -> None:
+def test_a_fallback_embedder_calls_no_embedder_on_an_argument_error() -> None:
     first, second = Member(), Member()
     with pytest.raises(ArgumentError, match="kind"):
         run_sync(FallbackEmbedder(first, second).embed(["a"], "passage"))  # type: ignore[arg-type]
     assert first.asked == second.asked == []
 
 
-def test_what_one_of_them_tells_of_its_answer_is_passed_on() -> None:
+def test_a_fallback_embedder_passes_on_reported_truncations() -> None:
     class Cutting(Member):
         async def embed_detailed(self, texts: Sequence[str], kind: Any = "document") -> Embeddings:
             return Embeddings(await self.embed(texts, kind), {0: Truncation(1, 2)}, {})
@@ -304,17 +304,17 @@ def test_what_one_of_them_tells_of_its_answer_is_passed_on() -> None:
     assert answer.truncated == {0: Truncation(1, 2)}
 
 
-def test_what_was_cut_is_more_than_what_was_kept_however_the_server_counts() -> None:
+def test_the_total_of_a_truncation_exceeds_the_kept_tokens() -> None:
     assert measure_truncation("a b", "a b c", lambda text: len(text.split())) == Truncation(2, 3)
     assert measure_truncation("a b", "a b c", lambda text: len(text.split()), kept=9) == Truncation(9, 10)
 
 
-def test_a_plain_embedder_tells_nothing() -> None:
+def test_a_plain_embedder_reports_no_truncated_and_no_refused_texts() -> None:
     answer = run_sync(embed_detailed(HASHING, ["a"]))
     assert (dict(answer.truncated), dict(answer.refused)) == ({}, {})
 
 
-def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
+def test_probes_of_one_model_agree_and_probes_of_another_model_do_not() -> None:
     mine = run_sync(probe_embedder(HASHING))
     assert mine.shape == (len(PROBES), 32)
     noise = np.random.default_rng(1).normal(0, 1e-3, mine.shape).astype(np.float32)
@@ -325,7 +325,7 @@ def test_the_probes_of_one_model_agree_and_those_of_another_do_not() -> None:
 
 
 @pytest.mark.parametrize("place", range(len(PROBES)))
-def test_one_probe_that_is_answered_otherwise_is_enough(place: int) -> None:
+def test_a_single_differing_probe_shows_another_model(place: int) -> None:
     mine = run_sync(probe_embedder(HASHING))
     other = mine.copy()
     other[place] = np.roll(other[place], 1)
@@ -333,7 +333,7 @@ def test_one_probe_that_is_answered_otherwise_is_enough(place: int) -> None:
     assert probe_similarity(mine, other) < 0.9
 
 
-def test_a_marked_space_is_still_named_for_its_embedder() -> None:
+def test_a_space_with_a_marked_fingerprint_still_belongs_to_its_embedder() -> None:
     mine = run_sync(probe_embedder(HASHING))
     name = marked_fingerprint(HASHING.fingerprint, mine)
     assert name != HASHING.fingerprint

@@ -123,7 +123,7 @@ class TestOpenAICompatibleEmbedder(EmbedderContract):
         return over_http(server)
 
 
-def test_hashing_is_equal_in_every_process() -> None:
+def test_hashing_vectors_are_equal_in_every_process() -> None:
     code = (
         "from memory.embedders.hashing import HashingEmbedder; from memory.runtime import run_sync; "
         "print(run_sync(HashingEmbedder(dimension=64).embed(['Grüße, the quick fox']))[0].tolist())"
@@ -146,22 +146,22 @@ def test_hashing_finds_the_same_words_and_parts_of_words() -> None:
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.1
 
 
-def test_a_text_without_letters_has_nothing_to_hash() -> None:
+def test_the_hashing_vector_of_a_text_without_letters_is_zero() -> None:
     assert not run_sync(HashingEmbedder().embed(["?! --- …"])).any()
 
 
-def test_features_that_cancel_each_other_still_give_a_vector() -> None:
+def test_hashing_features_that_cancel_each_other_still_give_a_vector() -> None:
     vectors = run_sync(HashingEmbedder(dimension=1).embed([f"word{n}" for n in range(200)]))
     assert np.allclose(np.abs(vectors), 1)
 
 
 @pytest.mark.parametrize("dimension", [0, -1, True, 2.0])
-def test_an_unusable_dimension_raises(dimension: Any) -> None:
+def test_an_unusable_dimension_of_the_hashing_embedder_raises(dimension: Any) -> None:
     with pytest.raises(ArgumentError, match="dimension"):
         HashingEmbedder(dimension=dimension)
 
 
-def test_the_space_of_an_embedder_is_what_a_store_records() -> None:
+def test_the_space_of_an_embedder_has_its_fingerprint_dimension_and_metric() -> None:
     assert embedder_space(HashingEmbedder(dimension=8)) == Space("hashing-lexical-1/8", 8, Metric.COSINE)
 
 
@@ -174,7 +174,7 @@ def test_an_embedder_that_does_not_know_its_dimension_has_no_space_yet(server: A
 
 
 @needs_local
-def test_the_local_table_knows_meaning() -> None:
+def test_local_vectors_of_related_sentences_are_nearer_than_those_of_unrelated_sentences() -> None:
     vectors = run_sync(
         LocalEmbedder().embed(["The puppy is barking", "a dog makes noise", "interest rates rose sharply"])
     )
@@ -209,7 +209,7 @@ def test_a_local_vector_is_the_plain_mean_of_the_token_vectors() -> None:
 
 
 @needs_local
-def test_the_local_table_may_be_used_from_many_threads() -> None:
+def test_the_local_table_can_be_used_from_many_threads() -> None:
     table = TokenVectorTable(*table_files())
     texts = [f"thread text {n}" for n in range(64)]
     with ThreadPoolExecutor(8) as pool:
@@ -231,14 +231,14 @@ def test_the_local_fingerprint_follows_the_bytes_of_the_table(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 100, b"\x02\0\0\0\0\0\0\0{}", b"\x02\0\0\0\0\0\0\0[]"])
-def test_a_damaged_table_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_damaged_local_table_is_an_embedder_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(content)
     with pytest.raises(EmbedderError, match=r"w\.safetensors"):
         TokenVectorTable(weights, weights)
 
 
-def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
+def test_a_truncated_local_table_is_an_embedder_error(tmp_path: Path) -> None:
     header = b'{"embedding.weight":{"dtype":"F16","shape":[10,4],"data_offsets":[0,80]}}'
     weights = tmp_path / "w.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header + bytes(40))
@@ -246,7 +246,7 @@ def test_a_table_cut_short_is_named(tmp_path: Path) -> None:
         TokenVectorTable(weights, weights)
 
 
-def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_local_extra_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "find_spec", lambda name: None)
     installed_table.cache_clear()
     assert not local_available()
@@ -255,7 +255,7 @@ def test_without_the_extra_the_install_line_is_named(monkeypatch: pytest.MonkeyP
 
 
 @needs_local
-def test_asking_whether_the_extra_is_there_imports_nothing_of_it() -> None:
+def test_checking_for_the_local_extra_imports_none_of_its_packages() -> None:
     code = (
         "import sys; from memory.embedders.local import local_available; assert local_available(); "
         "from memory.embedders.local import LocalEmbedder; LocalEmbedder(); "
@@ -272,7 +272,7 @@ def table_files() -> tuple[Path, Path]:
     return folder / local._WEIGHTS_FILE, folder / local._TOKENIZER_FILE
 
 
-def test_batches_are_bounded_by_count_and_by_size() -> None:
+def test_split_batches_bounds_batches_by_count_and_size() -> None:
     texts = ["aaaa", "b", "c", "d" * 20, "e", "f"]
     assert [list(batch) for batch in split_batches(texts, 2, 10)] == [["aaaa", "b"], ["c"], ["d" * 20], ["e", "f"]]
     assert [list(batch) for batch in split_batches(["a" * 5, "b" * 5, "c"], 9, 10)] == [["a" * 5, "b" * 5], ["c"]]
@@ -280,13 +280,13 @@ def test_batches_are_bounded_by_count_and_by_size() -> None:
     assert list(split_batches([], 2, 10)) == []
 
 
-def test_a_server_is_asked_for_the_model_and_nothing_that_was_not_set(server: Asked) -> None:
+def test_an_openai_embedding_request_carries_the_model_and_no_unset_options(server: Asked) -> None:
     run_sync(over_http(server).embed(["one", "two"]))
     assert server.payloads == [{"model": "toy", "input": ["one", "two"]}]
     assert "authorization" not in server.headers[0]
 
 
-def test_key_dimensions_and_prefixes_are_sent_where_set(server: Asked) -> None:
+def test_an_openai_embedding_request_carries_key_dimensions_and_prefixes(server: Asked) -> None:
     embedder = over_http(
         server, api_key="sk-secret", dimensions=16, query_prefix="query: ", document_prefix="passage: "
     )
@@ -299,7 +299,7 @@ def test_key_dimensions_and_prefixes_are_sent_where_set(server: Asked) -> None:
     assert "secret" not in embedder.fingerprint
 
 
-def test_settings_that_change_vectors_change_the_fingerprint_and_the_address_does_not() -> None:
+def test_the_fingerprint_of_an_endpoint_embedder_depends_on_its_settings_not_on_its_address() -> None:
     def fingerprint(url: str = "http://a/v1", model: str = "m", **options: Any) -> str:
         return OpenAICompatibleEmbedder(url, model, **options).fingerprint
 
@@ -308,7 +308,7 @@ def test_settings_that_change_vectors_change_the_fingerprint_and_the_address_doe
     assert len({fingerprint(), *others}) == 4
 
 
-def test_blank_texts_are_not_sent(server: Asked) -> None:
+def test_blank_texts_are_not_sent_to_the_embedding_server(server: Asked) -> None:
     vectors = run_sync(over_http(server, dimensions=16).embed(["", " ", "\n"]))
     assert vectors.shape == (3, 16)
     assert server.payloads == []
@@ -319,13 +319,13 @@ def test_many_texts_go_in_batches(server: Asked) -> None:
     assert sorted(len(payload["input"]) for payload in server.payloads) == [1, 3, 3]
 
 
-def test_the_order_is_that_of_the_indices(server: Asked) -> None:
+def test_embeddings_from_a_server_are_ordered_by_their_indices(server: Asked) -> None:
     straight = run_sync(over_http(server).embed(["one", "two", "three"]))
     server.twist = lambda items: {"data": items[::-1]}
     assert np.array_equal(run_sync(over_http(server).embed(["one", "two", "three"])), straight)
 
 
-def test_whole_numbers_and_very_small_or_large_ones_are_numbers(server: Asked) -> None:
+def test_integers_and_extreme_numbers_are_accepted_in_embeddings(server: Asked) -> None:
     for values in ([1, 0, 0], [1e-40, 0.0, 0.0], [1e300, 0.0, 0.0], [5e-324, 0.0, 0.0]):
         server.twist = lambda items, values=values: {"data": [{"index": 0, "embedding": values}]}
         assert run_sync(over_http(server).embed(["x"])).tolist() == [[1, 0, 0]]
@@ -359,13 +359,13 @@ def first(items: list[dict[str, Any]], embedding: Any) -> dict[str, Any]:
         (lambda items: {"error": {"message": "model 'toy' not found"}}, "model 'toy' not found"),
     ],
 )
-def test_nonsense_from_a_server_is_an_embedder_error(server: Asked, twist: Any, named: str) -> None:
+def test_a_malformed_answer_of_an_embedding_server_is_an_embedder_error(server: Asked, twist: Any, named: str) -> None:
     server.twist = twist
     with pytest.raises(EmbedderError, match=named):
         run_sync(over_http(server).embed(["one", "two"]))
 
 
-def test_a_dimension_that_changes_between_calls_is_refused(server: Asked) -> None:
+def test_an_endpoint_embedder_refuses_a_dimension_that_changes_between_calls(server: Asked) -> None:
     embedder = over_http(server)
     run_sync(embedder.embed(["one"]))
     server.twist = lambda items: first(items, [0.5] * 8)
@@ -373,18 +373,18 @@ def test_a_dimension_that_changes_between_calls_is_refused(server: Asked) -> Non
         run_sync(embedder.embed(["two"]))
 
 
-def test_a_server_that_is_not_there_is_an_embedder_error_with_its_address() -> None:
+def test_an_unreachable_embedding_server_is_an_embedder_error_with_its_address() -> None:
     embedder = OpenAICompatibleEmbedder("http://127.0.0.1:1/v1/", "toy", client=HttpClient(retries=0))
     with pytest.raises(EmbedderError, match=r"http://127\.0\.0\.1:1/v1/embeddings.*is the server running"):
         run_sync(embedder.embed(["one"]))
 
 
-def test_an_unset_model_is_an_argument_error() -> None:
+def test_an_endpoint_embedder_without_a_model_is_an_argument_error() -> None:
     with pytest.raises(ArgumentError, match="model"):
         OpenAICompatibleEmbedder("http://127.0.0.1/v1", " ")
 
 
-def test_a_client_that_was_given_stays_open(server: Asked) -> None:
+def test_closing_an_embedder_leaves_a_given_http_client_open(server: Asked) -> None:
     async def work() -> int:
         async with HttpClient() as client:
             embedder = OpenAICompatibleEmbedder(server.url, "toy", client=client)

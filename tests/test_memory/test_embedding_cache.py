@@ -86,7 +86,7 @@ class TestCachedEmbedderWithoutQuestions(EmbedderContract):
         return CachedEmbedder(Model(), cache)
 
 
-def test_what_was_embedded_is_not_asked_again_in_this_run_or_the_next(path: Path) -> None:
+def test_a_cached_text_is_not_embedded_again_in_this_run_or_the_next(path: Path) -> None:
     model = Model()
     texts = ["one", "two", "one", ""]
     with_cache = SqliteEmbeddingCache.at(path)
@@ -104,7 +104,7 @@ def test_what_was_embedded_is_not_asked_again_in_this_run_or_the_next(path: Path
     again.close()
 
 
-def test_questions_are_not_kept_unless_told(cache: SqliteEmbeddingCache) -> None:
+def test_query_vectors_are_cached_only_with_queries_enabled(cache: SqliteEmbeddingCache) -> None:
     for queries, times in ((False, 2), (True, 1)):
         model = Model(f"model/{queries}")
         embedder = CachedEmbedder(model, cache, queries=queries)
@@ -113,7 +113,7 @@ def test_questions_are_not_kept_unless_told(cache: SqliteEmbeddingCache) -> None
         assert model.asked == ["where?"] * times
 
 
-def test_a_text_as_a_question_is_not_the_text_as_a_document(cache: SqliteEmbeddingCache) -> None:
+def test_query_and_document_vectors_of_one_text_are_cached_apart(cache: SqliteEmbeddingCache) -> None:
     model = Model()
     embedder = CachedEmbedder(model, cache, queries=True)
     run_sync(embedder.embed(["same"]))
@@ -121,14 +121,14 @@ def test_a_text_as_a_question_is_not_the_text_as_a_document(cache: SqliteEmbeddi
     assert model.asked == ["same", "same"]
 
 
-def test_two_spaces_do_not_share(cache: SqliteEmbeddingCache) -> None:
+def test_embedders_of_different_fingerprints_share_no_cached_vectors(cache: SqliteEmbeddingCache) -> None:
     one, other = Model("a/1"), Model("b/1", turn=1)
     first, second = (run_sync(CachedEmbedder(model, cache).embed(["text"])) for model in (one, other))
     assert not np.allclose(first, second)
     assert np.array_equal(run_sync(CachedEmbedder(other, cache).embed(["text"])), second)
 
 
-def test_what_was_cut_is_told_again_and_what_was_refused_is_asked_again(cache: SqliteEmbeddingCache) -> None:
+def test_a_cached_truncation_is_reported_again_and_a_refused_text_is_not_cached(cache: SqliteEmbeddingCache) -> None:
     model = Detailed()
     embedder = CachedEmbedder(model, cache)
     for _ in range(2):
@@ -139,7 +139,7 @@ def test_what_was_cut_is_told_again_and_what_was_refused_is_asked_again(cache: S
     assert model.asked == ["a long one", "a bad one", "fine", "a bad one"]
 
 
-def test_a_model_changed_under_its_name_is_not_answered_for(cache: SqliteEmbeddingCache) -> None:
+def test_a_model_changed_under_the_same_name_gets_no_cached_vectors(cache: SqliteEmbeddingCache) -> None:
     run_sync(CachedEmbedder(Model(), cache).embed(["one", "two"]))
     changed = Model(turn=1)
     embedder = CachedEmbedder(changed, cache)
@@ -148,7 +148,7 @@ def test_a_model_changed_under_its_name_is_not_answered_for(cache: SqliteEmbeddi
     assert changed.asked == ["one", "new"]
 
 
-def test_what_was_asked_for_longest_ago_goes_first_and_the_room_is_kept(path: Path) -> None:
+def test_the_embedding_cache_evicts_the_least_recently_used_vectors_at_max_bytes(path: Path) -> None:
     limit = ROW * 13
     cache = SqliteEmbeddingCache.at(path, max_bytes=limit)
     embedder = CachedEmbedder(Model(), cache)
@@ -175,7 +175,9 @@ def test_a_cache_smaller_than_a_vector_still_embeds(path: Path) -> None:
     cache.close()
 
 
-def test_what_is_erased_leaves_no_hash_and_no_bytes(path: Path, cache: SqliteEmbeddingCache) -> None:
+def test_a_text_erased_from_the_embedding_cache_leaves_no_hash_and_no_bytes(
+    path: Path, cache: SqliteEmbeddingCache
+) -> None:
     vectors = run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret", "open"]))
     run_sync(CachedEmbedder(Model(), cache, queries=True).embed(["secret"], "query"))
     salt = cache._salt
@@ -188,7 +190,7 @@ def test_what_is_erased_leaves_no_hash_and_no_bytes(path: Path, cache: SqliteEmb
     assert b"secret" not in data
 
 
-def test_without_the_salt_a_text_cannot_be_looked_up(path: Path, tmp_path: Path) -> None:
+def test_text_hashes_of_two_embedding_caches_differ_by_their_salt(path: Path, tmp_path: Path) -> None:
     hashes = []
     for name in ("a.db", "b.db"):
         cache = SqliteEmbeddingCache.at(tmp_path / name)
@@ -200,7 +202,7 @@ def test_without_the_salt_a_text_cannot_be_looked_up(path: Path, tmp_path: Path)
     assert keyed_text_hash(None, "yes") not in hashes[0]
 
 
-def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: SqliteEmbeddingCache) -> None:
+def test_a_damaged_cached_vector_is_a_finding_and_is_embedded_again(path: Path, cache: SqliteEmbeddingCache) -> None:
     model = Model()
     truth = run_sync(CachedEmbedder(model, cache).embed(["one"]))
     database = cache._database
@@ -216,7 +218,7 @@ def test_a_damaged_vector_is_named_and_never_answered_with(path: Path, cache: Sq
     assert database.verify() == []
 
 
-def test_a_cache_that_cannot_be_used_costs_nothing_but_its_use() -> None:
+def test_a_failing_embedding_cache_does_not_fail_the_embedding() -> None:
     class Full:
         def get(self, *_: Any) -> list[TextVector | None]:
             raise StorageFull("full")
@@ -235,7 +237,7 @@ def test_a_cache_that_cannot_be_used_costs_nothing_but_its_use() -> None:
     assert np.array_equal(vectors, run_sync(HASHING.embed(["one"])))
 
 
-def test_several_processes_share_one_cache(path: Path, cache: SqliteEmbeddingCache) -> None:
+def test_several_processes_share_one_embedding_cache(path: Path, cache: SqliteEmbeddingCache) -> None:
     code = (
         "import sys; from memory import CachedEmbedder, HashingEmbedder, SqliteEmbeddingCache, run_sync\n"
         "cache = SqliteEmbeddingCache.at(sys.argv[1])\n"
@@ -251,7 +253,7 @@ def test_several_processes_share_one_cache(path: Path, cache: SqliteEmbeddingCac
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5])
-def test_an_unusable_limit_is_an_argument_error(path: Path, limit: Any) -> None:
+def test_an_unusable_byte_limit_of_the_embedding_cache_is_an_argument_error(path: Path, limit: Any) -> None:
     with pytest.raises(ArgumentError, match="max_bytes"):
         SqliteEmbeddingCache.at(path, max_bytes=limit)
     with pytest.raises(ArgumentError, match="cache_bytes"):
@@ -259,7 +261,7 @@ def test_an_unusable_limit_is_an_argument_error(path: Path, limit: Any) -> None:
 
 
 @pytest.mark.parametrize(("inner", "kept", "named"), [(None, 1, "inner"), (HASHING, None, "cache")])
-def test_what_is_no_embedder_or_no_cache_is_an_argument_error(inner: Any, kept: Any, named: str) -> None:
+def test_a_cached_embedder_refuses_an_invalid_embedder_or_cache(inner: Any, kept: Any, named: str) -> None:
     with pytest.raises(ArgumentError, match=named):
         CachedEmbedder(inner, kept)
 
@@ -267,7 +269,7 @@ def test_what_is_no_embedder_or_no_cache_is_an_argument_error(inner: Any, kept: 
 # --- in a memory's file
 
 
-def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: Path) -> None:
+def test_forgetting_a_memory_erases_its_cached_vectors(tmp_path: Path) -> None:
     model = Model()
     memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     first = run_sync(memory.remember("The canary sings in Turin."))
@@ -285,7 +287,7 @@ def test_a_memory_can_keep_its_vectors_and_forgets_them_with_the_text(tmp_path: 
     run_sync(memory.close())
 
 
-def test_what_an_import_takes_the_place_of_is_let_go_by_the_cache_too(tmp_path: Path) -> None:
+def test_a_replacing_import_erases_cached_vectors_of_the_replaced_memories(tmp_path: Path) -> None:
     model = Model()
     memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     run_sync(memory.export(tmp_path / "empty.jsonl"))
@@ -296,7 +298,7 @@ def test_what_an_import_takes_the_place_of_is_let_go_by_the_cache_too(tmp_path: 
     run_sync(memory.close())
 
 
-def test_the_embedder_that_a_memory_was_switched_to_is_asked_once_too(tmp_path: Path) -> None:
+def test_the_embedder_of_a_finished_reembedding_is_cached_too(tmp_path: Path) -> None:
     settings = EmbeddingSettings(cache_bytes=10**6)
     memory = open_memory(tmp_path / "m.db", embedder=HashingEmbedder(dimension=32), embedding_settings=settings)
     run_sync(memory.remember("The archive is in Turin."))
@@ -306,7 +308,7 @@ def test_the_embedder_that_a_memory_was_switched_to_is_asked_once_too(tmp_path: 
     run_sync(memory.close())
 
 
-def test_what_an_earlier_run_kept_is_forgotten_too_when_nothing_is_kept_any_more(tmp_path: Path) -> None:
+def test_forgetting_erases_cached_vectors_of_an_earlier_run_when_caching_is_off(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     report = run_sync(memory.remember("The canary sings."))
     run_sync(memory.close())
@@ -317,7 +319,7 @@ def test_what_an_earlier_run_kept_is_forgotten_too_when_nothing_is_kept_any_more
     run_sync(plain.close())
 
 
-def test_a_cache_of_its_own_behind_other_embedders_forgets_too(tmp_path: Path) -> None:
+def test_forgetting_erases_cached_vectors_behind_a_fallback_embedder(tmp_path: Path) -> None:
     cache = SqliteEmbeddingCache.at(tmp_path / "vectors.db")
     embedder = FallbackEmbedder(CachedEmbedder(Model(), cache), Model())
     memory = open_memory(tmp_path / "m.db", embedder=embedder)
@@ -329,7 +331,7 @@ def test_a_cache_of_its_own_behind_other_embedders_forgets_too(tmp_path: Path) -
     cache.close()
 
 
-def test_a_document_that_is_removed_leaves_no_vectors(tmp_path: Path) -> None:
+def test_removing_a_document_erases_its_cached_vectors(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=Model(), embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     document = tmp_path / "note.txt"
     document.write_text("The canary sings.")
@@ -344,7 +346,7 @@ def test_a_document_that_is_removed_leaves_no_vectors(tmp_path: Path) -> None:
     assert vector.tobytes() not in b"".join(one.read_bytes() for one in tmp_path.iterdir())
 
 
-def test_a_forget_that_fails_leaves_the_cache_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_forget_leaves_the_embedding_cache_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model()
     memory = open_memory(tmp_path / "m.db", embedder=model, embedding_settings=EmbeddingSettings(cache_bytes=10**6))
     report = run_sync(memory.remember("The canary sings."))

@@ -103,7 +103,7 @@ def vector_of(memory: LongTermMemory, id: str) -> Any:
 # --- known again by its probes
 
 
-def test_the_probes_are_asked_once_with_the_first_text_and_not_at_opening(tmp_path: Path) -> None:
+def test_an_embedder_is_probed_once_with_the_first_text_and_not_on_opening(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     assert model.probed == 0
@@ -119,7 +119,7 @@ def test_the_probes_are_asked_once_with_the_first_text_and_not_at_opening(tmp_pa
     run(again.close())
 
 
-def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_stored(tmp_path: Path) -> None:
+def test_a_model_changed_under_the_same_name_is_detected_and_its_vectors_are_not_stored(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("The archive is in Turin."))
     run(memory.close())
@@ -140,7 +140,7 @@ def test_a_model_changed_under_the_same_name_is_noticed_and_nothing_of_it_is_sto
     run(back.close())
 
 
-def test_a_length_that_changes_in_a_run_is_noticed_and_nothing_of_it_is_stored(tmp_path: Path) -> None:
+def test_a_dimension_that_changes_during_a_run_is_detected_and_its_vectors_are_not_stored(tmp_path: Path) -> None:
     class Shrinking(Model):
         length = 64
 
@@ -164,7 +164,7 @@ def test_a_length_that_changes_in_a_run_is_noticed_and_nothing_of_it_is_stored(t
     run(memory.close())
 
 
-def test_noise_in_the_last_places_is_the_same_model(tmp_path: Path) -> None:
+def test_probes_with_small_numeric_noise_are_of_the_same_model(tmp_path: Path) -> None:
     class Noisy(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             rows = await super().embed(texts, kind)
@@ -179,7 +179,7 @@ def test_noise_in_the_last_places_is_the_same_model(tmp_path: Path) -> None:
     run(noisy.close())
 
 
-def test_what_comes_back_after_a_failure_is_probed_again(tmp_path: Path) -> None:
+def test_an_embedder_is_probed_again_after_a_failure(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("one"))
@@ -190,7 +190,7 @@ def test_what_comes_back_after_a_failure_is_probed_again(tmp_path: Path) -> None
     run(memory.close())
 
 
-def test_a_file_from_before_there_were_probes_takes_the_first_that_come(tmp_path: Path) -> None:
+def test_a_file_without_probes_records_the_first_probes_of_its_embedder(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("one"))
     with memory.store.database.write() as connection:  # type: ignore[attr-defined]
@@ -203,7 +203,7 @@ def test_a_file_from_before_there_were_probes_takes_the_first_that_come(tmp_path
     run(again.close())
 
 
-def test_probes_that_are_not_whole_are_named_and_made_again(tmp_path: Path) -> None:
+def test_damaged_embedder_probes_are_a_finding_until_the_database_is_rebuilt(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("one"))
     database = memory.store.database  # type: ignore[attr-defined]
@@ -216,7 +216,7 @@ def test_probes_that_are_not_whole_are_named_and_made_again(tmp_path: Path) -> N
     run(memory.close())
 
 
-def test_another_embedder_may_be_taken_and_is_not_used(tmp_path: Path) -> None:
+def test_a_memory_opened_with_another_embedder_and_mismatch_words_never_calls_it(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("The archive is in Turin."))
     run(memory.close())
@@ -236,7 +236,7 @@ def test_another_embedder_may_be_taken_and_is_not_used(tmp_path: Path) -> None:
 # --- what an embedder refuses, cuts, or fails at
 
 
-def test_a_refused_text_waits_with_its_reason_and_the_others_have_vectors(tmp_path: Path) -> None:
+def test_a_refused_text_is_pending_with_its_reason_and_the_other_texts_have_vectors(tmp_path: Path) -> None:
     memory = opened(tmp_path, Detailed())
     good, bad, other = run(memory.remember_many(["one", "a bad one", "two"]))
     assert good.deferred is None
@@ -266,7 +266,7 @@ ROADS = ("remember", "remember_many", "flush", "correct", "reembed")
 
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong: str, road: str) -> None:
+def test_invalid_vectors_are_never_stored_and_fail_no_write(tmp_path: Path, wrong: str, road: str) -> None:
     class Lying(Model):
         wrong: Callable[[np.ndarray], Any] | None = None
 
@@ -300,7 +300,7 @@ def test_what_is_wrong_is_never_stored_and_fails_no_write(tmp_path: Path, wrong:
     run(memory.close())
 
 
-def test_equal_texts_are_given_once_whatever_embeds_them(tmp_path: Path) -> None:
+def test_equal_texts_are_embedded_once_by_writes_backfill_and_reembed(tmp_path: Path) -> None:
     model = Detailed()
     memory = opened(tmp_path, model)
     texts = ["yes", "a long text", "yes", "a bad text", "a long text", "a bad text"]
@@ -335,7 +335,7 @@ class Broken(Model):
 
 @pytest.mark.parametrize("broken", ["", "Milan"])
 @pytest.mark.parametrize("wrong", [0.0, float("nan")])
-def test_nothing_is_switched_to_an_embedder_that_answers_zeros_or_no_numbers(
+def test_a_space_migration_with_zero_or_nan_vectors_raises_and_does_not_switch(
     tmp_path: Path, wrong: float, broken: str
 ) -> None:
     memory = opened(tmp_path, Model())
@@ -355,7 +355,7 @@ def test_nothing_is_switched_to_an_embedder_that_answers_zeros_or_no_numbers(
     run(memory.close())
 
 
-def test_a_memory_without_vectors_says_so_where_the_first_embedder_gives_zeros(tmp_path: Path) -> None:
+def test_reembedding_a_memory_without_vectors_raises_if_the_embedder_gives_only_zeros(tmp_path: Path) -> None:
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     run(memory.remember("The archive is in Turin."))
     with pytest.raises(EmbedderError, match=r"none of 1 texts has a vector: .*zeros"):
@@ -365,7 +365,7 @@ def test_a_memory_without_vectors_says_so_where_the_first_embedder_gives_zeros(t
     run(memory.close())
 
 
-def test_the_first_embedder_of_a_memory_says_what_it_cut_and_what_it_refused(tmp_path: Path) -> None:
+def test_reembedding_a_memory_without_vectors_reports_truncated_and_refused_texts(tmp_path: Path) -> None:
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     run(memory.remember_many(["a long text", "a bad one", "short", "?!"]))
     done = run(memory.reembed(Detailed()))
@@ -374,7 +374,7 @@ def test_the_first_embedder_of_a_memory_says_what_it_cut_and_what_it_refused(tmp
     run(memory.close())
 
 
-def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
+def test_a_zero_vector_for_a_text_with_words_is_never_stored(tmp_path: Path) -> None:
     class Empty(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             rows = (await super().embed(texts, kind)).copy()
@@ -390,19 +390,19 @@ def test_zeros_for_words_are_never_stored(tmp_path: Path) -> None:
     run(memory.close())
 
 
-def test_what_was_cut_is_told_by_place() -> None:
+def test_the_embedding_service_reports_the_truncation_of_each_text() -> None:
     made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["short", "a long one"]))
     assert [text.truncated for text in made] == [None, Truncation(3, 9)]
 
 
-def test_each_text_has_its_own_answer() -> None:
+def test_the_embedding_service_reports_vector_truncation_and_refusal_of_each_text() -> None:
     made = run(EmbeddingService(open_store("numpy:"), Detailed()).vectors(["a long one", "a bad one", "short"]))
     assert [text.vector is None for text in made] == [False, True, False]
     assert [text.truncated for text in made] == [Truncation(3, 9), None, None]
     assert [text.refused is not None for text in made] == [False, True, False]
 
 
-def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Path) -> None:
+def test_a_text_that_always_fails_does_not_stop_the_backfill_of_the_others(tmp_path: Path) -> None:
     memory = open_memory(tmp_path / "m.db", embedder=None)
     store = memory.store
     words_only = LongTermMemory(store)
@@ -413,7 +413,7 @@ def test_a_text_that_always_fails_does_not_keep_the_others_waiting(tmp_path: Pat
     run(again.close())
 
 
-def test_flushing_says_of_each_text_that_was_cut_how_much_its_vector_holds(tmp_path: Path) -> None:
+def test_flush_reports_kept_and_total_tokens_of_each_truncated_text(tmp_path: Path) -> None:
     model = Detailed()
     model.fails = "down"
     memory = opened(tmp_path, model)
@@ -429,7 +429,7 @@ def test_flushing_says_of_each_text_that_was_cut_how_much_its_vector_holds(tmp_p
     run(memory.close())
 
 
-def test_flushing_says_of_each_text_that_still_waits_why(tmp_path: Path) -> None:
+def test_flush_reports_the_reason_of_each_text_still_pending(tmp_path: Path) -> None:
     model = Detailed()
     model.fails = "down"
     memory = opened(tmp_path, model)
@@ -446,7 +446,7 @@ def test_flushing_says_of_each_text_that_still_waits_why(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("road", ["the next write", "closing"])
-def test_what_is_cut_where_nobody_reads_a_line_is_in_the_log(
+def test_truncations_in_a_backfill_by_a_write_or_by_closing_are_logged(
     tmp_path: Path, road: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     model = Detailed()
@@ -461,7 +461,7 @@ def test_what_is_cut_where_nobody_reads_a_line_is_in_the_log(
     assert "Turin" not in caplog.text
 
 
-def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) -> None:
+def test_flush_gives_up_after_many_texts_have_failed_one_by_one(tmp_path: Path) -> None:
     model = Model()
     model.fails = "down"
     memory = opened(tmp_path, model)
@@ -475,7 +475,7 @@ def test_flushing_gives_up_where_one_text_after_the_other_fails(tmp_path: Path) 
     run(memory.close())
 
 
-def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
+def test_flush_stops_after_the_first_batch_when_the_embedder_is_down() -> None:
     model = Model()
     memory = LongTermMemory(open_store("numpy:"), embedder=model)
     model.fails = "gone"
@@ -489,7 +489,7 @@ def test_flushing_stops_soon_when_the_embedder_is_down() -> None:
     assert run(memory.pending()) == 600 - 256
 
 
-def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
+def test_errors_and_refusals_of_an_embedder_are_shown_without_api_keys() -> None:
     model = Model()
     model.fails = "401 for Bearer sk-secret-0123456789"
     memory = LongTermMemory(open_store("numpy:"), embedder=model)
@@ -506,7 +506,7 @@ def test_what_a_strange_embedder_says_is_shown_without_keys() -> None:
     assert "secret" not in refused
 
 
-def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None:
+def test_an_observable_store_reports_no_search_during_a_write(tmp_path: Path) -> None:
     seen: list[str] = []
     store = ObservableStore(open_store(f"sqlite:///{tmp_path / 'm.db'}"), lambda event: seen.append(event.operation))
     memory = LongTermMemory(store, embedder=Model())
@@ -519,7 +519,7 @@ def test_who_watches_the_store_sees_no_search_in_a_write(tmp_path: Path) -> None
 # --- patience
 
 
-def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() -> None:
+def test_a_write_times_out_on_a_late_embedder_and_the_embedder_then_rests() -> None:
     model = Model()
     model.late = True
     now = [0.0]
@@ -533,7 +533,7 @@ def test_a_write_does_not_wait_for_ever_and_the_embedder_is_then_left_alone() ->
     assert run(embedding.vectors(["three"]))[0].deferred is None
 
 
-def test_the_next_embedder_does_not_rest_for_the_one_before(tmp_path: Path) -> None:
+def test_a_new_embedder_does_not_rest_for_failures_of_the_previous_embedder(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model, write_patience=5.0)
     run(memory.remember("one"))
@@ -544,7 +544,7 @@ def test_the_next_embedder_does_not_rest_for_the_one_before(tmp_path: Path) -> N
     run(memory.close())
 
 
-def test_a_write_waits_longer_for_more_texts() -> None:
+def test_the_patience_of_a_write_includes_the_time_per_text() -> None:
     class Slow(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             await asyncio.sleep(0.02)
@@ -557,9 +557,7 @@ def test_a_write_waits_longer_for_more_texts() -> None:
 @pytest.mark.parametrize(
     ("error", "said"), [(TimeoutError("its own server is slow"), "its own server is slow"), (KeyError(), "KeyError")]
 )
-def test_what_an_embedder_raises_by_itself_is_its_failure_and_no_reason_to_leave_it_alone(
-    error: Exception, said: str
-) -> None:
+def test_an_error_raised_by_an_embedder_defers_the_text_without_a_rest(error: Exception, said: str) -> None:
     class Raising(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             raise error
@@ -569,7 +567,7 @@ def test_what_an_embedder_raises_by_itself_is_its_failure_and_no_reason_to_leave
     assert not embedding.resting
 
 
-def test_a_question_that_an_embedder_fails_at_is_answered_by_words(tmp_path: Path) -> None:
+def test_recall_searches_by_words_alone_when_the_embedder_fails_on_the_query(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("The poison is in the cellar."))
     run(memory.remember("The archive is in Turin."))
@@ -579,7 +577,7 @@ def test_a_question_that_an_embedder_fails_at_is_answered_by_words(tmp_path: Pat
     run(memory.close())
 
 
-def test_a_question_before_there_is_a_vector_asks_nobody_and_says_so(tmp_path: Path) -> None:
+def test_recall_before_the_first_vector_searches_by_words_without_calling_the_embedder(tmp_path: Path) -> None:
     model = Model()
     model.fails = "down"
     memory = opened(tmp_path, model)
@@ -591,7 +589,7 @@ def test_a_question_before_there_is_a_vector_asks_nobody_and_says_so(tmp_path: P
     run(memory.close())
 
 
-def test_a_question_that_an_embedder_refuses_is_answered_by_words(tmp_path: Path) -> None:
+def test_recall_searches_by_words_alone_when_the_embedder_refuses_the_query(tmp_path: Path) -> None:
     memory = opened(tmp_path, Detailed())
     run(memory.remember("The archive is in Turin."))
     found = run(memory.recall("Which bad archive?"))
@@ -600,7 +598,7 @@ def test_a_question_that_an_embedder_refuses_is_answered_by_words(tmp_path: Path
     run(memory.close())
 
 
-def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of_it(tmp_path: Path) -> None:
+def test_a_hanging_function_embedder_blocks_neither_a_write_nor_closing(tmp_path: Path) -> None:
     over = threading.Event()
     returned: list[bool] = []
 
@@ -617,7 +615,7 @@ def test_a_function_that_never_returns_holds_up_neither_the_write_nor_the_end_of
     over.set()
 
 
-def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
+def test_recall_searches_by_words_alone_when_the_embedder_is_late_for_the_query(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model, question_patience=DEADLINE)
     run(memory.remember("The archive is in Turin."))
@@ -628,7 +626,7 @@ def test_a_question_does_not_wait_for_ever_either(tmp_path: Path) -> None:
     run(memory.close())
 
 
-def test_flushing_is_patient() -> None:
+def test_flush_waits_for_the_embedder_beyond_the_patience_of_a_write() -> None:
     model = Model()
     memory = LongTermMemory(
         open_store("numpy:"), embedder=model, embedding_settings=EmbeddingSettings(write_patience=0.02, per_text=0)
@@ -648,12 +646,12 @@ def test_flushing_is_patient() -> None:
 
 @pytest.mark.parametrize("name", ["write_patience", "per_text", "question_patience", "rest"])
 @pytest.mark.parametrize("value", [-1, float("nan"), float("inf"), True, "1"])
-def test_unusable_limits_are_argument_errors(name: str, value: Any) -> None:
+def test_unusable_times_in_embedding_settings_are_argument_errors(name: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=name):
         EmbeddingSettings(**{name: value})
 
 
-def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
+def test_an_unknown_mismatch_setting_is_an_argument_error() -> None:
     with pytest.raises(ArgumentError, match="mismatch"):
         EmbeddingSettings(mismatch="ignore")  # type: ignore[arg-type]
 
@@ -661,7 +659,7 @@ def test_an_unknown_way_with_mismatches_is_an_argument_error() -> None:
 # --- closing
 
 
-def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -> None:
+def test_an_embedding_begun_at_the_moment_of_closing_is_ended_at_once() -> None:
     under_way = WritesInFlight()
 
     class Meanwhile(threading.Condition):
@@ -683,7 +681,7 @@ def test_an_embedding_that_begins_at_the_moment_of_closing_is_not_waited_for() -
         run(begun())
 
 
-def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) -> None:
+def test_closing_stores_writes_in_flight_without_their_vectors(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -707,7 +705,7 @@ def test_closing_stores_what_waits_for_its_vector_without_one(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("patient", [False, True])
-def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -> None:
+def test_a_text_to_embed_during_closing_is_deferred_with_the_reason(patient: bool) -> None:
     embedding = EmbeddingService(open_store("numpy:"), Model())
     embedding.in_flight.hurry()
     assert (
@@ -716,7 +714,7 @@ def test_what_comes_while_a_memory_is_closed_waits_and_says_why(patient: bool) -
     )
 
 
-def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None:
+def test_closing_with_wait_finishes_the_vectors_of_writes_in_flight_and_of_pending_texts(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -741,7 +739,7 @@ def test_closing_waits_as_long_as_it_is_told_for_vectors(tmp_path: Path) -> None
     run(again.close())
 
 
-def test_closing_waits_for_the_vector_of_a_write_when_nothing_else_is_pending(tmp_path: Path) -> None:
+def test_closing_with_wait_finishes_the_vector_of_a_write_in_flight_without_pending_texts(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -759,7 +757,9 @@ def test_closing_waits_for_the_vector_of_a_write_when_nothing_else_is_pending(tm
     assert run(closed()).deferred is None
 
 
-def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_waits_for_the_transaction_of_a_write_in_flight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -786,7 +786,7 @@ def test_closing_waits_for_what_is_about_to_be_stored(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("wait", [0, DEADLINE])
-def test_closing_leaves_the_only_thread_to_what_is_being_stored(tmp_path: Path, wait: float) -> None:
+def test_closing_leaves_the_only_executor_thread_to_a_write_in_flight(tmp_path: Path, wait: float) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -806,7 +806,7 @@ def test_closing_leaves_the_only_thread_to_what_is_being_stored(tmp_path: Path, 
     assert run(closed()).outcome == "stored"
 
 
-def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: Path) -> None:
+def test_closing_waits_for_a_hanging_embedder_no_longer_than_its_wait(tmp_path: Path) -> None:
     model = Model()
     memory = opened(tmp_path, model)
     run(memory.remember("first"))
@@ -820,7 +820,7 @@ def test_closing_does_not_wait_longer_for_an_embedder_than_it_is_told(tmp_path: 
     run(again.close())
 
 
-def test_closing_with_an_embedder_that_fails_keeps_everything_and_does_not_ask_for_ever(tmp_path: Path) -> None:
+def test_closing_with_a_failing_embedder_keeps_all_texts_pending_after_bounded_retries(tmp_path: Path) -> None:
     failing = Model()
     failing.fails = "down"
     memory = opened(tmp_path, failing)
@@ -836,7 +836,7 @@ def test_closing_with_an_embedder_that_fails_keeps_everything_and_does_not_ask_f
     run(memory.close())
 
 
-def test_what_waits_is_counted_and_embedded_by_namespace(tmp_path: Path) -> None:
+def test_pending_texts_are_counted_and_flushed_by_namespace(tmp_path: Path) -> None:
     model = Model()
     model.fails = "down"
     memory = opened(tmp_path, model)
@@ -852,7 +852,7 @@ def test_what_waits_is_counted_and_embedded_by_namespace(tmp_path: Path) -> None
     run(memory.close())
 
 
-def test_an_embedder_that_cancels_itself_fails_no_write_and_no_question(tmp_path: Path) -> None:
+def test_an_embedder_that_cancels_itself_fails_no_write_and_no_recall(tmp_path: Path) -> None:
     class Cancelling(Model):
         async def embed(self, texts: Sequence[str], kind: Any = "document") -> np.ndarray:
             if self.hangs:
@@ -872,7 +872,7 @@ def test_an_embedder_that_cancels_itself_fails_no_write_and_no_question(tmp_path
 
 
 @pytest.mark.parametrize("wait", [-1, float("nan"), float("inf"), True, "1"])
-def test_an_unusable_wait_is_an_argument_error(wait: Any) -> None:
+def test_an_unusable_wait_for_closing_is_an_argument_error(wait: Any) -> None:
     memory = LongTermMemory(open_store("numpy:"))
     with pytest.raises(ArgumentError, match="wait"):
         run(memory.close(wait=wait))
@@ -889,7 +889,7 @@ class Near(Model):
     remote = False
 
 
-def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: Path) -> None:
+def test_a_sensitive_memory_is_never_sent_to_a_remote_embedder(tmp_path: Path) -> None:
     far = Far()
     memory = opened(tmp_path, far)
     open_, secret = run(memory.remember_many(["plain", Memory("the code is 4711", sensitive=True)]))
@@ -913,7 +913,7 @@ def test_what_is_sensitive_is_not_sent_to_another_machine_by_any_road(tmp_path: 
     run(memory.close())
 
 
-def test_a_new_embedder_is_asked_for_what_another_one_refused(tmp_path: Path) -> None:
+def test_reembed_gives_a_new_embedder_the_texts_that_another_embedder_refused(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     bad = run(memory.remember("a bad one"))
     assert run(memory.reembed(Detailed("picky/1"))).without == 1
@@ -923,7 +923,7 @@ def test_a_new_embedder_is_asked_for_what_another_one_refused(tmp_path: Path) ->
     run(memory.close())
 
 
-def test_embedders_know_where_their_texts_go(tmp_path: Path) -> None:
+def test_is_remote_sees_through_cached_and_fallback_embedders(tmp_path: Path) -> None:
     cache = SqliteEmbeddingCache.at(tmp_path / "c.db")
     near, far = OllamaEmbedder("m"), OllamaEmbedder("m", base_url="https://box.example")
     assert [is_remote(one) for one in (None, HASHING, near, far, Model())] == [False, False, False, True, True]
@@ -935,7 +935,7 @@ def test_embedders_know_where_their_texts_go(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_the_line_of_an_item_says_how_much_of_its_text_the_vector_holds() -> None:
+def test_write_reports_give_kept_and_total_tokens_of_truncated_texts() -> None:
     memory = LongTermMemory(open_store("numpy:"), embedder=Detailed())
     single = run(memory.remember("a long story"))
     short, long = run(memory.remember_many(["a tale", "a long tale"]))
@@ -945,7 +945,7 @@ def test_the_line_of_an_item_says_how_much_of_its_text_the_vector_holds() -> Non
     assert [(one.kept, one.total) for one in (short, answered)] == [(None, None)] * 2
 
 
-def test_every_way_of_writing_says_how_much_of_a_text_the_vector_holds(tmp_path: Path) -> None:
+def test_writes_ingest_and_reembed_report_the_truncations_of_a_function_embedder(tmp_path: Path) -> None:
     class Words:
         name, exact = "words", True
 

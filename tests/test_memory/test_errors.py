@@ -24,7 +24,7 @@ from vectorstore.sqlite import SqliteDatabase
 BAD = {"a": {"$bad": 1}}
 
 
-def test_an_argument_error_of_an_upper_package_is_one_of_the_lower() -> None:
+def test_argument_errors_of_upper_packages_derive_from_those_of_lower_packages() -> None:
     assert issubclass(agent.ArgumentError, memory.ArgumentError)
     assert issubclass(memory.ArgumentError, vectorstore.ArgumentError)
     assert issubclass(vectorstore.ArgumentError, ValueError)
@@ -46,7 +46,7 @@ CALLS: dict[str, Callable[[LongTermMemory], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_filter_that_cannot_be_is_an_error_of_the_memory_and_of_the_store(call: str) -> None:
+def test_an_invalid_filter_raises_a_filter_error_of_the_memory_and_of_the_store(call: str) -> None:
     kept = LongTermMemory(open_store("numpy:"), ids=lambda: "first", offline=True)
     run_sync(kept.remember("x"))
     with pytest.raises(memory.FilterError) as caught:
@@ -59,7 +59,7 @@ def test_a_filter_that_cannot_be_is_an_error_of_the_memory_and_of_the_store(call
     assert caught.value.value == caught.value.__cause__.value
 
 
-def test_a_closed_memory_says_so_as_the_store_and_as_a_memory() -> None:
+def test_a_closed_memory_raises_store_closed_and_a_memory_layer_error() -> None:
     kept = LongTermMemory(open_store("numpy:"), offline=True)
     run_sync(kept.close())
     for caught in (vectorstore.StoreClosed, memory.StoreError, MemoryLayerError):
@@ -67,7 +67,7 @@ def test_a_closed_memory_says_so_as_the_store_and_as_a_memory() -> None:
             run_sync(kept.remember("late"))
 
 
-def test_what_the_store_raises_keeps_its_data(tmp_path: Path) -> None:
+def test_an_error_of_the_store_raised_by_a_memory_keeps_its_attributes(tmp_path: Path) -> None:
     (tmp_path / "other.db").write_bytes(b"no database at all, but some bytes of something else" * 100)
     with pytest.raises(memory.StoreError) as caught:
         open_memory(tmp_path / "other.db", offline=True)
@@ -75,7 +75,7 @@ def test_what_the_store_raises_keeps_its_data(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "other.db")
 
 
-def test_a_store_of_data_alone_refuses_in_the_name_of_the_memory() -> None:
+def test_forget_on_a_store_of_data_alone_raises_an_unsupported_error_of_the_memory() -> None:
     from vectorstore.testing import ModelStore
 
     kept = LongTermMemory(ModelStore(), offline=True)
@@ -85,7 +85,7 @@ def test_a_store_of_data_alone_refuses_in_the_name_of_the_memory() -> None:
     assert caught.value.operation == "forget"
 
 
-def test_a_conversation_in_a_closed_file_is_an_error_of_the_memory(tmp_path: Path) -> None:
+def test_a_window_of_a_closed_history_database_raises_a_store_error_of_the_memory(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "said.db")
     short = ShortTermMemory(SqliteHistory(database), session="s")
     database.close()

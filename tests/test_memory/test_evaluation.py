@@ -67,7 +67,7 @@ def as_fields(memory: Memory) -> dict:
     return {name: getattr(memory, name) for name in Memory.__dataclass_fields__}
 
 
-def test_there_are_questions_of_every_kind_and_the_same_for_the_same_seed():
+def test_evaluation_questions_are_of_every_kind_and_equal_for_equal_seeds():
     _, first = probes(talk())
     _, again = probes(talk())
     _, other = probes(talk(), seed=1)
@@ -75,14 +75,14 @@ def test_there_are_questions_of_every_kind_and_the_same_for_the_same_seed():
     assert {probe.kind for probe in first} == {"words", "speaker", "date", "sentence", "answer"}
 
 
-def test_no_memory_is_asked_for_twice_nor_is_one_that_is_set_aside():
+def test_no_memory_is_wanted_or_set_aside_by_two_evaluation_questions():
     _, found = probes(talk())
     wanted = [probe.wanted for probe in found]
     aside = [probe.aside for probe in found if probe.aside is not None]
     assert len(set(wanted) | set(aside)) == len(wanted) + len(aside)
 
 
-def test_a_sentence_that_asks_no_longer_stands_in_its_memory():
+def test_a_sentence_used_as_a_question_is_taken_out_of_its_memory():
     memories, found = probes(talk())
     texts = {memory.id: memory.text for memory in memories}
     taken = [probe for probe in found if probe.kind == "sentence"]
@@ -93,7 +93,7 @@ def test_a_sentence_that_asks_no_longer_stands_in_its_memory():
         assert set(f"{probe.question} {probe.left}".split()) == set(texts[probe.wanted].split())
 
 
-def test_an_answer_is_asked_for_by_the_question_of_the_other_person():
+def test_a_question_of_kind_answer_is_the_preceding_question_of_another_speaker():
     memories, found = probes(talk())
     by_id = {memory.id: memory for memory in memories}
     for probe in (probe for probe in found if probe.kind == "answer"):
@@ -102,14 +102,14 @@ def test_an_answer_is_asked_for_by_the_question_of_the_other_person():
         assert by_id[probe.aside].sequence + 1 == by_id[probe.wanted].sequence
 
 
-def test_a_text_that_several_memories_have_is_not_asked_for():
+def test_a_text_of_several_memories_is_not_wanted_by_an_evaluation_question():
     _, found = probes(
         [*talk(), Memory("My kettle whistles in the kitchen."), Memory("My kettle whistles in the kitchen.")]
     )
     assert {"m30", "m31"}.isdisjoint(probe.wanted for probe in found)
 
 
-def test_every_way_is_asked_the_same_questions_and_as_it_is_has_no_gain(memory):
+def test_every_way_of_an_evaluation_has_the_same_questions_and_the_baseline_has_no_gain(memory):
     evaluation = run_sync(evaluate(memory, embedder=HashingEmbedder(), settings=RecallSettings(candidates=1)))
     lines = {line.way: line for line in evaluation.lines if line.kind == "all"}
     assert set(lines) == {"text alone", "as it is", "other embedder", "other settings"}
@@ -120,7 +120,7 @@ def test_every_way_is_asked_the_same_questions_and_as_it_is_has_no_gain(memory):
     assert all(line.first <= line.mrr <= line.among for line in evaluation.lines)
 
 
-def test_the_shares_of_the_kinds_add_up_to_all(memory):
+def test_evaluation_lines_by_kind_add_up_to_the_line_of_all_questions(memory):
     evaluation = run_sync(evaluate(memory))
     for way in ("text alone", "as it is"):
         whole, *kinds = [line for line in evaluation.lines if line.way == way]
@@ -143,7 +143,7 @@ class Useless:
         return np.tile(np.float32([1, 0, 0, 0]), (len(texts), 1))
 
 
-def test_the_vectors_that_are_there_are_used_and_not_made_again(tmp_path):
+def test_evaluate_reuses_stored_vectors(tmp_path):
     embedder = Useless()
     kept = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), embedder=embedder)
     run_sync(kept.remember_many(talk()))
@@ -163,7 +163,7 @@ class Remote(Useless):
     remote = True
 
 
-def test_nothing_sensitive_is_given_to_a_remote_embedder(tmp_path):
+def test_evaluate_gives_a_remote_embedder_no_sensitive_memory(tmp_path):
     embedder = Remote()
     kept = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"))
     secret = [
@@ -178,31 +178,31 @@ def test_nothing_sensitive_is_given_to_a_remote_embedder(tmp_path):
     assert not any("safe" in text for text in (*embedder.texts, *embedder.questions))
 
 
-def test_nothing_in_the_memory_is_changed(memory):
+def test_evaluate_changes_nothing_in_the_memory(memory):
     before = list(memory.store.scan(namespace="/conversation"))
     run_sync(evaluate(memory, embedder=HashingEmbedder()))
     assert list(memory.store.scan(namespace="/conversation")) == before
     assert memory.store.space is None
 
 
-def test_another_namespace_is_neither_asked_about_nor_searched(memory):
+def test_evaluate_uses_memories_of_its_namespace_alone(memory):
     with pytest.raises(ArgumentError, match=r"too few to ask about.* and 0 do; remember or ingest more, got 0"):
         run_sync(evaluate(memory, namespace="ana"))
 
 
-def test_progress_is_told_for_each_way(memory):
+def test_evaluate_reports_the_progress_of_a_way(memory):
     seen: list[tuple[str, int, int]] = []
     run_sync(evaluate(memory, questions=9, on_progress=lambda *step: seen.append(step)))
     assert [step for step in seen if step[0] == "asking, as it is"][-1] == ("asking, as it is", 9, 9)
 
 
 @pytest.mark.parametrize("options", [{"questions": 0}, {"k": 0}, {"k": True}, {"questions": 2.5}])
-def test_a_bad_number_is_refused(memory, options):
+def test_evaluate_refuses_unusable_numbers(memory, options):
     with pytest.raises(ArgumentError, match="whole number of at least 1"):
         run_sync(evaluate(memory, **options))
 
 
-def test_documents_are_asked_about_too(tmp_path):
+def test_evaluate_includes_passages_of_documents(tmp_path):
     from memory import KnowledgeBase
 
     for thing, place, colour in zip(THINGS, PLACES, COLOURS, strict=True):
@@ -216,7 +216,7 @@ def test_documents_are_asked_about_too(tmp_path):
     assert {line.kind for line in evaluation.lines} >= {"all", "words", "sentence"}
 
 
-def test_bad_values_of_an_interval_are_refused():
+def test_bootstrap_refuses_unusable_values_and_options():
     for values, options in (([float("nan")], {}), ([1.0], {"draws": 0}), ([1.0], {"groups": []})):
         with pytest.raises(ArgumentError):
             bootstrap(values, **options)

@@ -102,13 +102,13 @@ def test_export_import_and_export_again_give_the_same_bytes(opened, tmp_path):
     assert other.store.verify() == []
 
 
-def test_the_same_memory_gives_the_same_bytes_each_time(opened, tmp_path):
+def test_two_exports_of_the_same_memory_are_equal_in_bytes(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     assert exported(memory, tmp_path / "a.jsonl") == exported(memory, tmp_path / "b.jsonl")
 
 
-def test_what_other_parts_keep_with_a_memory_and_why_it_has_no_vector_go_there_and_back(opened, tmp_path):
+def test_foreign_metadata_and_the_reason_of_a_missing_vector_survive_export_and_import(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     said = Memory("…", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
     entry = replace(to_entry(said, no_vector="nothing to embed"), metadata={**to_metadata(said), "shelf": [1, "a"]})
@@ -120,7 +120,7 @@ def test_what_other_parts_keep_with_a_memory_and_why_it_has_no_vector_go_there_a
     assert exported(other, tmp_path / "b.jsonl") == first
 
 
-def test_lines_stand_in_the_order_that_is_documented(opened, tmp_path):
+def test_export_lines_stand_in_the_documented_order(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     run(KnowledgeBase(memory, collection="another").ingest(tmp_path / "notes"))
@@ -145,7 +145,7 @@ def test_lines_stand_in_the_order_that_is_documented(opened, tmp_path):
     assert not {"export", "import"} & {one["kind"] for one in done}
 
 
-def test_an_export_is_of_one_state_whatever_is_written_meanwhile(opened, tmp_path):
+def test_an_export_is_a_snapshot_unaffected_by_concurrent_writes(opened, tmp_path):
     memory = opened()
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:04}") for n in range(600)]))
     second = open_memory(tmp_path / "m.db", embedder=Toy(), clock=Ticking())
@@ -161,7 +161,7 @@ def test_an_export_is_of_one_state_whatever_is_written_meanwhile(opened, tmp_pat
     assert len(items((tmp_path / "a.jsonl").read_bytes())) == 1 + 600 + 3  # with the operations that stored them
 
 
-def test_everything_is_counted_and_hashed_in_the_first_line(opened, tmp_path):
+def test_the_manifest_of_an_export_has_the_counts_and_the_hash_of_its_lines(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     report = run(memory.export(tmp_path / "a.jsonl"))
@@ -174,19 +174,19 @@ def test_everything_is_counted_and_hashed_in_the_first_line(opened, tmp_path):
     assert manifest["selection"] is None
 
 
-def test_what_was_forgotten_is_named_by_its_id_alone(opened, tmp_path):
+def test_an_export_has_no_text_of_forgotten_memories(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     assert b"zebra" not in exported(memory, tmp_path / "a.jsonl")
 
 
-def test_an_empty_memory_is_an_export_too(opened, tmp_path):
+def test_an_empty_memory_can_be_exported_and_imported(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     exported(memory, tmp_path / "a.jsonl")
     assert run(other.import_(tmp_path / "a.jsonl")).lines == ()
 
 
-def test_what_is_changed_after_an_import_goes_on_as_before(opened, tmp_path):
+def test_corrections_undo_and_message_numbers_continue_after_an_import(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     id = filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -202,7 +202,7 @@ def test_what_is_changed_after_an_import_goes_on_as_before(opened, tmp_path):
     assert sequence == 5
 
 
-def test_numbers_of_messages_are_never_given_twice_in_the_other_file_either(opened, tmp_path):
+def test_sequence_numbers_of_deleted_messages_are_not_reused_after_an_import(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.conversations.append("s", [Message.user("one"), Message.user("two")]))
     run(memory.conversations.clear("s"))
@@ -217,7 +217,7 @@ def test_numbers_of_messages_are_never_given_twice_in_the_other_file_either(open
     assert run(other.conversations.append("t", [Message.user("six")])) == [3]
 
 
-def test_what_a_retention_hides_and_memory_lacks_is_carried_and_remembered_there(opened, tmp_path):
+def test_unremembered_messages_hidden_by_retention_are_exported_and_remembered_on_import(opened, tmp_path):
     memory = opened("m.db", retention=Retention(messages=1, unremembered="keep"))
     run(memory.conversations.append("s", [Message.user("My sister is called Ida.")]))
     run(memory.conversations.append("s", [Message.user("How are you?")]))
@@ -229,7 +229,7 @@ def test_what_a_retention_hides_and_memory_lacks_is_carried_and_remembered_there
     assert texts(other) == ["How are you?", "My sister is called Ida."]
 
 
-def test_the_file_is_for_its_owner_alone_and_nothing_is_overwritten(opened, tmp_path):
+def test_an_export_file_is_readable_by_its_owner_alone_and_overwrites_nothing(opened, tmp_path):
     memory = opened()
     umask = os.umask(0)
     try:
@@ -242,7 +242,7 @@ def test_the_file_is_for_its_owner_alone_and_nothing_is_overwritten(opened, tmp_
             run(memory.export(tmp_path / there))
 
 
-def test_an_export_that_fails_leaves_nothing(opened, tmp_path):
+def test_a_failing_export_leaves_no_file(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
 
@@ -260,7 +260,7 @@ def test_an_export_that_fails_leaves_nothing(opened, tmp_path):
 # --- vectors
 
 
-def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tmp_path):
+def test_an_import_takes_vectors_of_its_own_space_and_embeds_texts_of_another_space_anew(opened, tmp_path):
     memory, same, other = opened("m.db"), opened("n.db"), opened("o.db", embedder=Toy("toy/2"))
     run(memory.remember("a fact"))
     exported(memory, tmp_path / "a.jsonl")
@@ -274,7 +274,7 @@ def test_vectors_of_the_same_space_are_taken_and_others_are_made_anew(opened, tm
     assert run(other.flush()).embedded == 1
 
 
-def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanwhile(opened, tmp_path, monkeypatch):
+def test_an_import_takes_no_vectors_after_a_space_migration_between_batches(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 5)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:02}") for n in range(20)]))
@@ -290,7 +290,7 @@ def test_vectors_are_taken_no_longer_when_the_memory_is_switched_to_others_meanw
     assert [line.pending for line in report.lines] == [False] * 5 + [True] * 15
 
 
-def test_without_vectors_they_are_made_anew(opened, tmp_path):
+def test_memories_of_an_export_without_vectors_are_pending_after_the_import(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember("a fact"))
     data = exported(memory, tmp_path / "a.jsonl", vectors=False)
@@ -315,7 +315,7 @@ class Away(Toy):
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_vectors_of_a_model_that_was_changed_under_its_name_are_not_taken(opened, tmp_path, used):
+def test_an_import_takes_no_vectors_of_a_model_changed_under_the_same_name(opened, tmp_path, used):
     memory, other = opened("m.db"), opened("n.db", embedder=Changed())
     run(memory.remember("a fact"))
     assert len(items(exported(memory, tmp_path / "a.jsonl"))[0]["probes"]) == 3
@@ -326,7 +326,7 @@ def test_vectors_of_a_model_that_was_changed_under_its_name_are_not_taken(opened
     assert any("another model of the name toy/1" in note for note in report.notes)
 
 
-def test_a_memory_that_takes_vectors_over_knows_their_model_from_then_on(opened, tmp_path):
+def test_an_import_that_takes_vectors_records_the_probes_of_their_model(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", embedder=Away())
     run(memory.remember("a fact"))
     first = exported(memory, tmp_path / "a.jsonl")
@@ -338,7 +338,7 @@ def test_a_memory_that_takes_vectors_over_knows_their_model_from_then_on(opened,
     assert run(opened("n.db").remember("still more")).deferred is None
 
 
-def test_a_strangers_answers_to_the_probes_are_not_recorded_unless_they_are_right(opened, tmp_path):
+def test_an_untrusted_import_does_not_record_unverified_embedder_probes(opened, tmp_path):
     memory, other = opened("m.db", embedder=Changed()), opened("n.db", embedder=Away())
     run(memory.remember("a fact"))
     exported(memory, tmp_path / "a.jsonl")
@@ -349,7 +349,7 @@ def test_a_strangers_answers_to_the_probes_are_not_recorded_unless_they_are_righ
 # --- a part of it
 
 
-def test_tags_scopes_and_filters_limit_it_to_what_belongs_to_them(opened, tmp_path):
+def test_tags_scopes_and_filters_limit_an_export_to_their_memories_and_versions(opened, tmp_path):
     memory = opened()
     id = filled(memory, tmp_path)
     chosen = items(exported(memory, tmp_path / "a.jsonl", tags=["home"]))
@@ -365,7 +365,7 @@ def test_tags_scopes_and_filters_limit_it_to_what_belongs_to_them(opened, tmp_pa
     assert [one["sequence"] for one in said if one["type"] == "message"] == [1, 3, 4]  # the call is no memory
 
 
-def test_a_part_never_replaces_everything(opened, tmp_path):
+def test_an_export_of_a_selection_cannot_be_imported_with_replace(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl", tags=["home"])
@@ -376,7 +376,7 @@ def test_a_part_never_replaces_everything(opened, tmp_path):
 # --- modes
 
 
-def test_merge_adds_and_changes_nothing_that_is_here(opened, tmp_path):
+def test_a_merging_import_adds_memories_and_changes_no_existing_memory(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     for one in (memory, other):
         run(one.remember(Memory("the same", id="same")))
@@ -396,7 +396,7 @@ def test_merge_adds_and_changes_nothing_that_is_here(opened, tmp_path):
     assert again.operation is None
 
 
-def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
+def test_an_upserting_import_corrects_a_memory_and_keeps_its_old_version(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember(Memory("said there", id="x")))
     run(other.remember(Memory("said here", id="x")))
@@ -408,7 +408,7 @@ def test_upsert_corrects_and_keeps_the_old_version(opened, tmp_path):
     assert run(other.get(["x"]))[0].text == "said here"
 
 
-def test_upsert_corrects_what_differs_in_any_of_what_was_said(opened, tmp_path):
+def test_an_upserting_import_corrects_a_memory_that_differs_in_any_field(opened, tmp_path):
     day = datetime(2026, 5, 1, tzinfo=UTC)
     said = {
         "text": "new",
@@ -431,7 +431,7 @@ def test_upsert_corrects_what_differs_in_any_of_what_was_said(opened, tmp_path):
     assert run(other.import_(tmp_path / "a.jsonl", mode="upsert", trust="user")).operation is None
 
 
-def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened, tmp_path):
+def test_a_replacing_import_replaces_the_whole_namespace_and_no_other(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -448,7 +448,7 @@ def test_replace_takes_the_place_of_all_that_is_here_and_of_nothing_else(opened,
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
-def test_a_dry_run_says_the_same_and_changes_nothing(opened, tmp_path, mode):
+def test_a_dry_run_of_an_import_reports_the_same_and_changes_nothing(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -465,7 +465,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(opened, tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
-def test_a_dry_run_leaves_an_empty_memory_empty(opened, tmp_path, mode):
+def test_a_dry_run_of_an_import_leaves_an_empty_memory_empty(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -476,7 +476,7 @@ def test_a_dry_run_leaves_an_empty_memory_empty(opened, tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
-def test_a_dry_run_foresees_what_was_taken_out_and_forgotten_on_either_side(opened, tmp_path, mode):
+def test_a_dry_run_of_an_import_foresees_forgotten_memories_and_removed_documents(opened, tmp_path, mode):
     memory = opened()
     run(memory.remember_many([Memory("gone here", id="here"), Memory("gone there", id="there")]))
     filled(memory, tmp_path)
@@ -493,7 +493,7 @@ def test_a_dry_run_foresees_what_was_taken_out_and_forgotten_on_either_side(open
         assert planned.removed == done.removed
 
 
-def test_an_unknown_mode_is_refused(opened, tmp_path):
+def test_an_unknown_import_mode_is_refused(opened, tmp_path):
     with pytest.raises(ArgumentError, match="mode"):
         run(opened().import_(tmp_path / "a.jsonl", mode="overwrite"))
 
@@ -502,7 +502,7 @@ def test_an_unknown_mode_is_refused(opened, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["merge", "upsert", "replace"])
-def test_what_was_forgotten_since_does_not_come_back(opened, tmp_path, mode):
+def test_an_import_does_not_restore_memories_and_messages_forgotten_since_the_export(opened, tmp_path, mode):
     memory = opened()
     secret = "the code is 44173921-zebra"
     result = Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text=secret),))])
@@ -518,7 +518,7 @@ def test_what_was_forgotten_since_does_not_come_back(opened, tmp_path, mode):
     assert b"zebra" not in exported(memory, tmp_path / "b.jsonl")
 
 
-def test_what_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
+def test_tombstones_of_an_import_keep_out_a_memory_of_an_older_export(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember(Memory("a secret", id="x")))
     exported(memory, tmp_path / "old.jsonl")
@@ -528,7 +528,7 @@ def test_what_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
     assert run(other.import_(tmp_path / "old.jsonl")).lines[0].reason == "forgotten"
 
 
-def test_a_message_whose_memory_was_forgotten_there_is_not_taken_in_here_either(opened, tmp_path):
+def test_tombstones_of_an_import_keep_out_a_message_of_an_older_export(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     (said,) = run(memory.remember_turn("s", [Message.user("a secret")]))
     exported(memory, tmp_path / "old.jsonl")
@@ -539,7 +539,7 @@ def test_a_message_whose_memory_was_forgotten_there_is_not_taken_in_here_either(
     assert run(other.conversations.sessions()) == []
 
 
-def test_what_was_undone_here_stays_undone(opened, tmp_path):
+def test_an_import_does_not_restore_an_undone_memory(opened, tmp_path):
     memory = opened()
     said = run(memory.remember("said by mistake"))
     exported(memory, tmp_path / "a.jsonl")
@@ -549,7 +549,7 @@ def test_what_was_undone_here_stays_undone(opened, tmp_path):
     assert run(memory.list()).memories == ()
 
 
-def test_the_past_of_what_was_undone_there_is_not_put_behind_what_is_here(opened, tmp_path):
+def test_an_import_adds_no_archived_versions_of_an_undone_memory_to_a_current_memory(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     said = run(memory.remember("I live in Lisbon."))
     exported(memory, tmp_path / "live.jsonl")
@@ -561,7 +561,7 @@ def test_the_past_of_what_was_undone_there_is_not_put_behind_what_is_here(opened
     assert [one.text for one in run(other.history(said.id))] == ["I live in Lisbon."]
 
 
-def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version(opened, tmp_path):
+def test_an_import_archives_no_version_of_a_memory_undone_and_then_forgotten(opened, tmp_path):
     memory = opened()
     said = run(memory.remember("the code is 44173921-zebra"))
     run(memory.undo(said.operation))
@@ -571,7 +571,7 @@ def test_what_was_undone_and_then_forgotten_does_not_come_back_as_an_old_version
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
 
 
-def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened, tmp_path):
+def test_an_untrusted_import_has_the_trust_of_a_document_and_brings_no_history(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -587,7 +587,7 @@ def test_a_strangers_file_is_trusted_as_a_document_and_brings_no_history(opened,
     assert [one.kind for one in run(other.operations())] == ["import"]
 
 
-def test_the_memorys_own_export_is_believed_and_an_edited_one_is_not(opened, tmp_path):
+def test_an_import_trusts_an_export_of_the_same_memory_and_not_an_edited_export(opened, tmp_path):
     memory = opened()
     run(memory.remember(Memory("mine", id="x")))
     data = exported(memory, tmp_path / "a.jsonl")
@@ -604,7 +604,7 @@ def test_the_memorys_own_export_is_believed_and_an_edited_one_is_not(opened, tmp
 
 
 @pytest.mark.parametrize("ceiling", list(Trust))
-def test_the_caller_says_how_far_a_file_is_trusted_and_no_item_is_trusted_more(opened, tmp_path, ceiling):
+def test_the_trust_given_to_an_import_is_the_ceiling_for_each_of_its_memories(opened, tmp_path, ceiling):
     memory, other = opened("m.db"), opened("n.db")
     for trust in Trust:
         run(memory.remember(Memory(f"by a {trust}", trust=trust)))
@@ -617,7 +617,7 @@ def test_the_caller_says_how_far_a_file_is_trusted_and_no_item_is_trusted_more(o
     assert found == {f"by a {trust}": max(trust, ceiling, key=order.index) for trust in order}
 
 
-def test_policies_decide_as_for_what_is_remembered(opened, tmp_path):
+def test_write_policies_decide_about_imported_memories(opened, tmp_path):
     class Redacting:
         def decide(self, memory):
             if "44173921" not in memory.text:
@@ -640,7 +640,7 @@ def test_policies_decide_as_for_what_is_remembered(opened, tmp_path):
     assert [line.pending for line in sorted(report.lines, key=lambda line: line.id)] == [False, True, False]
 
 
-def test_an_import_goes_to_the_namespace_that_is_named(opened, tmp_path):
+def test_an_import_goes_to_the_given_namespace_alone(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember("of ann", namespace="ann"))
     run(memory.remember("of bob", namespace="bob"))
@@ -747,7 +747,7 @@ def damaged(lines, how):
         "raw surrogate in the log",
     ],
 )
-def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(opened, tmp_path, how):
+def test_a_malformed_export_is_refused_with_its_line_number_and_imports_nothing(opened, tmp_path, how):
     lines = valid(opened, tmp_path)
     other = opened("n.db")
     run(other.remember("here before"))
@@ -764,7 +764,7 @@ def test_a_file_that_is_not_right_is_named_by_its_line_and_nothing_is_taken(open
 
 
 @pytest.mark.parametrize("what", ["nothing", "folder", "pipe"])
-def test_what_is_no_file_is_refused(opened, tmp_path, what):
+def test_an_import_refuses_a_path_that_is_no_regular_file(opened, tmp_path, what):
     path = tmp_path / "x"
     if what == "folder":
         path.mkdir()
@@ -802,9 +802,7 @@ FRIDAY = ("The plumber comes on Friday.", "On Friday the plumber comes!")
 
 @pytest.mark.parametrize("embedder", [None, Letters()])
 @pytest.mark.parametrize("mode", ["merge", "replace"])
-def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_remembered(
-    opened, tmp_path, embedder, mode
-):
+def test_near_duplicates_within_an_imported_file_are_linked_or_folded(opened, tmp_path, embedder, mode):
     memory = opened("m.db", embedder=embedder, choose_local=False)
     for id, text in zip("ab", FRIDAY, strict=True):
         run(memory.remember(Memory(text, id=id)))
@@ -827,7 +825,7 @@ def test_what_nearly_repeats_another_item_of_the_file_is_told_as_for_what_is_rem
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
-def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_if_it_adds_no_word(
+def test_an_import_folds_near_duplicates_of_stored_memories_and_of_earlier_batches(
     opened, tmp_path, monkeypatch, batch
 ):
     monkeypatch.setattr(reader, "_BATCH", batch)
@@ -853,7 +851,7 @@ def test_what_nearly_repeats_something_here_or_of_an_earlier_batch_is_left_out_i
     ]
 
 
-def test_what_is_to_be_replaced_is_no_reason_to_leave_anything_out(opened, tmp_path):
+def test_a_replacing_import_folds_no_near_duplicates_of_the_replaced_memories(opened, tmp_path):
     options = {"embedder": None, "choose_local": False}
     memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
     run(memory.remember(Memory(FRIDAY[0], id="there")))
@@ -864,7 +862,7 @@ def test_what_is_to_be_replaced_is_no_reason_to_leave_anything_out(opened, tmp_p
     assert texts(other) == [FRIDAY[0]]
 
 
-def test_links_that_the_file_brings_are_kept_and_the_round_is_equal(opened, tmp_path):
+def test_an_import_keeps_the_near_duplicate_links_of_its_file(opened, tmp_path):
     options = {"embedder": None, "choose_local": False, "policies": [NearDuplicates(words=0.5)]}
     memory, other = opened("m.db", **options), opened("n.db", **options)
     for place, text in enumerate((*FRIDAY, "The plumber comes on Friday, at nine.", "I like tea.")):
@@ -884,7 +882,7 @@ def test_links_that_the_file_brings_are_kept_and_the_round_is_equal(opened, tmp_
         (Extractor(lambda turn: ["A fact."] if "up" in turn.text else []), NoSecrets()),
     ],
 )
-def test_a_round_through_a_memory_with_the_same_policies_is_equal(opened, tmp_path, policies):
+def test_a_round_trip_through_a_memory_with_the_same_policies_gives_the_same_bytes(opened, tmp_path, policies):
     memory, other = opened("m.db", policies=policies), opened("n.db", policies=policies)
     filled(memory, tmp_path)
     run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
@@ -902,7 +900,7 @@ def dogs(turn):
     ]
 
 
-def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_are_not_made_again(opened, tmp_path):
+def test_an_import_extracts_facts_once_and_extracts_no_facts_that_the_file_has(opened, tmp_path):
     plain, facts = opened("m.db"), opened("n.db", policies=[Extractor(dogs)])
     for memory in (plain, facts):
         run(memory.remember_turn("s", [Message.user("I have a dog Rex"), Message.assistant("I see.")]))
@@ -926,7 +924,7 @@ def test_facts_of_a_strangers_file_are_asked_for_once_and_those_that_it_brings_a
             assert texts(other) == []
 
 
-def test_what_was_remembered_together_with_the_source_of_a_fact_is_not_asked_for_facts_again(opened, tmp_path):
+def test_an_import_extracts_no_facts_from_memories_stored_together_with_the_source_of_a_fact(opened, tmp_path):
     asked = []
     memory = opened("m.db", policies=[Extractor(dogs)])
     run(memory.remember_many([Memory(text, kind="turn") for text in ("I have a dog Rex", "I have a cat.")]))
@@ -937,7 +935,7 @@ def test_what_was_remembered_together_with_the_source_of_a_fact_is_not_asked_for
     assert asked == ["It rains."]
 
 
-def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path):
+def test_an_import_of_an_export_of_the_same_memory_extracts_no_facts(opened, tmp_path):
     asked = []
     memory = opened(policies=[Extractor(lambda turn: asked.append(turn.text))])
     run(memory.remember_turn("s", [Message.user("I have a cat.")]))
@@ -947,7 +945,7 @@ def test_the_memorys_own_export_is_not_looked_through_for_facts(opened, tmp_path
     assert asked == ["I have a cat."]
 
 
-def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
+def test_an_import_that_keeps_facts_alone_stores_each_fact_once(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[Extractor(dogs, keep=False)])
     run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
     exported(memory, tmp_path / "a.jsonl")
@@ -964,7 +962,7 @@ def test_facts_alone_stand_for_the_words_of_a_file_once(opened, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
-def test_a_fact_that_is_told_twice_of_the_same_words_is_kept_once(opened, tmp_path, mode):
+def test_an_import_stores_a_fact_extracted_twice_from_one_text_once(opened, tmp_path, mode):
     memory, other = opened("m.db"), opened("n.db", policies=[Extractor(lambda turn: ["A fact.", "A fact."])])
     run(memory.remember_turn("s", [Message.user("I have a dog Rex")]))
     exported(memory, tmp_path / "a.jsonl")
@@ -975,7 +973,7 @@ def test_a_fact_that_is_told_twice_of_the_same_words_is_kept_once(opened, tmp_pa
 
 
 @pytest.mark.parametrize("batch", [1, 1000])
-def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, tmp_path, monkeypatch, batch):
+def test_an_import_judges_the_messages_of_a_turn_together(opened, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(reader, "_BATCH", batch)
     memory = opened("m.db")
     run(memory.remember_turn("s", [Message.user("Why?"), Message.assistant("It rains in Lisbon.")]))
@@ -987,7 +985,7 @@ def test_messages_of_a_turn_are_judged_together_as_when_they_were_said(opened, t
     assert asked == ["Why?\nIt rains in Lisbon.", "Why?"]
 
 
-def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_path):
+def test_an_import_does_not_judge_an_already_stored_memory_again(opened, tmp_path):
     asked = []
     memory, other = opened("m.db"), opened("n.db", policies=[Judge(lambda one: bool(asked.append(one.text)) or True)])
     run(memory.remember("a fact"))
@@ -997,7 +995,7 @@ def test_what_is_here_in_the_same_words_is_not_asked_about_again(opened, tmp_pat
     assert asked == ["a fact"]
 
 
-def test_earlier_versions_are_not_left_out_for_being_like_others(opened, tmp_path):
+def test_an_import_does_not_fold_earlier_versions_as_near_duplicates(opened, tmp_path):
     options = {"embedder": None, "choose_local": False}
     memory, other = opened("m.db", **options), opened("n.db", policies=[NearDuplicates(fold=True)], **options)
     said = run(memory.remember(FRIDAY[0]))
@@ -1008,7 +1006,7 @@ def test_earlier_versions_are_not_left_out_for_being_like_others(opened, tmp_pat
     assert (report.taken["version"], report.left) == (1, {})
 
 
-def test_a_text_that_a_policy_changed_is_embedded_whatever_the_file_says_of_the_old_one(opened, tmp_path):
+def test_an_imported_text_changed_by_a_policy_is_pending_despite_no_vector_in_the_file(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
     said = Memory("My PIN is 48213.", id="x", recorded_at=datetime(2026, 1, 1, tzinfo=UTC))
     memory.store.upsert([to_entry(said, no_vector="nothing to embed")], namespace=store_namespace("", CONVERSATION))
@@ -1016,7 +1014,7 @@ def test_a_text_that_a_policy_changed_is_embedded_whatever_the_file_says_of_the_
     assert run(other.import_(tmp_path / "a.jsonl", trust="user")).pending == 1
 
 
-def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
+def test_an_import_redacts_secrets_in_earlier_versions(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
     said = run(memory.remember("My PIN is 48213."))
     run(memory.correct(said.id, "I have a PIN."))
@@ -1025,7 +1023,7 @@ def test_earlier_versions_are_kept_without_secrets_too(opened, tmp_path):
     assert [one.text for one in run(other.history(said.id))] == ["I have a PIN.", "My PIN is [redacted: PIN]."]
 
 
-def test_history_comes_without_secrets_and_passages_are_looked_through_too(opened, tmp_path):
+def test_an_import_redacts_secrets_in_messages_and_passages(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db", policies=[NoSecrets()])
     run(memory.remember_turn("s", [Message.user("My PIN is 48213."), Message.system("The PIN is 99121.")]))
     (tmp_path / "notes").mkdir()
@@ -1041,7 +1039,7 @@ def test_history_comes_without_secrets_and_passages_are_looked_through_too(opene
 # --- the same again
 
 
-def test_importing_twice_and_repeating_a_key_add_nothing(opened, tmp_path):
+def test_importing_twice_and_repeating_an_idempotency_key_add_nothing(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -1059,7 +1057,7 @@ def test_importing_twice_and_repeating_a_key_add_nothing(opened, tmp_path):
     assert exported(other, tmp_path / "c.jsonl") == before
 
 
-def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path):
+def test_an_imported_memory_with_a_known_idempotency_key_is_the_same_memory_despite_its_id(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
     run(memory.remember(Memory("Dr. Wu is nice.", derived_from=(there,), id="leaning")))
@@ -1077,7 +1075,7 @@ def test_a_key_that_is_here_is_the_same_memory_whatever_its_id(opened, tmp_path)
     assert run(other.count()) == 2
 
 
-def test_what_a_file_corrects_keeps_the_key_that_it_has_here(opened, tmp_path):
+def test_an_upserting_import_keeps_the_idempotency_key_of_a_corrected_memory(opened, tmp_path):
     memory = opened()
     id = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
     lines = exported(memory, tmp_path / "a.jsonl", vectors=False).splitlines(keepends=True)
@@ -1088,7 +1086,7 @@ def test_what_a_file_corrects_keeps_the_key_that_it_has_here(opened, tmp_path):
     assert (there.text, there.key) == ("My dentist is Dr. Li.", "dentist")
 
 
-def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
+def test_an_untrusted_import_brings_no_idempotency_keys(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember(Memory("Pay to account 1.", key="account")))
     exported(memory, tmp_path / "a.jsonl")
@@ -1097,7 +1095,7 @@ def test_a_key_of_a_strangers_file_names_nothing_here(opened, tmp_path):
 
 
 @pytest.mark.parametrize("grace", [None, timedelta(days=1)])
-def test_a_key_goes_and_comes_with_its_memory(opened, tmp_path, grace):
+def test_an_imported_idempotency_key_is_forgotten_and_restored_with_its_memory(opened, tmp_path, grace):
     memory, other = opened("m.db"), opened("n.db")
     there = run(memory.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id
     exported(memory, tmp_path / "a.jsonl")
@@ -1111,7 +1109,7 @@ def test_a_key_goes_and_comes_with_its_memory(opened, tmp_path, grace):
         assert run(other.remember(Memory("My dentist is Dr. Wu.", key="dentist"))).id == there
 
 
-def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
+def test_an_import_adds_no_passages_of_an_already_ingested_document(opened, tmp_path):
     memory, other = opened("m.db"), opened("n.db")
     for one in (memory, other):
         filled(one, tmp_path)
@@ -1124,7 +1122,7 @@ def test_a_document_that_is_here_gets_no_second_passages(opened, tmp_path):
         assert other.store.count(namespace=store_namespace("", "documents", "guide")) == before
 
 
-def test_a_document_that_is_here_under_another_name_is_not_there_twice(opened, tmp_path):
+def test_an_import_adds_no_copy_of_a_document_under_another_name(opened, tmp_path):
     memory = opened()
     filled(memory, tmp_path)
     lines = exported(memory, tmp_path / "a.jsonl").splitlines(keepends=True)
@@ -1136,7 +1134,7 @@ def test_a_document_that_is_here_under_another_name_is_not_there_twice(opened, t
 
 
 @pytest.mark.parametrize("mode", ["merge", "replace"])
-def test_a_document_that_was_taken_out_does_not_come_back(opened, tmp_path, mode):
+def test_an_import_does_not_restore_a_removed_document(opened, tmp_path, mode):
     memory = opened()
     filled(memory, tmp_path)
     exported(memory, tmp_path / "a.jsonl")
@@ -1151,7 +1149,7 @@ def test_a_document_that_was_taken_out_does_not_come_back(opened, tmp_path, mode
 # --- batch by batch
 
 
-def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(opened, tmp_path, monkeypatch):
+def test_concurrent_writes_between_the_batches_of_an_import_are_kept(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 10)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(60)]))
@@ -1170,7 +1168,7 @@ def test_others_can_write_between_the_batches_and_nothing_of_theirs_is_lost(open
     assert run(other.count()) == 60 + len(written)
 
 
-def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_another(opened, tmp_path, monkeypatch):
+def test_an_interrupted_import_keeps_whole_batches_and_a_second_import_completes_it(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 7)
     memory, other = opened("m.db"), opened("n.db")
     for n in range(30):
@@ -1193,7 +1191,7 @@ def test_an_import_that_breaks_off_keeps_whole_batches_and_is_finished_by_anothe
     assert exported(other, tmp_path / "b.jsonl") == first
 
 
-def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, tmp_path, monkeypatch):
+def test_an_interrupted_replacing_import_changes_nothing(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 7)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([f"thing {n}" for n in range(30)]))
@@ -1210,7 +1208,7 @@ def test_an_import_that_breaks_off_while_it_replaces_leaves_everything(opened, t
     assert exported(other, tmp_path / "after.jsonl") == before
 
 
-def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path, monkeypatch):
+def test_an_import_refuses_a_file_that_changes_while_it_is_read(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH", 5)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many([Memory(f"thing {n}", id=f"{n:03}") for n in range(20)]))
@@ -1228,7 +1226,7 @@ def test_a_file_that_changes_while_it_is_taken_is_not_taken_on(opened, tmp_path,
 
 
 @pytest.mark.slow
-def test_a_line_of_fifty_megabytes_goes_through_and_one_above_the_limit_is_refused(opened, tmp_path, monkeypatch):
+def test_an_import_takes_a_line_of_fifty_megabytes_and_refuses_a_line_above_the_limit(opened, tmp_path, monkeypatch):
     memory, other = opened("m.db"), opened("n.db")
     file = DocumentBlock(media_type="application/pdf", data=bytes(39_000_000))
     run(memory.conversations.append("s", [Message.user([file])]))
@@ -1250,7 +1248,7 @@ def peak(work):
         tracemalloc.stop()
 
 
-def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
+def test_the_peak_memory_of_export_and_import_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
     for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (engines, "_PAGE_SIZE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
@@ -1268,7 +1266,7 @@ def test_what_is_held_in_memory_does_not_grow_with_the_texts(opened, tmp_path, m
     assert all(large < 1.5 * small for small, large in zip(most[12], most[48], strict=True)), most
 
 
-def test_a_batch_ends_where_its_lines_are_many_bytes(opened, tmp_path, monkeypatch):
+def test_an_import_batch_is_bounded_by_bytes(opened, tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "_BATCH_BYTES", 3000)
     memory, other = opened("m.db"), opened("n.db")
     run(memory.remember_many(Memory("long " * 200, id=str(n)) for n in range(10)))

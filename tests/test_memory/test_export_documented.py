@@ -45,13 +45,13 @@ def fields_of(kind):
     return {"type", *told}
 
 
-def test_the_page_has_every_type_of_line_in_the_order_in_which_they_are_written(written):
+def test_the_export_page_lists_every_line_type_in_the_order_of_the_export(written):
     kinds = [kind.strip("`") for kind in rows("`type`")]
     order = list(dict.fromkeys(one["type"] for one in items(written[2])[1:]))
     assert kinds == order
 
 
-def test_the_first_line_is_as_the_page_shows_it(written):
+def test_the_manifest_has_the_fields_shown_on_the_export_page(written):
     shown = json.loads(re.search(r"^```json\n(.*?)\n```", PAGE, re.S | re.M)[1])
     manifest = items(written[2])[0]
     assert list(shown) == list(manifest)
@@ -61,7 +61,7 @@ def test_the_first_line_is_as_the_page_shows_it(written):
 
 
 @pytest.mark.parametrize("kind", [kind.strip("`") for kind in rows("`type`")])
-def test_a_line_has_the_fields_that_the_page_names_and_takes_no_other(written, kind):
+def test_an_export_line_has_no_fields_but_those_named_on_the_export_page(written, kind):
     folder, memory, data = written
     lines = data.splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
@@ -75,7 +75,7 @@ def test_a_line_has_the_fields_that_the_page_names_and_takes_no_other(written, k
     assert {field for one in items(data) if one["type"] == kind for field in one} <= set(known)
 
 
-def test_what_is_inside_of_a_line_is_as_the_page_names_it(written):
+def test_nested_fields_of_export_lines_are_those_named_on_the_export_page(written):
     inside, found = rows("in it"), items(written[2])
     assert set(named(inside["`message`"])) == set(Message.model_fields)
     blocks = [set(one.model_fields) - {"type"} for one in get_args(get_args(Block)[0])]

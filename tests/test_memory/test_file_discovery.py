@@ -33,7 +33,7 @@ def names(items):
 # choosing and reading files
 
 
-def test_endings_choose_the_loader_whatever_their_case():
+def test_file_extensions_in_any_case_choose_the_loader():
     loaders = LoaderRegistry()
     assert isinstance(loaders.choose("A.MD"), MarkdownLoader)
     assert isinstance(loaders.choose("main.py"), TextLoader)
@@ -41,19 +41,19 @@ def test_endings_choose_the_loader_whatever_their_case():
     assert isinstance(loaders.choose("README"), TextLoader)
 
 
-def test_an_unknown_ending_is_refused_with_the_reason_unless_the_file_is_given():
+def test_an_unknown_file_extension_has_no_loader_unless_the_file_is_given():
     loaders = LoaderRegistry()
     assert loaders.choose("a.xyz") == "no loader for .xyz files"
     assert isinstance(loaders.choose("a.xyz", by_name=True), TextLoader)
     assert "HTML" in loaders.choose("a.html", by_name=True)
 
 
-def test_a_further_loader_takes_its_ending():
+def test_a_registered_loader_is_chosen_for_its_file_extension():
     mine = TextLoader()
     assert LoaderRegistry({".XYZ": mine}).choose("a.xyz") is mine
 
 
-def test_reading_gives_bytes_and_time(tmp_path):
+def test_read_file_returns_bytes_and_modification_time(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"x")
     os.utime(path, (0, 86400))
@@ -68,13 +68,13 @@ def test_a_file_above_the_limit_is_refused(tmp_path):
         read_file(path, "a.txt", limit=10)
 
 
-def test_a_missing_file_and_one_without_permission_are_load_errors(tmp_path):
+def test_a_missing_file_is_a_load_error(tmp_path):
     with pytest.raises(LoadError, match="cannot be read"):
         read_file(tmp_path / "none", "none")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_a_socket_a_link_and_a_device_are_never_opened(tmp_path):
+def test_a_pipe_a_link_and_a_device_are_never_read(tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
     (tmp_path / "real.txt").write_text("x")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
@@ -86,7 +86,7 @@ def test_a_pipe_a_socket_a_link_and_a_device_are_never_opened(tmp_path):
 # discovering
 
 
-def test_a_folder_is_walked_in_order_and_junk_is_named(tmp_path):
+def test_a_folder_is_discovered_in_order_and_skipped_paths_have_a_reason(tmp_path):
     for name in (
         "b.md",
         "a/z.txt",
@@ -113,18 +113,18 @@ def test_a_folder_is_walked_in_order_and_junk_is_named(tmp_path):
     ]
 
 
-def test_a_given_file_is_tried_even_when_hidden_and_of_no_known_kind(tmp_path):
+def test_a_given_file_is_found_even_when_hidden_and_of_unknown_kind(tmp_path):
     path = tmp_path / ".notes"
     path.write_text("x")
     assert names(discover_files(check_paths([path]), LoaderRegistry())) == [(".notes", "found")]
 
 
-def test_a_file_named_twice_is_found_once(tmp_path):
+def test_a_file_given_twice_is_found_once(tmp_path):
     (tmp_path / "a.md").write_text("x")
     assert len(list(discover_files(check_paths([tmp_path, tmp_path / "a.md", tmp_path]), LoaderRegistry()))) == 1
 
 
-def test_links_are_followed_only_to_files_inside_that_are_not_found_otherwise(tmp_path):
+def test_a_link_is_followed_only_to_an_otherwise_skipped_file_inside_the_folder(tmp_path):
     root, outside = tmp_path / "root", tmp_path / "secret.md"
     (root / ".store").mkdir(parents=True)
     outside.write_text("x")
@@ -162,7 +162,7 @@ def test_pipes_and_sockets_in_a_folder_are_skipped(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of any bytes exist on Linux")
-def test_a_name_that_is_not_utf8_is_skipped(tmp_path):
+def test_a_file_name_that_is_not_utf8_is_skipped(tmp_path):
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.md")).write_text("x")
     (item,) = discover_files(check_paths(tmp_path), LoaderRegistry())
     assert isinstance(item, IngestLine)
@@ -170,7 +170,7 @@ def test_a_name_that_is_not_utf8_is_skipped(tmp_path):
 
 
 @pytest.mark.parametrize("bad", ["", "none", "a\0b", 3, []])
-def test_paths_that_cannot_be_meant_are_refused(bad, tmp_path, monkeypatch):
+def test_unusable_paths_are_refused(bad, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ArgumentError) as caught:
         check_paths(bad if isinstance(bad, list) else [bad])

@@ -259,7 +259,7 @@ PLACES: list[Callable[[LongTermMemory, Path], Receipt]] = [
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-def test_no_byte_is_left_wherever_the_words_were(traced_memory, tmp_path, place, monkeypatch):
+def test_forgetting_leaves_no_byte_of_the_text_in_any_file(traced_memory, tmp_path, place, monkeypatch):
     forget = traced_memory.forget
 
     async def asked_before(*given, **named):
@@ -281,7 +281,7 @@ def test_no_byte_is_left_wherever_the_words_were(traced_memory, tmp_path, place,
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-def test_the_search_for_traces_finds_them_before(traced_memory, tmp_path, place, monkeypatch):
+def test_the_trace_search_finds_the_text_in_each_place_before_forgetting(traced_memory, tmp_path, place, monkeypatch):
     monkeypatch.setattr(traced_memory, "forget", kept_as_it_is)
     place(traced_memory, tmp_path)
     assert traces(tmp_path, -vector_of(SECRET))
@@ -292,7 +292,7 @@ async def kept_as_it_is(*given, **named):
 
 
 @pytest.mark.parametrize("kept_before", [True, False])
-def test_the_retrieval_index_keeps_no_row_of_it(traced_memory, tmp_path, monkeypatch, kept_before):
+def test_the_retrieval_index_keeps_no_row_of_a_forgotten_memory(traced_memory, tmp_path, monkeypatch, kept_before):
     monkeypatch.setattr(index_sync, "_MIN_SAVED_ROWS", 4)
     monkeypatch.setattr(index_cache, "_MAX_SEGMENT_ROWS", 8)
     run(traced_memory.remember_many(Memory(f"The garden is number {n}.", id=f"m{n}") for n in range(20)))
@@ -350,7 +350,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[LongTermMemory, GatedEmbedder]]:
     run(opened_memory.close())
 
 
-def test_a_vector_embedded_too_late_is_kept_nowhere(slow, tmp_path):
+def test_a_backfill_stores_no_vector_of_a_memory_forgotten_meanwhile(slow, tmp_path):
     memory, embedder = slow
     embedder.down = True
     id = remembered(memory, SECRET)
@@ -377,7 +377,7 @@ def test_a_correction_of_a_memory_forgotten_meanwhile_is_kept_nowhere(slow, tmp_
     assert traces(tmp_path) == []
 
 
-def test_a_migrated_vector_embedded_too_late_is_kept_nowhere(slow, tmp_path):
+def test_a_space_migration_stores_no_vector_of_a_memory_forgotten_meanwhile(slow, tmp_path):
     memory, _ = slow
     id = remembered(memory, SECRET)
     second = GatedEmbedder("toy/2", sign=-1)
@@ -456,7 +456,7 @@ def test_a_receipt_with_a_wrong_field_is_refused():
             read_receipt(json.dumps({**good, field: wrong}))
 
 
-def test_hashes_differ_by_receipt_and_by_file(file_memory, tmp_path):
+def test_text_hashes_of_receipts_differ_by_receipt_and_by_file(file_memory, tmp_path):
     receipts = [run(file_memory.forget([remembered(file_memory, SECRET)])) for _ in range(2)]
     with_other_key = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'other.db'}"))
     receipts.append(run(with_other_key.forget([remembered(with_other_key, SECRET)])))
@@ -464,7 +464,7 @@ def test_hashes_differ_by_receipt_and_by_file(file_memory, tmp_path):
     assert len({receipt.hashes for receipt in receipts}) == 3
 
 
-def test_hashes_depend_on_the_secret_of_the_file(tmp_path):
+def test_text_hashes_of_receipts_depend_on_the_secret_of_the_file(tmp_path):
     receipts = []
     for name in ("m.db", "n.db"):  # all of a receipt alike, but for the secret of the file
         memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / name}"), clock=lambda: NOW, operation_ids=counted())
@@ -480,7 +480,7 @@ def counted():
     return lambda: f"o{next(numbers)}"
 
 
-def test_hashes_ignore_blanks_at_the_ends(file_memory):
+def test_text_hashes_of_receipts_ignore_blanks_at_the_ends(file_memory):
     receipt = run(file_memory.forget([remembered(file_memory, f"  {SECRET}\n")]))
     assert run(file_memory.verify_forgotten(receipt, [SECRET])).notes == ()
     assert run(file_memory.verify_forgotten(receipt, [f"\n{SECRET} "])).notes == ()
@@ -489,7 +489,7 @@ def test_hashes_ignore_blanks_at_the_ends(file_memory):
 # --- verification
 
 
-def test_verification_of_tables_pages_log_and_bytes(file_memory, tmp_path):
+def test_verify_forgotten_finds_no_remnant_in_tables_and_files_after_forgetting(file_memory, tmp_path):
     run(file_memory.remember_many(f"an ordinary sentence number {n} about the weather" for n in range(300)))
     first = run(file_memory.remember_turn("s", [Message.user(SECRET), Message.assistant(f"Noted: {SECRET}")]))[0].id
     run(file_memory.correct(first, "the locker code is 55284032-quagga"))
@@ -540,7 +540,7 @@ def test_lists_of_ids_in_other_tables_are_remnants(file_memory):
 @pytest.mark.parametrize(
     "form", ["utf-8", "utf-16-le", "utf-16-be", "json", "json in ascii", "json in json", "base64", "base64, wide"]
 )
-def test_bytes_are_found_in_every_encoding(file_memory, tmp_path, ending, form):
+def test_verify_forgotten_finds_a_text_in_every_encoding(file_memory, tmp_path, ending, form):
     secret = 'the "café" code ~~~~~~\nis 44173921'
     receipt = run(file_memory.forget([remembered(file_memory, secret)]))
     assert run(file_memory.verify_forgotten(receipt, [secret])).gone
@@ -567,7 +567,7 @@ def test_bytes_are_found_in_every_encoding(file_memory, tmp_path, ending, form):
     assert places(verified) == [("leftover", "text 0 is in its bytes")]
 
 
-def test_a_piece_of_a_long_text_is_found(file_memory, tmp_path):
+def test_verify_forgotten_finds_a_piece_of_a_long_text(file_memory, tmp_path):
     letters = random.Random(3)
     text = "".join(letters.choices(string.ascii_lowercase + " ", k=30_000))
     receipt = run(file_memory.forget([remembered(file_memory, text)]))
@@ -578,7 +578,7 @@ def test_a_piece_of_a_long_text_is_found(file_memory, tmp_path):
     assert ("m.db", "text 0 is in its bytes") in places(run(file_memory.verify_forgotten(receipt, [text])))
 
 
-def test_words_of_another_memory_are_noted_and_no_remnant(file_memory):
+def test_equal_words_in_another_memory_are_a_note_and_no_remnant(file_memory):
     receipt = run(file_memory.forget([remembered(file_memory, SECRET)]))
     remembered(file_memory, SECRET)
     verified = run(file_memory.verify_forgotten(receipt, [SECRET]))
@@ -586,7 +586,7 @@ def test_words_of_another_memory_are_noted_and_no_remnant(file_memory):
     assert "still said elsewhere" in verified.notes[0]
 
 
-def test_foreign_and_short_texts_are_noted(file_memory):
+def test_verify_forgotten_notes_foreign_and_too_short_texts(file_memory):
     receipt = run(file_memory.forget([remembered(file_memory, SECRET)]))
     verified = run(file_memory.verify_forgotten(receipt, ["something else entirely", "ok"]))
     assert verified.gone
@@ -608,7 +608,7 @@ def test_a_dirty_free_page_is_a_remnant(file_memory, tmp_path):
     assert any("free pages are not empty" in what for _, what in places(run(file_memory.verify_forgotten(receipt))))
 
 
-def test_verification_waits_for_readers_of_the_log(file_memory, tmp_path):
+def test_bytes_in_the_write_ahead_log_are_remnants_until_its_readers_end(file_memory, tmp_path):
     target = remembered(file_memory, SECRET)
     other = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     lane = store_namespace("", CONVERSATION)
@@ -728,7 +728,7 @@ def test_backups_made_within_the_grace_period_are_searched(tmp_path):
     run(memory.close())
 
 
-def test_bytes_in_a_trunk_page_are_found(file_memory):
+def test_a_dirty_trunk_page_is_a_remnant(file_memory):
     receipt = run(file_memory.forget([remembered(file_memory, SECRET)]))
     database = file_memory.store.database
     with database.write() as connection:  # as a tool without secure deletion would
@@ -812,7 +812,7 @@ ENDING = {
 
 
 @pytest.mark.parametrize("way", [*ENDING, "opening"])
-def test_bytes_held_by_a_reader_go_with_the_next_call_after_it(tmp_path, way):
+def test_bytes_pending_for_a_reader_are_erased_by_the_next_call_after_its_end(tmp_path, way):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     target = remembered(memory, SECRET)
     lane = store_namespace("", CONVERSATION)
@@ -836,7 +836,7 @@ def test_bytes_held_by_a_reader_go_with_the_next_call_after_it(tmp_path, way):
 
 
 @pytest.mark.parametrize(("page", "rows"), [(512, 300), (65536, 3)])
-def test_every_free_page_is_checked_trunk_pages_too(tmp_path, page, rows):
+def test_count_dirty_free_pages_checks_every_free_page_including_trunk_pages(tmp_path, page, rows):
     for careful in (True, False):
         path = str(tmp_path / f"{careful}.db")
         with closing(sqlite3.connect(path)) as connection:
@@ -854,7 +854,7 @@ def test_every_free_page_is_checked_trunk_pages_too(tmp_path, page, rows):
         assert count_dirty_free_pages(path) in ([0] if careful else range(free - lists, free + 1))
 
 
-def test_other_files_have_no_free_pages(tmp_path):
+def test_count_dirty_free_pages_is_zero_for_a_file_that_is_no_database(tmp_path):
     (tmp_path / "a").write_bytes(b"SQLite format 2\x00" + bytes(range(256)) * 40)
     assert count_dirty_free_pages(str(tmp_path / "a")) == 0
 
@@ -899,7 +899,7 @@ def test_exports_of_the_namespace_are_named_and_searched(file_memory, tmp_path):
     assert [Path(copy.path).name for copy in run(file_memory.forget_namespace("b")).unreached] == ["theirs.jsonl"]
 
 
-def test_remove_backups_with_a_namespace(file_memory, tmp_path):
+def test_forget_namespace_with_remove_backups_removes_the_backups(file_memory, tmp_path):
     remembered(file_memory, SECRET)
     file_memory.store.backup(str(tmp_path / "a.db"))
     assert not run(file_memory.forget_namespace("", dry_run=True, remove_backups=True)).unreached[0].removed
@@ -909,14 +909,14 @@ def test_remove_backups_with_a_namespace(file_memory, tmp_path):
     assert not (tmp_path / "a.db").exists()
 
 
-def test_backups_stay_where_nothing_was_forgotten(file_memory, tmp_path):
+def test_remove_backups_keeps_the_backups_when_nothing_was_forgotten(file_memory, tmp_path):
     file_memory.store.backup(str(tmp_path / "a.db"))
     run(file_memory.forget(tags=["none"], remove_backups=True))
     run(file_memory.forget_namespace("nobody", remove_backups=True))
     assert (tmp_path / "a.db").exists()
 
 
-def test_another_file_in_the_place_of_a_backup_is_left(file_memory, tmp_path):
+def test_remove_backups_keeps_another_file_at_the_path_of_a_backup(file_memory, tmp_path):
     file_memory.store.backup(str(tmp_path / "a.db"))
     (tmp_path / "a.db").unlink()
     (tmp_path / "a.db").write_text("my own letter that is long enough to be a file")
@@ -946,7 +946,7 @@ def reopened(memory, path):
     return LongTermMemory(open_store(f"sqlite:///{path}"), clock=lambda: NOW)
 
 
-def test_the_copy_of_a_failed_migration_is_an_external_copy(file_memory, newer, tmp_path, monkeypatch):
+def test_the_backup_of_a_failed_schema_migration_is_an_external_copy(file_memory, newer, tmp_path, monkeypatch):
     first, second = remembered(file_memory, SECRET), remembered(file_memory, "another")
     monkeypatch.setattr(OperationLogTables, "verify", lambda *_: [Finding("operations", "planted")])
     again = reopened(file_memory, tmp_path / "m.db")
@@ -960,7 +960,7 @@ def test_the_copy_of_a_failed_migration_is_an_external_copy(file_memory, newer, 
     run(again.close())
 
 
-def test_the_copy_of_a_finished_migration_is_gone(file_memory, newer, tmp_path):
+def test_a_finished_schema_migration_leaves_no_external_copy(file_memory, newer, tmp_path):
     first = remembered(file_memory, SECRET)
     again = reopened(file_memory, tmp_path / "m.db")
     receipt = run(again.forget([first]))
@@ -970,7 +970,7 @@ def test_the_copy_of_a_finished_migration_is_gone(file_memory, newer, tmp_path):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_remove_backups_for_messages_alone(file_memory, tmp_path, whole):
+def test_forgetting_messages_alone_with_remove_backups_removes_the_backups(file_memory, tmp_path, whole):
     run(file_memory.conversations.append("s", [Message.system("be kind")]))
     file_memory.store.backup(str(tmp_path / "a.db"))
     named = {"remove_backups": True}

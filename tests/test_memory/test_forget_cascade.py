@@ -164,7 +164,7 @@ def test_an_earlier_version_with_a_copy_goes_and_its_memory_stays(memory):
     assert [version.text for version in run(memory.history(other))] == ["Ann told me something"]
 
 
-def test_memories_derived_from_it_alone_go_transitively(memory):
+def test_memories_derived_from_a_forgotten_memory_alone_go_transitively(memory):
     a, b = remembered(memory, "the first thing"), remembered(memory, "the second thing")
     alone = remembered(memory, "from a", derived_from=(a,))
     grandchild = remembered(memory, "from that", derived_from=(alone, a))
@@ -194,7 +194,7 @@ def test_a_derived_memory_goes_when_all_its_sources_go(memory):
     assert texts(memory) == []
 
 
-def test_answers_that_used_it_are_named_and_quoting_answers_go(memory):
+def test_answers_using_a_forgotten_memory_are_named_and_quoting_answers_go(memory):
     fact = remembered(memory, SECRET)
     used = turn(memory, Message.assistant("I would open it with your code."), used=[fact])
     quoting = Message(
@@ -207,7 +207,7 @@ def test_answers_that_used_it_are_named_and_quoting_answers_go(memory):
     assert message_texts(memory) == ["I would open it with your code."]
 
 
-def test_a_short_text_takes_copies_as_a_whole_word_alone(memory):
+def test_forgetting_a_short_text_forgets_its_whole_word_copies_alone(memory):
     target = remembered(memory, "Ann")
     turn(memory, Message.user("I like Annabel", name="Ann"), Message.user("This is Ann."))
     run(memory.forget([target]))
@@ -224,7 +224,7 @@ def archive(memory):
     return [entry.text for entry in memory.store.scan(namespace=store_namespace("", ARCHIVE))]
 
 
-def test_merged_memories_go_with_the_merged_one(memory):
+def test_the_sources_of_a_merge_go_with_the_merged_memory(memory):
     a, b, c = (remembered(memory, text) for text in ("takes pills", "takes drops", "sees a doctor"))
     run(memory.merge([b, c], "takes drops by order of a doctor"))
     run(memory.merge([a, b], "takes pills and drops, by order"))
@@ -299,7 +299,7 @@ def test_memories_undone_together_are_forgotten_one_by_one(memory):
     assert run(memory.forget([reports[1].id])).versions == 1
 
 
-def test_many_texts_are_matched_as_few_are(memory):
+def test_forgetting_many_memories_forgets_their_verbatim_copies(memory):
     wanted = [remembered(memory, f"the secret number {n} is kept", tags=("gone",)) for n in range(60)]
     copies = [remembered(memory, f"he wrote: the secret number {n} is kept!") for n in range(0, 60, 7)]
     remembered(memory, "the secret number 61 is kept")
@@ -331,14 +331,14 @@ def test_a_derived_memory_loses_backreferences_and_goes_with_its_last_source(mem
 # --- verbatim matches
 
 
-def test_a_short_text_matches_whole_words_and_a_long_one_any_place():
+def test_a_short_verbatim_text_matches_whole_words_and_a_long_text_any_place():
     assert VerbatimTexts(["ok"]).held_by("a book, ok")
     assert not any(VerbatimTexts(["ok"]).held_by(text) for text in ("book", "oka", "ok_then", "_ok", "ok2"))
     assert VerbatimTexts(["abcdefg"]).held_by("(abcdefgh)") is False
     assert VerbatimTexts(["abcdefgh"]).held_by("xabcdefghx")
 
 
-def test_indexed_and_separate_searches_agree():
+def test_a_search_for_many_verbatim_texts_agrees_with_separate_searches():
     for seed in range(40):
         rng = random.Random(seed)
         words = ["".join(rng.choices("ab é_", k=rng.choice([1, 2, 3, 7, 8, 9, 14]))).strip() or "a" for _ in range(60)]
@@ -364,14 +364,14 @@ IMAGE_FIELDS = {"media_type": "image/png", "data": b"x"}
         Message(role="user", metadata={"notes": ["a secret word here"]}),
     ],
 )
-def test_every_part_of_a_message_is_searched(message):
+def test_every_part_of_a_message_is_searched_for_verbatim_copies(message):
     assert VerbatimTexts(["secret word"]).in_message(message)
 
 
 @pytest.mark.parametrize(
     "field", [{"title": "a secret word"}, {"heading": ["a secret word"]}, {"tags": ["secret word"]}]
 )
-def test_title_headings_and_tags_are_searched(field):
+def test_title_headings_and_tags_are_searched_for_verbatim_copies(field):
     assert VerbatimTexts(["secret word"]).in_entry(Entry("x", None, "nothing of it", metadata=field))
 
 
@@ -416,7 +416,7 @@ REPEATED = [
 
 @pytest.mark.parametrize("repeated", REPEATED)
 @pytest.mark.parametrize("many", [False, True])
-def test_a_copy_goes_however_it_is_split_into_blocks(memory, repeated, many):
+def test_a_verbatim_copy_goes_in_any_split_into_blocks(memory, repeated, many):
     """Also where so many texts are forgotten that they are looked for in another way."""
     others = [remembered.id for remembered in run(memory.remember_many(f"Thing {n}." for n in range(70 * many)))]
     (report,) = run(memory.remember_turn("told", [Message.user(blocks(FIRST, SECOND))]))
@@ -446,7 +446,7 @@ def test_adjacent_blocks_are_no_copy_in_another_order_or_within_a_word():
     assert VerbatimTexts(["Ann"]).in_message(Message(role="system", blocks=tuple(blocks("I saw", "Ann", "today"))))
 
 
-def test_a_blank_text_matches_nothing():
+def test_a_blank_verbatim_text_matches_nothing():
     assert not VerbatimTexts([" \n"]).held_by("a b")
     assert VerbatimTexts([" \n"]).longest_words() == []
 
@@ -492,7 +492,7 @@ def test_equal_tool_results_without_a_memory_go(memory):
 # --- trust
 
 
-def test_a_less_trusted_actor_needs_approval(memory):
+def test_forgetting_by_a_less_trusted_actor_needs_approval(memory):
     mine = remembered(memory, "my own words")
     theirs = remembered(memory, "a tool: my own words", trust=Trust.TOOL)
     for chosen in ([mine], [theirs]):
@@ -550,7 +550,7 @@ def test_crash_recovery_skips_rows_reserved_for_a_forgotten_memory(memory):
     assert run(memory.complete()) == 0
 
 
-def test_crash_recovery_skips_forgotten_words_said_before(memory, clock):
+def test_crash_recovery_skips_forgotten_words_in_messages_before_the_forgetting(memory, clock):
     run(memory.forget([remembered(memory, SECRET)]))
     early, late = clock.now, clock.now + timedelta(seconds=1)
     rows = [HistoryRow("", "old", place, Message.user(SECRET), at) for place, at in enumerate([early, late], start=1)]
@@ -650,7 +650,7 @@ def test_a_forgotten_document_is_not_imported(library, notes, tmp_path):
 # --- erasers of other parts
 
 
-def test_erasers_run_for_messages_alone_and_not_for_nothing(memory):
+def test_erasers_run_for_forgotten_messages_alone_and_not_when_nothing_was_forgotten(memory):
     eraser = RecordingEraser()
     memory.erasers.append(eraser)
     assert run(memory.forget(session="s")).parts == {}

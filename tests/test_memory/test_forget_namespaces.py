@@ -86,7 +86,7 @@ def everything(memory, namespace):
 
 
 @pytest.mark.parametrize("namespace", ["", "ann", "a/b %c"])
-def test_a_namespace_goes_whole_and_no_other_is_touched(memory, namespace):
+def test_forgetting_a_namespace_erases_all_of_it_and_touches_no_other_namespace(memory, namespace):
     others = [name for name in ("", "ann", "ann ", "a/b %c", "a") if name != namespace]
     filled(memory, namespace)
     for other in others:
@@ -101,7 +101,7 @@ def test_a_namespace_goes_whole_and_no_other_is_touched(memory, namespace):
     assert [everything(memory, other) for other in others] == before
 
 
-def test_a_dry_run_counts_the_same_and_changes_nothing(memory):
+def test_a_dry_run_of_forgetting_a_namespace_counts_the_same_and_changes_nothing(memory):
     filled(memory, "ann")
     before = everything(memory, "ann")
     planned = run(memory.forget_namespace("ann", dry_run=True))
@@ -111,7 +111,7 @@ def test_a_dry_run_counts_the_same_and_changes_nothing(memory):
     assert (planned.dry_run, done.dry_run) == (True, False)
 
 
-def test_a_forgotten_namespace_takes_new_memories_and_no_old_ones(memory):
+def test_a_forgotten_namespace_accepts_new_memories_and_no_forgotten_ids(memory):
     first, put_aside = filled(memory, "ann")
     run(memory.forget_namespace("ann"))
     assert run(memory.complete()) == 0
@@ -127,7 +127,7 @@ def test_an_unknown_namespace_has_nothing_to_forget(memory):
     assert len(run(memory.list(namespace="ann"))) == 2
 
 
-def test_erasers_get_every_text_and_then_everything(memory):
+def test_erasers_of_a_forgotten_namespace_get_every_text_and_then_the_everything_flag(memory):
     filled(memory, "ann")
     eraser = RecordingEraser()
     memory.erasers.append(eraser)
@@ -143,7 +143,7 @@ def test_erasers_get_every_text_and_then_everything(memory):
     assert receipt.parts["recording"] == len(eraser.calls)
 
 
-def test_a_namespace_of_several_pages_leaves_no_byte(tmp_path, monkeypatch):
+def test_a_forgotten_namespace_of_several_pages_leaves_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(entry_store, "ERASED_PAGE_SIZE", 256)
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
     filled(memory, "ann")
@@ -156,7 +156,7 @@ def test_a_namespace_of_several_pages_leaves_no_byte(tmp_path, monkeypatch):
     assert [word for word in WORDS if word.encode() in content] == []
 
 
-def test_bytes_are_pending_while_another_reads(tmp_path):
+def test_bytes_of_a_forgotten_namespace_are_pending_while_another_store_reads(tmp_path):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), clock=lambda: NOW)
     filled(memory, "ann")
     other = open_store(f"sqlite:///{tmp_path / 'm.db'}")

@@ -135,7 +135,7 @@ def test_older_than_compares_occurred_at_else_recorded_at(memory):
     assert memory.store.count(namespace=BOOKS) == 1
 
 
-def test_older_than_excludes_the_moment_itself(memory):
+def test_older_than_excludes_a_memory_dated_exactly_at_the_bound(memory):
     remembered(memory, "at noon", occurred_at=NOW)
     assert run(memory.forget(older_than=NOW, dry_run=True)).memories == ()
     assert len(run(memory.forget(older_than=NOW + timedelta(microseconds=1), dry_run=True)).memories) == 1
@@ -149,7 +149,7 @@ def test_older_than_selects_messages_without_a_memory(memory):
     assert message_texts(memory, "s") == ["a new question"]
 
 
-def test_query_lists_its_hits_in_a_dry_run_alone(memory):
+def test_forget_by_query_is_allowed_only_as_a_dry_run_that_lists_the_hits(memory):
     dog = remembered(memory, "Rex the dog barks at night")
     remembered(memory, "The roof leaks")
     planned = run(memory.forget(query="dog barking", k=1, dry_run=True))
@@ -161,7 +161,7 @@ def test_query_lists_its_hits_in_a_dry_run_alone(memory):
     assert texts(memory) == ["The roof leaks"]
 
 
-def test_query_without_hits_lists_nothing_and_a_blank_one_is_refused(memory):
+def test_forget_by_query_without_hits_selects_nothing_and_a_blank_query_is_refused(memory):
     remembered(memory, "The roof leaks")
     assert run(memory.forget(query="zzz qqq", dry_run=True)).memories == ()
     for bad in ("", "  "):
@@ -276,7 +276,7 @@ def test_an_id_given_twice_counts_once(memory):
     assert run(memory.forget([noted, noted])).memories == (noted,)
 
 
-def test_a_forgotten_passage_is_passed_over(memory):
+def test_forgetting_a_forgotten_passage_again_selects_nothing(memory):
     for id in ("p", "q"):
         passage(memory, id)
     run(memory.forget(["p"]))
@@ -315,7 +315,7 @@ def test_an_unknown_id_is_refused_before_anything_is_erased(memory):
     assert texts(memory) == ["known"]
 
 
-def test_a_forgotten_memory_is_passed_over(memory):
+def test_forgetting_a_forgotten_memory_again_selects_nothing(memory):
     target = remembered(memory, "once")
     run(memory.forget([target]))
     assert run(memory.forget([target])).memories == ()

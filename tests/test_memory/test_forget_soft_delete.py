@@ -91,7 +91,7 @@ def state(memory):
     return entries, messages, found
 
 
-def test_soft_deleted_memories_are_in_no_answer(memory):
+def test_soft_deleted_memories_appear_in_no_reading_call(memory):
     first, second = prepared(memory)
     receipt = run(memory.forget([first], grace=WEEK))
     assert receipt.due == memory.clock() + WEEK
@@ -108,14 +108,14 @@ def test_soft_deleted_memories_are_in_no_answer(memory):
         assert view.df(["zebra", "quagga"], namespace=store_namespace("", CONVERSATION)) == [0, 0]
 
 
-def test_soft_deleted_memories_are_not_recovered(memory):
+def test_soft_deleted_memories_come_back_neither_by_complete_nor_by_remember(memory):
     first, _ = prepared(memory)
     run(memory.forget([first], grace=WEEK))
     assert run(memory.complete()) == 0
     assert run(memory.remember(Memory(SECRET, id=first))).outcome is Outcome.REJECTED
 
 
-def test_restore_brings_everything_back(memory):
+def test_restore_forgotten_brings_back_the_whole_state_before_a_soft_delete(memory):
     first, _ = prepared(memory)
     refused = Entry("refused", text="too long", no_vector="too long", metadata={"derived_from": [first]})
     memory.store.upsert([refused], namespace=store_namespace("", CONVERSATION))
@@ -203,7 +203,7 @@ def test_restore_works_once_within_the_grace_period_and_its_namespace(memory, cl
         run(memory.restore_forgotten(receipt.operation, namespace="another"))
 
 
-def test_restore_beside_the_same_words_remembered_since(memory):
+def test_restore_forgotten_works_beside_equal_words_remembered_since(memory):
     first, _ = prepared(memory)
     receipt = run(memory.forget([first], grace=WEEK))
     run(memory.remember(SECRET))
@@ -229,7 +229,7 @@ def test_a_wrong_grace_period_is_refused(memory, bad):
     assert run(memory.get([first]))[0] is not None
 
 
-def test_a_soft_delete_of_nothing_is_none(memory):
+def test_a_soft_delete_without_matches_makes_no_operation(memory):
     receipt = run(memory.forget(tags=["none"], grace=WEEK))
     assert (receipt.due, receipt.operation) == (None, None)
     assert memory.erase_due() == 0
@@ -421,7 +421,7 @@ def test_messages_without_a_memory_are_restored(memory, by):
     assert run(memory.forget(session="s")).operation is None  # of messages alone nothing is in the log
 
 
-def test_the_rest_of_a_soft_delete_is_restored(memory):
+def test_messages_of_a_soft_delete_are_restored_after_its_memories_were_erased(memory):
     run(memory.remember_turn("s", [Message.user("the first thing"), Message.system("be brief")]))
     receipt = run(memory.forget(session="s", grace=WEEK))
     assert run(memory.forget(receipt.memories)).parts["held"] == 2
@@ -429,7 +429,7 @@ def test_the_rest_of_a_soft_delete_is_restored(memory):
     assert [row.message.text for row in run(memory.conversations.load("s"))] == ["be brief"]
 
 
-def test_a_soft_delete_takes_nothing_from_another(memory):
+def test_soft_deletes_of_equal_words_are_restored_independently(memory):
     receipts = [run(memory.forget([remembered(memory, "the very same words")], grace=WEEK)) for _ in range(2)]
     assert [receipt.parts.get("held") for receipt in receipts] == [None, None]
     for receipt in receipts:
@@ -446,7 +446,7 @@ def test_a_memory_that_is_live_and_soft_deleted_is_counted_once(memory):
     assert receipt.operation not in memory.soft_deletes.of("")
 
 
-def test_soft_deleted_versions_go_with_their_memory_by_any_selector(memory):
+def test_soft_deleted_versions_are_erased_with_their_memory_by_any_selector(memory):
     first = remembered(memory, "with a key", key="k")
     run(memory.forget([first], grace=WEEK))
     assert remembered(memory, "other words", key="k", tags=("house",)) == first
@@ -454,7 +454,7 @@ def test_soft_deleted_versions_go_with_their_memory_by_any_selector(memory):
     assert list(memory.soft_deletes.of("")) == []
 
 
-def test_erased_words_leave_the_soft_delete(memory):
+def test_forgetting_one_memory_erases_its_words_from_the_soft_delete(memory):
     both = [remembered(memory, "the first thing"), remembered(memory, "the second thing")]
     receipt = run(memory.forget(both, grace=WEEK))
     run(memory.forget(both[:1]))
@@ -507,7 +507,7 @@ def test_copies_split_into_blocks_are_erased_from_soft_deletes(memory):
     assert run(memory.get([report.id]))[0].text == "x y z"
 
 
-def test_restore_brings_a_document_back_with_its_list(file_memory, notes):
+def test_restore_forgotten_brings_a_document_back_into_the_knowledge_base(file_memory, notes):
     ingested(file_memory, notes)
     before = run(KnowledgeBase(file_memory).documents())
     receipt = run(file_memory.forget(document="tower.md", grace=timedelta(days=7)))
@@ -592,7 +592,7 @@ def fill(memory, folder, clock):
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_soft_deleted_items_are_in_no_answer(file_memory, tmp_path, clock, restarted):
+def test_no_public_reading_call_shows_words_of_a_soft_deleted_memory(file_memory, tmp_path, clock, restarted):
     fill(file_memory, tmp_path, clock)
     before = {name: repr(ask(file_memory, tmp_path)) for name, ask in ANSWERS.items()}
     assert [name for name, answer in before.items() if not any(word in answer for word in (*WORDS, ID))] == []

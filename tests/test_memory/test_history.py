@@ -71,7 +71,7 @@ def test_sessions_used_at_the_same_time_are_listed_by_their_ids(kind, tmp_path):
         assert [info.session for info in asyncio.run(history.sessions())] == ["a", "b", "c"]
 
 
-def test_a_row_waits_until_its_memory_is_settled(history):
+def test_a_history_row_stays_unsettled_until_its_memory_is_settled(history):
     history.rows.append("s", said("a", "b", "c"), namespace="n", memories=[None, "id-b", ""])
     waiting = history.rows.unsettled(10)
     assert [(row.message.text, row.memory) for row in waiting] == [("a", None), ("b", "id-b")]
@@ -82,14 +82,14 @@ def test_a_row_waits_until_its_memory_is_settled(history):
     assert history.rows.of_memories(["id-a"]) == []
 
 
-def test_a_reserved_row_still_waits(history):
+def test_a_reserved_history_row_stays_unsettled(history):
     history.rows.append("s", said("a"))
     (row,) = history.rows.unsettled(10)
     history.rows.reserve([HistoryRow("", "s", row.sequence, row.message, row.at, "id")])
     assert [row.memory for row in history.rows.unsettled(10)] == ["id"]
 
 
-def test_replacing_keeps_the_memory_of_a_message_that_stays(history):
+def test_replacing_history_keeps_the_memory_id_of_an_unchanged_message(history):
     history.rows.append("s", said("a", "b"), memories=["id-a", "id-b"])
     history.rows.settle([row for row in history.rows.unsettled(10) if row.memory == "id-a"])
     history.rows.replace("s", said("a", "new", "a"))
@@ -98,18 +98,18 @@ def test_replacing_keeps_the_memory_of_a_message_that_stays(history):
     assert [row.sequence for row in history.rows.unsettled(10)] == [4, 5]
 
 
-def test_equal_messages_that_stay_keep_their_memories_in_order(history):
+def test_replacing_history_keeps_the_memory_ids_of_equal_messages_in_order(history):
     history.rows.append("s", said("yes", "yes", "no"), memories=["first", "second", "third"])
     history.rows.replace("s", said("yes", "yes"))
     assert [one.memory for one in asyncio.run(history.load("s"))] == ["first", "second"]
 
 
-def test_rows_are_found_by_their_place(history):
+def test_history_rows_are_found_by_session_and_sequence(history):
     history.rows.append("s", said("a", "b"))
     assert [row.message.text for row in history.rows.at([("s", 2), ("s", 9), ("t", 1)])] == ["b"]
 
 
-def test_rows_are_found_by_words_in_any_part(history):
+def test_history_rows_are_found_by_words_in_any_block_and_may_include_files(history):
     call = ToolCallBlock(id="1", name="note", arguments={"text": 'he said "olé"\n'})
     file = DocumentBlock(media_type="text/plain", data=b"in a file: olive")
     messages = [Message.assistant([call]), Message.user([file]), *said("nothing")]
@@ -122,13 +122,13 @@ def test_rows_are_found_by_words_in_any_part(history):
     assert history.rows.holding(["nothing"], namespace="other") == []
 
 
-def test_erased_rows_are_gone(history):
+def test_erased_history_rows_are_not_loaded(history):
     asyncio.run(history.append("s", said("a", "b")))
     history.rows.erase(history.rows.at([("s", 1)]))
     assert [one.message.text for one in asyncio.run(history.load("s"))] == ["b"]
 
 
-def test_a_list_is_needed_and_not_a_text(history):
+def test_appending_a_string_instead_of_a_message_list_is_refused(history):
     with pytest.raises(ArgumentError, match="messages"):
         asyncio.run(history.append("s", "hello"))
 
@@ -159,7 +159,7 @@ class Halting(list[Message]):
         return super().__iter__()
 
 
-def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
+def test_concurrent_in_memory_appends_share_no_sequence_number():
     rows = InMemoryHistory().rows
     begun, gone_first = threading.Event(), threading.Event()
     given = {}
@@ -181,7 +181,7 @@ def test_a_writer_in_the_middle_of_its_work_shares_no_number_with_another():
     assert len(rows.load("s")) == 4
 
 
-def test_two_objects_on_one_file_never_give_the_same_number(tmp_path):
+def test_two_sqlite_histories_on_one_file_never_give_the_same_sequence_number(tmp_path):
     one, other = SqliteDatabase(tmp_path / "m.db"), SqliteDatabase(tmp_path / "m.db")
     histories = [SqliteHistory(one), SqliteHistory(other)]
 
@@ -195,7 +195,7 @@ def test_two_objects_on_one_file_never_give_the_same_number(tmp_path):
     other.close()
 
 
-def test_a_killed_process_leaves_what_was_acknowledged_and_nothing_half(tmp_path):
+def test_a_killed_process_leaves_acknowledged_messages_and_no_partial_append(tmp_path):
     code = """
         import asyncio, os, sys
         from memory.messages import Message
@@ -236,7 +236,7 @@ def damaged(tmp_path, statement):
     return path
 
 
-def test_a_changed_message_is_named_and_never_returned(tmp_path):
+def test_a_damaged_message_raises_damage_error_and_is_found_by_verify(tmp_path):
     path = damaged(tmp_path, "UPDATE history_messages SET message = replace(message, 'Ann', 'Bob') WHERE sequence = 1")
     database = SqliteDatabase(path)
     history = SqliteHistory(database)
@@ -246,7 +246,7 @@ def test_a_changed_message_is_named_and_never_returned(tmp_path):
     database.close()
 
 
-def test_a_number_that_could_be_given_twice_is_found_and_put_right(tmp_path):
+def test_verify_finds_a_reusable_sequence_number_and_rebuild_repairs_it(tmp_path):
     path = damaged(tmp_path, "UPDATE history_sessions SET next = 1")
     database = SqliteDatabase(path)
     history = SqliteHistory(database)

@@ -117,7 +117,9 @@ def compare(pair: Pair) -> None:
 
 @pytest.mark.parametrize("retention", RETENTIONS, ids=str)
 @pytest.mark.parametrize("seed", range(4))
-def test_both_histories_agree(tmp_path: Path, retention: Retention | None, seed: int) -> None:
+def test_in_memory_and_sqlite_history_agree_after_random_calls(
+    tmp_path: Path, retention: Retention | None, seed: int
+) -> None:
     rng = random.Random(seed)
     with SqliteDatabase(tmp_path / "m.db") as database:
         pair = Pair(database, retention, seed)

@@ -83,7 +83,7 @@ def has_summary(history: Any, session: str = "s", namespace: str = "") -> bool:
     return asyncio.run(history.summary(session, "brief", namespace=namespace)) is not None
 
 
-def test_a_summary_is_erased_with_a_message_it_was_made_of(history: Any) -> None:
+def test_erasing_a_message_erases_the_summary_made_of_it(history: Any) -> None:
     summed_up(history)
     history.rows.erase(history.rows.at([("s", 3)]))
     assert has_summary(history)
@@ -91,7 +91,7 @@ def test_a_summary_is_erased_with_a_message_it_was_made_of(history: Any) -> None
     assert not has_summary(history)
 
 
-def test_a_summary_is_erased_with_the_memory_of_a_message_that_left_long_ago(tmp_path: Path) -> None:
+def test_erase_summaries_by_memory_id_works_after_the_message_left_history_by_retention(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
         for history in (InMemoryHistory(retention=FEW), SqliteHistory(database, retention=FEW)):
             history.rows.append("s", said("a", "b"), memories=["id-a", "id-b"])
@@ -125,7 +125,7 @@ def test_the_bytes_of_an_erased_summary_are_not_in_the_file(tmp_path: Path) -> N
     database.close()
 
 
-def test_an_erasure_that_is_undone_leaves_the_summary(tmp_path: Path) -> None:
+def test_a_rolled_back_erasure_leaves_the_summary_and_its_messages(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
         summed_up(history)
@@ -145,7 +145,7 @@ def damaged(tmp_path: Path, statement: str) -> SqliteDatabase:
     return SqliteDatabase(tmp_path / "m.db")
 
 
-def test_a_changed_summary_is_named_never_returned_and_can_be_done_without(tmp_path: Path) -> None:
+def test_a_damaged_summary_is_found_by_verify_never_returned_and_dropped_by_rebuild(tmp_path: Path) -> None:
     with damaged(tmp_path, "UPDATE history_summaries SET text = 'something else'") as database:
         history = SqliteHistory(database)
         with pytest.raises(DamageError, match="history"):
@@ -165,7 +165,7 @@ def test_a_session_without_bounds_is_shown_as_a_whole(tmp_path: Path) -> None:
         assert has_summary(history)
 
 
-def test_a_damaged_message_does_not_keep_others_from_being_added(tmp_path: Path) -> None:
+def test_retention_drops_a_damaged_message_when_others_are_appended(tmp_path: Path) -> None:
     with damaged(tmp_path, "UPDATE history_messages SET message = 'nonsense' WHERE sequence = 1") as database:
         history = SqliteHistory(database, retention=Retention(messages=2, unremembered="drop"))
         asyncio.run(history.append("s", said("d")))
@@ -215,7 +215,7 @@ def earlier_file(path: Path) -> None:
                 connection.execute("INSERT INTO history_messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
-def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
+def test_a_history_file_of_the_first_schema_version_is_migrated_with_all_messages(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
     with SqliteDatabase(tmp_path / "m.db") as database:
         history = SqliteHistory(database)
@@ -224,7 +224,7 @@ def test_a_file_of_the_first_version_shows_all_it_has(tmp_path: Path) -> None:
         assert database.verify() == []
 
 
-def test_a_file_of_the_first_version_is_copied_whole_where_the_migrated_tables_are_not_right(
+def test_a_failed_verification_after_migration_keeps_a_whole_copy_of_the_old_history_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier_file(tmp_path / "m.db")
@@ -236,14 +236,14 @@ def test_a_file_of_the_first_version_is_copied_whole_where_the_migrated_tables_a
         assert salvage_database(copy, tmp_path / "saved.db", components=[HistoryTables()]) == 2
 
 
-def test_a_file_of_the_first_version_can_be_salvaged_unopened(tmp_path: Path) -> None:
+def test_a_history_file_of_the_first_schema_version_can_be_salvaged_without_migration(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
     assert salvage_database(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]) == 2
     with SqliteDatabase(tmp_path / "saved.db") as saved:
         assert len(asyncio.run(SqliteHistory(saved).load("s", namespace="n"))) == 2
 
 
-def test_a_limit_holds_for_readers_that_have_set_none(tmp_path: Path) -> None:
+def test_a_retention_limit_holds_for_histories_opened_without_retention(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "m.db") as database:
         strict = SqliteHistory(database, retention=Retention(messages=1, unremembered="keep"))
         asyncio.run(strict.append("s", said("a", "b")))
@@ -251,7 +251,7 @@ def test_a_limit_holds_for_readers_that_have_set_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["replace", "clear"])
-def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path, what: str) -> None:
+def test_a_kill_within_a_history_replace_or_delete_leaves_the_state_before(tmp_path: Path, what: str) -> None:
     code = """
         import asyncio, os, sys
         from memory.messages import Message
@@ -278,7 +278,7 @@ def test_a_kill_within_replacing_or_clearing_leaves_all_as_it_was(tmp_path: Path
         assert database.verify() == []
 
 
-def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Path) -> None:
+def test_a_process_killed_during_repeated_replaces_leaves_one_whole_state(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
         from memory.messages import Message
@@ -304,7 +304,7 @@ def test_a_process_killed_while_it_replaces_leaves_one_whole_state(tmp_path: Pat
         assert database.verify() == []
 
 
-def test_processes_at_once_keep_the_limit_and_share_no_number(tmp_path: Path) -> None:
+def test_concurrent_processes_keep_the_retention_limit_and_share_no_sequence_number(tmp_path: Path) -> None:
     code = """
         import asyncio, sys
         from memory.messages import Message
@@ -347,17 +347,17 @@ def test_an_unusable_retention_raises(options: dict[str, Any], argument: str) ->
         Retention(**options)
 
 
-def test_what_becomes_of_the_unremembered_must_be_said() -> None:
+def test_retention_requires_the_unremembered_argument() -> None:
     with pytest.raises(TypeError, match="unremembered"):
         Retention(messages=1)  # type: ignore[call-arg]  # bad on purpose
 
 
-def test_an_idle_time_longer_than_the_calendar_never_ends() -> None:
+def test_a_retention_idle_time_longer_than_the_calendar_gives_no_cutoff() -> None:
     forever = Retention(idle=timedelta(days=999_999_999), unremembered="keep")
     assert session_cutoff(forever, datetime(2026, 1, 1, tzinfo=UTC)) == ""
 
 
-def test_more_messages_are_asked_for_where_a_group_may_go_on() -> None:
+def test_first_retained_is_undecided_while_a_message_group_may_continue() -> None:
     head = [(number, Message.user(str(number))) for number in range(1, 5)]
     assert first_retained(head, 2, whole=False) == 3
     assert first_retained(head, 4, whole=False) is None

@@ -139,7 +139,7 @@ def events(server: Server, waits: Waits | None = None, **options: Any) -> list[S
     return asyncio.run(work())
 
 
-def test_a_payload_goes_out_as_json_and_the_answer_comes_back() -> None:
+def test_post_json_sends_the_payload_as_json_and_returns_the_parsed_response() -> None:
     with serving(lambda handler, _: send(handler, {"héllo": [1, 2.5, None]})) as server:
         assert post(server, payload={"text": "grüße 記憶"}) == {"héllo": [1, 2.5, None]}
     method, path, headers, body = server.requests[0]
@@ -159,7 +159,7 @@ def test_get_json_sends_the_headers_of_client_and_call() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
-def test_a_status_that_may_pass_is_tried_again_with_doubling_waits(status: int) -> None:
+def test_a_retriable_status_is_retried_with_doubling_waits(status: int) -> None:
     waits = Waits()
     with serving(lambda handler, n: send(handler, {"n": n}, status if n < 2 else 200)) as server:
         assert post(server, waits) == {"n": 2}
@@ -167,7 +167,7 @@ def test_a_status_that_may_pass_is_tried_again_with_doubling_waits(status: int) 
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-def test_a_status_that_will_not_pass_is_raised_at_once(status: int) -> None:
+def test_a_non_retriable_status_is_raised_without_a_retry(status: int) -> None:
     with (
         serving(lambda handler, _: send(handler, {"error": {"message": "no"}}, status)) as server,
         pytest.raises(HttpStatusError, match=f"{status}.*no") as raised,
@@ -177,7 +177,7 @@ def test_a_status_that_will_not_pass_is_raised_at_once(status: int) -> None:
     assert len(server.requests) == 1
 
 
-def test_the_last_refusal_is_raised_when_the_retries_are_used_up() -> None:
+def test_the_last_error_status_is_raised_when_the_retries_are_exhausted() -> None:
     with (
         serving(lambda handler, n: send(handler, {"error": f"busy {n}"}, 503)) as server,
         pytest.raises(HttpStatusError, match="busy 2"),
@@ -205,7 +205,7 @@ def test_no_retries_means_one_request() -> None:
         ("retry-after", "nan", 0.5),
     ],
 )
-def test_the_wait_that_a_server_names_is_honoured_within_reason(header: str, value: str, waited: float) -> None:
+def test_the_retry_after_header_is_honoured_within_a_bound(header: str, value: str, waited: float) -> None:
     waits = Waits()
     with serving(lambda handler, n: send(handler, n, 429 if n == 0 else 200, **{header: value})) as server:
         assert post(server, waits) == 1
@@ -221,7 +221,7 @@ def test_a_long_wait_is_reported_in_the_error() -> None:
     assert raised.value.retry_after == 86400
 
 
-def test_the_servers_own_word_on_retrying_goes_first() -> None:
+def test_the_x_should_retry_header_overrides_the_status() -> None:
     with (
         serving(lambda handler, _: send(handler, {}, 500, x_should_retry="false")) as server,
         pytest.raises(HttpStatusError),
@@ -238,7 +238,7 @@ def test_the_backoff_doubles_to_eight_seconds_with_jitter_downwards() -> None:
     assert backoff_delay(5000, None, lambda: 0.0) == 8
 
 
-def test_milliseconds_go_before_seconds_and_a_past_date_means_now() -> None:
+def test_retry_after_delay_prefers_milliseconds_and_takes_a_past_date_as_zero() -> None:
     assert retry_after_delay({"retry-after-ms": "1500", "retry-after": "9"}, NOW) == 1.5
     assert retry_after_delay({"retry-after": "Thu, 01 Jan 2026 00:00:00 GMT"}, NOW) == 0
     assert retry_after_delay({}, NOW) is None
@@ -258,7 +258,7 @@ def test_a_dropped_connection_is_tried_again() -> None:
     assert len(server.requests) == 2
 
 
-def test_a_refused_connection_says_so_without_the_secrets_of_the_address() -> None:
+def test_a_refused_connection_raises_an_error_without_the_secrets_of_the_url() -> None:
     async def work() -> None:
         async with client() as http:
             await http.get_json(f"http://user:hunter2@127.0.0.1:{port}/v1?key=hunter3#hunter4")
@@ -374,7 +374,7 @@ def test_an_error_shows_the_servers_message_but_never_the_key() -> None:
         (b"[]", ""),
     ],
 )
-def test_a_complaint_is_read_from_known_places_only(body: bytes, said: str) -> None:
+def test_error_message_reads_only_known_fields_of_an_error_body(body: bytes, said: str) -> None:
     assert error_message(body) == said
 
 
@@ -397,7 +397,7 @@ def test_redaction_keeps_plain_words() -> None:
         ("", ""),
     ],
 )
-def test_a_shown_address_has_no_secrets(url: str, shown: str) -> None:
+def test_safe_url_removes_secrets(url: str, shown: str) -> None:
     assert safe_url(url) == shown
 
 
@@ -409,7 +409,7 @@ def test_an_unusable_address_is_an_argument_error(url: str) -> None:
         run_sync(client().get_json(url))
 
 
-def test_a_header_that_http_cannot_carry_raises_without_showing_it() -> None:
+def test_an_invalid_header_value_is_refused_without_showing_it() -> None:
     for value in ("sk-secret\n", "schlüssel", " sk-secret"):
         with pytest.raises(ArgumentError, match="authorization") as raised:
             HttpClient(headers={"authorization": value})
@@ -417,7 +417,7 @@ def test_a_header_that_http_cannot_carry_raises_without_showing_it() -> None:
 
 
 @pytest.mark.parametrize("payload", [float("nan"), {"a": "\ud800"}, {1, 2}, object()])
-def test_a_payload_that_is_not_json_is_an_argument_error_before_anything_is_sent(payload: Any) -> None:
+def test_a_payload_that_json_cannot_carry_is_refused_before_any_request(payload: Any) -> None:
     with (
         serving(lambda handler, _: send(handler, {})) as server,
         pytest.raises(ArgumentError, match="payload"),
@@ -432,7 +432,7 @@ def test_unusable_retries_raise(retries: Any) -> None:
         HttpClient(retries=retries)
 
 
-def test_offline_refuses_everything_but_this_machine() -> None:
+def test_an_offline_client_refuses_every_host_but_loopback() -> None:
     async def work(url: str) -> Any:
         async with client(offline=True) as http:
             return await http.get_json(url)
@@ -448,11 +448,11 @@ def test_offline_refuses_everything_but_this_machine() -> None:
     [("localhost", True), ("LOCALHOST.", True), ("127.9.8.7", True), ("[::1]", True), ("10.0.0.1", False),
      ("localhost.example.com", False), ("0.0.0.0", False), ("127.0.0.1.nip.io", False)],
 )  # fmt: skip
-def test_only_this_machine_counts_as_loopback(host: str, local: bool) -> None:
+def test_is_loopback_is_true_for_addresses_of_this_machine_only(host: str, local: bool) -> None:
     assert is_loopback(f"http://{host}:80/") is local
 
 
-def test_this_machine_is_asked_directly_in_spite_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopback_requests_bypass_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
     with serving(lambda handler, _: send(handler, "direct")) as server:
@@ -467,7 +467,7 @@ def test_a_proxy_of_the_environment_is_used_for_other_machines(monkeypatch: pyte
     assert server.requests[0][1] == "http://model.example/v1"
 
 
-def test_unusable_proxy_settings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_proxy_settings_raise_an_http_error_that_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "gopher://127.0.0.1:1")
     with pytest.raises(HttpError, match="proxy settings"):
         run_sync(client().get_json("http://model.example/v1"))
@@ -499,7 +499,7 @@ def test_a_loop_that_ends_closes_its_connections() -> None:
     assert http._clients == {}
 
 
-def test_a_closed_client_says_so() -> None:
+def test_a_closed_http_client_refuses_requests() -> None:
     async def work() -> None:
         http = client()
         await http.aclose()
@@ -529,7 +529,7 @@ def settles(condition: Callable[[], bool]) -> bool:
         (b": ping\n\ndata: one\n\n\n\n: ping\nid: 4\n\nevent: ping\n\ndata: two\n\n",),
     ],
 )
-def test_events_arrive_whole_however_the_lines_are_ended_and_cut(parts: Any) -> None:
+def test_stream_events_are_parsed_with_any_line_endings_and_chunk_boundaries(parts: Any) -> None:
     with serving(lambda handler, _: send_stream(handler, *parts)) as server:
         assert events(server) == [ServerEvent("message", "one"), ServerEvent("message", "two")]
 
@@ -601,7 +601,7 @@ def test_an_event_larger_than_the_limit_is_refused() -> None:
         events(server, max_event=200_000)
 
 
-def test_an_answer_that_is_no_stream_is_named_with_its_complaint() -> None:
+def test_a_response_without_an_event_stream_raises_with_its_error_message() -> None:
     with (
         serving(lambda handler, _: send(handler, {"error": {"message": "streaming is off"}})) as server,
         pytest.raises(HttpError, match=r"application/json instead of an event stream: streaming is off"),

@@ -126,9 +126,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("kind", "fields"), [(kind, fields) for kind, those in BAD.items() for fields in those])
-def test_an_item_that_cannot_be_honoured_is_refused_by_its_line_before_anything_is_taken(
-    lines, victim, tmp_path, kind, fields
-):
+def test_import_refuses_an_invalid_item_by_its_line_number_before_any_write(lines, victim, tmp_path, kind, fields):
     line, data = changed(lines, kind, fields)
     (tmp_path / "bad.jsonl").write_bytes(data)
     with pytest.raises(UnreadableExport) as error:
@@ -141,14 +139,14 @@ def test_an_item_that_cannot_be_honoured_is_refused_by_its_line_before_anything_
 @pytest.mark.parametrize(
     "text", ["5", "null", "[]", "{}", '{"type": ["memory"]}', '{"type": "manifest"}', '{"type": ""}']
 )
-def test_a_line_that_is_no_item_is_refused(lines, victim, tmp_path, text):
+def test_import_refuses_a_line_that_is_not_an_item(lines, victim, tmp_path, text):
     (tmp_path / "bad.jsonl").write_bytes(lines[0] + text.encode() + b"\n" + b"".join(lines[1:]))
     with pytest.raises(UnreadableExport, match=r"line 2: (the line is no JSON object|item\.type: )"):
         run(victim.import_(tmp_path / "bad.jsonl", trust="user"))
 
 
 @pytest.mark.parametrize("kind", list(BAD))
-def test_nothing_is_there_twice(lines, victim, tmp_path, kind):
+def test_import_refuses_a_duplicate_item(lines, victim, tmp_path, kind):
     at = max(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)
     (tmp_path / "bad.jsonl").write_bytes(b"".join(sealed([*lines, lines[at]])))
     with pytest.raises(UnreadableExport, match=r"is there twice|counted from 1") as error:
@@ -169,7 +167,7 @@ FIRST = [
 
 
 @pytest.mark.parametrize("fields", FIRST)
-def test_a_first_line_that_is_not_right_is_refused(lines, victim, tmp_path, fields):
+def test_import_refuses_an_invalid_header_line(lines, victim, tmp_path, fields):
     head = {key: value for key, value in {**json.loads(lines[0]), **fields}.items() if value is not ...}
     (tmp_path / "bad.jsonl").write_bytes(b"".join([json.dumps(head).encode() + b"\n", *lines[1:]]))
     with pytest.raises(UnreadableExport):
@@ -177,7 +175,7 @@ def test_a_first_line_that_is_not_right_is_refused(lines, victim, tmp_path, fiel
 
 
 @pytest.mark.parametrize("space", [{"dimension": 7}, {"metric": "dot"}, {"dimension": 10**12}])
-def test_the_first_line_does_not_say_in_which_space_a_new_memory_embeds(lines, other, tmp_path, space):
+def test_the_space_in_an_export_header_does_not_set_the_space_of_a_new_memory(lines, other, tmp_path, space):
     head = json.loads(lines[0])
     head |= {"space": head["space"] | space, "probes": None, "counts": dict.fromkeys(head["counts"], 0)}
     (tmp_path / "bad.jsonl").write_bytes(b"".join(sealed([json.dumps(head).encode() + b"\n"])))
@@ -186,7 +184,7 @@ def test_the_first_line_does_not_say_in_which_space_a_new_memory_embeds(lines, o
     assert run(other.remember("It embeds as it did.")).deferred is None
 
 
-def test_links_to_what_is_not_there_do_no_harm(lines, other, tmp_path):
+def test_import_accepts_dangling_links_without_damage(lines, other, tmp_path):
     _, data = changed(lines, "memory", {"derived_from": ["nobody", "x@9"], "supersedes": "nobody@3"})
     _, data = changed(data.splitlines(keepends=True), "message", {"memory": "nobody"})
     dangling = [{"id": "nobody", "before": 99}, {"id": "nobody else", "gone": True}]
@@ -205,7 +203,7 @@ def test_links_to_what_is_not_there_do_no_harm(lines, other, tmp_path):
     assert sum(one["type"] == "message" for one in items(first)) == 5
 
 
-def test_an_operation_does_not_take_the_place_of_a_record_that_stays(lines, other, tmp_path):
+def test_an_imported_operation_does_not_replace_an_existing_operation_record(lines, other, tmp_path):
     made = run(other.export(tmp_path / "own.jsonl")).operation
     (tmp_path / "bad.jsonl").write_bytes(changed(lines, "operation", {"id": made})[1])
     planned, done = (
@@ -215,7 +213,7 @@ def test_an_operation_does_not_take_the_place_of_a_record_that_stays(lines, othe
     assert [one.kind for one in run(other.operations()) if one.id == made] == ["export"]
 
 
-def test_a_strangers_file_raises_no_trust_and_names_no_key_even_after_a_round(other, tmp_path):
+def test_an_untrusted_import_keeps_document_trust_and_no_key_after_a_further_export_and_import(other, tmp_path):
     stranger = open_memory(tmp_path / "m.db", clock=Ticking(), embedder=Toy())
     run(stranger.remember(Memory("Pay to account 1.", key="account", pinned=True)))
     exported(stranger, tmp_path / "a.jsonl")

@@ -65,7 +65,7 @@ def texts(memory, lane=LANE):
 # the usual life
 
 
-async def test_a_folder_is_taken_in_with_a_line_a_document(memory, docs):
+async def test_ingesting_a_folder_reports_one_line_per_document(memory, docs):
     report = await KnowledgeBase(memory).ingest(docs)
     assert actions(report) == {"a.md": ADDED, "b.txt": ADDED, "deep/c.md": ADDED}
     assert report.totals[ADDED] == 3
@@ -84,7 +84,7 @@ async def test_a_chunk_knows_its_document_title_heading_and_span(memory, docs):
     assert (chunk.kind, chunk.trust, chunk.actor) == ("document", "document", "document")
 
 
-async def test_doing_it_again_changes_nothing_and_says_so(memory, docs):
+async def test_repeating_an_ingest_changes_nothing_and_reports_unchanged(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     before, asked = state(memory), len(memory.embedder.texts)
@@ -146,7 +146,7 @@ async def test_a_new_title_reaches_every_chunk_without_embedding(memory, docs):
     assert all("Fruit" in entry.context for entry in chunks)
 
 
-async def test_what_a_user_set_on_a_chunk_stays(memory, docs):
+async def test_a_pinned_chunk_stays_pinned_after_its_file_changes(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     (entry,) = [one for one in memory.store.scan(namespace=LANE) if "cool" in one.text]
@@ -193,7 +193,7 @@ async def test_repeated_paragraphs_are_kept_apart(memory, tmp_path):
     assert texts(memory) == ["The same words."] * 3
 
 
-async def test_documents_lists_what_there_is(memory, docs):
+async def test_documents_lists_source_title_location_and_chunks_of_each_document(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     first, *_ = await knowledge.documents()
@@ -270,7 +270,7 @@ async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
     assert texts(memory) == texts(fresh)
 
 
-async def test_a_failing_embedder_leaves_chunks_that_wait_and_says_so(memory, docs):
+async def test_ingest_with_a_failing_embedder_stores_pending_chunks_and_reports_the_reason(memory, docs):
     memory.embedder.broken = True
     report = await KnowledgeBase(memory).ingest(docs)
     assert report.pending == report.chunks > 0
@@ -281,7 +281,7 @@ async def test_a_failing_embedder_leaves_chunks_that_wait_and_says_so(memory, do
     assert all(entry.vector is not None for entry in memory.store.scan(namespace=LANE))
 
 
-async def test_waiting_chunks_of_a_changed_document_get_their_vectors_with_it(memory, docs):
+async def test_pending_chunks_of_a_changed_document_are_embedded_with_its_update(memory, docs):
     memory.embedder.broken = True
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
@@ -294,14 +294,14 @@ async def test_waiting_chunks_of_a_changed_document_get_their_vectors_with_it(me
     assert all(entry.vector is not None for entry in chunks)
 
 
-async def test_without_an_embedder_everything_is_kept_by_its_words(docs):
+async def test_ingest_without_an_embedder_stores_chunks_that_word_search_finds(docs):
     memory = LongTermMemory(open_store("numpy:"))
     report = await KnowledgeBase(memory).ingest(docs)
     assert report.pending == report.chunks > 0
     assert memory.store.search_text("bananas", namespace=LANE)
 
 
-async def test_what_cannot_be_read_is_a_line_and_the_rest_goes_on(memory, docs):
+async def test_unreadable_files_are_reported_as_failed_or_skipped_and_the_others_are_ingested(memory, docs):
     (docs / "binary.txt").write_bytes(b"\0\1\2")
     (docs / "old.txt").write_bytes(b"caf\xe9 with bytes that mean nothing here: \x81")
     (docs / "page.html").write_text("<p>x")
@@ -351,7 +351,7 @@ async def test_a_store_without_transactions_is_refused_by_name():
         await KnowledgeBase(LongTermMemory(DataOnly(), embedder=FakeEmbedder())).ingest(".")
 
 
-async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_again(tmp_path, docs):
+async def test_ingest_notices_a_concurrent_ingest_and_reads_the_files_again(tmp_path, docs):
     memories = [
         LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder()) for _ in range(2)
     ]
@@ -371,7 +371,7 @@ async def test_a_write_by_another_meanwhile_is_noticed_and_the_file_is_read_agai
         await memory.close()
 
 
-async def test_a_document_that_meets_what_another_wrote_is_left_as_it_was_and_then_written(memory, docs, monkeypatch):
+async def test_a_conflicting_chunk_write_leaves_the_document_unchanged_and_is_then_retried(memory, docs, monkeypatch):
     knowledge, write, refused = KnowledgeBase(memory), ingest.write_plans, []
     await knowledge.ingest(docs / "a.md")
     (docs / "a.md").write_text("# Apples\n\nApples are red or green.\n\n## Storage\n\nKeep them cool.\n")
@@ -426,7 +426,7 @@ async def test_write_policies_hold_for_chunks(docs):
     assert any("1 chunks rejected by a write policy" in line.notes for line in report.lines)
 
 
-async def test_a_loader_of_ones_own_reads_its_ending(memory, tmp_path):
+async def test_a_custom_loader_reads_files_of_its_extension(memory, tmp_path):
     class Upper:
         name = "upper/1"
         media_type = "text/x-upper"

@@ -85,7 +85,7 @@ async def test_a_moved_folder_takes_its_names_along(memory, docs, tmp_path):
 # collections and namespaces
 
 
-async def test_collections_and_namespaces_do_not_see_each_other(memory, docs):
+async def test_collections_and_namespaces_keep_their_documents_apart(memory, docs):
     await KnowledgeBase(memory, collection="one").ingest(docs / "a.md")
     await KnowledgeBase(memory, collection="two", namespace="bob").ingest(docs / "b.txt")
     assert await KnowledgeBase(memory, collection="two").documents() == []
@@ -104,7 +104,7 @@ def test_a_collection_needs_a_name(bad):
 # removing and forgetting
 
 
-async def test_a_removed_document_stays_out_until_asked_for(memory, docs):
+async def test_a_removed_document_is_skipped_until_ingested_with_again_or_changed(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
     assert await knowledge.remove("b.txt") == 1
@@ -117,7 +117,7 @@ async def test_a_removed_document_stays_out_until_asked_for(memory, docs):
     assert actions(await knowledge.ingest(docs))["b.txt"] is UPDATED
 
 
-async def test_removing_what_is_not_there_is_an_error(memory):
+async def test_removing_an_unknown_document_is_refused(memory):
     with pytest.raises(ArgumentError) as caught:
         await KnowledgeBase(memory).remove("none.md")
     assert caught.value.value == "none.md"
@@ -187,7 +187,7 @@ async def test_everything_about_documents_survives_reopening(tmp_path, docs):
     await again.close()
 
 
-async def test_a_store_without_a_file_finds_its_documents_again_in_its_chunks(docs):
+async def test_an_in_memory_store_recognizes_its_documents_by_their_chunks(docs):
     memory = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     await KnowledgeBase(memory).ingest(docs)
     before, asked = state(memory), len(memory.embedder.texts)
@@ -198,7 +198,7 @@ async def test_a_store_without_a_file_finds_its_documents_again_in_its_chunks(do
     assert len(state(memory)) == len(before)
 
 
-async def test_a_damaged_record_is_named_and_not_believed(tmp_path, docs):
+async def test_a_damaged_document_record_is_found_by_verify_and_refused_by_ingest(tmp_path, docs):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/memory.db"), embedder=FakeEmbedder())
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)
@@ -213,7 +213,7 @@ async def test_a_damaged_record_is_named_and_not_believed(tmp_path, docs):
 # small parts
 
 
-def test_chunk_ids_hang_on_key_collection_document_words_and_occurrence():
+def test_chunk_ids_depend_on_key_collection_document_words_and_occurrence():
     key, other = bytes(32), b"\1" * 32
     first = chunk_ids(key, "lane", "a.md", ["x", "y", "x"])
     assert len(set(first)) == 3
@@ -222,7 +222,7 @@ def test_chunk_ids_hang_on_key_collection_document_words_and_occurrence():
         assert not set(chunk_ids(*changed, ["x", "y", "x"])) & set(first)
 
 
-def test_a_mark_tells_its_parts_apart():
+def test_a_document_mark_distinguishes_the_boundaries_of_its_parts():
     key = bytes(32)
     assert (
         len(

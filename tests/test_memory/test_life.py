@@ -546,7 +546,7 @@ class LifeOnDisk(Life):
 
 @pytest.mark.parametrize("machine", [Life, LifeOnDisk])
 @pytest.mark.parametrize("lives", first_fast([8, 30]))
-def test_thousands_of_steps_agree_with_a_plain_model(
+def test_random_memory_operations_agree_with_a_plain_model(
     machine: type[Life], lives: int, request: pytest.FixtureRequest
 ) -> None:
     full = request.config.getoption("--life") == "full"

@@ -55,14 +55,14 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("options", "text", "fits", "fits_not"), FILTERS)
-def test_a_filter_lists_what_fits_and_counts_the_same(memory, options, text, fits, fits_not):
+def test_list_and_count_agree_on_matches_of_each_filter(memory, options, text, fits, fits_not):
     keep(memory, text, **fits)
     keep(memory, "not this one", **fits_not)
     assert texts(memory, **options) == [text]
     assert run_sync(memory.count(**options)) == 1
 
 
-def test_a_piece_of_the_text_is_found_whatever_its_letters_and_bounds_add_up(memory):
+def test_the_contains_filter_ignores_case_and_combines_with_other_filters(memory):
     keep(memory, "The STRASSE is closed.", kind="note")
     keep(memory, "The straße is open.", kind="fact")
     assert texts(memory, contains="straße") == ["The STRASSE is closed.", "The straße is open."]
@@ -92,7 +92,7 @@ def test_a_piece_of_the_text_is_found_whatever_its_letters_and_bounds_add_up(mem
         ({"order": "newest", "after": "oldest/2026-01-01T00:00:00.000000Z/a"}, "after"),
     ],
 )
-def test_a_bad_bound_is_refused_by_name(memory, options, named):
+def test_list_refuses_an_invalid_option_by_name(memory, options, named):
     with pytest.raises(ArgumentError, match=named):
         run_sync(memory.list(**options))
 
@@ -102,7 +102,7 @@ def test_an_unknown_filter_is_refused(memory):
         run_sync(memory.list(colour="red"))
 
 
-def test_by_time_is_when_it_was_said_or_else_written_and_newest_is_oldest_reversed(memory):
+def test_list_orders_by_occurred_at_else_recorded_at_and_newest_is_oldest_reversed(memory):
     keep(memory, "written today", id="b")
     keep(memory, "said long ago", id="z", occurred_at=NOW - 9 * DAY)
     keep(memory, "said at the same time", id="a", occurred_at=NOW - 9 * DAY)
@@ -140,7 +140,7 @@ def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path,
 
 
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])
-def test_pages_stay_right_while_others_write(memory, order):
+def test_list_pages_repeat_and_miss_no_entry_under_concurrent_writes(memory, order):
     seed = random.randrange(2**32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -169,7 +169,7 @@ def test_pages_stay_right_while_others_write(memory, order):
     assert stays <= set(seen)
 
 
-def test_the_last_page_says_so_even_when_it_is_full(memory):
+def test_a_full_last_page_has_no_next_cursor(memory):
     for i in range(4):
         keep(memory, f"m{i}", id=f"id{i}")
     first = run_sync(memory.list(limit=2, order="oldest"))
@@ -179,7 +179,7 @@ def test_the_last_page_says_so_even_when_it_is_full(memory):
     assert run_sync(memory.list(after="id3")) == []
 
 
-def test_another_time_lists_what_held_or_was_known_then(memory):
+def test_list_and_count_follow_as_of_and_known_at(memory):
     one = keep(memory, "I live in Lisbon.")
     keep(memory, "I had a cat.", valid_from=NOW - 9 * DAY, valid_to=NOW - DAY, kind="event")
     memory.clock.now += 10 * DAY
@@ -198,7 +198,7 @@ def test_another_time_lists_what_held_or_was_known_then(memory):
 
 @pytest.mark.parametrize("limit", [1, 2, 9])
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])
-def test_earlier_versions_stand_among_the_others_in_every_order(memory, order, limit):
+def test_known_at_lists_earlier_versions_in_their_place_in_every_order(memory, order, limit):
     for day, id in enumerate("acbed"):
         keep(memory, f"old {id}", id=id, occurred_at=NOW + day * DAY)
     memory.clock.now += DAY
@@ -214,7 +214,7 @@ def test_earlier_versions_stand_among_the_others_in_every_order(memory, order, l
     assert there == expected[order].split()
 
 
-def test_counts_and_times_are_exact_and_of_one_namespace(memory):
+def test_stats_are_exact_and_of_one_namespace(memory):
     keep(memory, "I live in Lisbon.", tags=("home", "city"), pinned=True)
     keep(memory, "A tool said é.", kind="note", trust=Trust.TOOL, tags=("home",), expires_at=NOW, disabled=True)
     keep(memory, "I had a cat.", occurred_at=NOW - 9 * DAY, valid_to=NOW, sensitive=True)

@@ -76,7 +76,7 @@ def test_line_ends_come_back_as_newlines():
     assert decode_text(b"a\r\nb\rc\n", "a.txt")[0] == "a\nb\nc\n"
 
 
-def test_windows_text_is_read_and_the_report_says_so():
+def test_windows_1252_text_is_read_with_a_note():
     text, notes = decode_text("Caf\u00e9 \u2013 na\u00efve".encode("cp1252"), "a.txt")
     assert text == "Café \u2013 naïve"
     assert notes == ("not UTF-8; read as Windows-1252",)
@@ -95,7 +95,7 @@ def test_windows_text_is_read_and_the_report_says_so():
         (bytes(range(1, 32)) * 20, "control characters"),
     ],
 )
-def test_what_is_not_text_is_refused_with_the_reason(data, reason):
+def test_decode_text_refuses_non_text_bytes_with_the_reason(data, reason):
     with pytest.raises(LoadError, match=reason) as caught:
         decode_text(data, "notes.txt")
     assert caught.value.source == "notes.txt"
@@ -137,7 +137,7 @@ def test_toml_front_matter_is_read():
     assert (loaded.title, loaded.metadata) == ("T", {"date": "2024-05-01", "weight": 3})
 
 
-def test_front_matter_that_is_not_understood_is_said():
+def test_front_matter_lines_not_understood_are_counted_in_a_note():
     head = parse_front_matter("---\ntitle: A\nnested:\n  deep: 1\nblock: |\n  text\n---\nBody")
     assert head.fields == {"title": "A"}
     assert head.notes == ("front matter: 3 lines not understood",)
@@ -155,12 +155,12 @@ def test_front_matter_that_is_not_understood_is_said():
         "+++\nnot toml\n+++\n",
     ],
 )
-def test_a_text_without_front_matter_keeps_all_of_it(text):
+def test_a_text_without_front_matter_keeps_its_whole_body(text):
     assert parse_front_matter(text).end == 0
 
 
 @given(st.text(alphabet="-+a: \n[]'\"#|", max_size=60))
-def test_any_head_is_read_or_left(text):
+def test_parse_front_matter_accepts_any_text(text):
     head = parse_front_matter(text)
     assert 0 <= head.end <= len(text)
     json.dumps(dict(head.fields), allow_nan=False)
@@ -196,7 +196,7 @@ def test_the_first_heading_is_found(text, title):
         " " * 100_000,
     ],
 )
-def test_no_text_makes_our_patterns_hang(text):
+def test_no_text_makes_the_loader_patterns_hang(text):
     # a pattern that backtracks would need hours here; the suite turns a hang into a traceback
     assert MarkdownLoader().load(text.encode(), "a.md").text == text
     assert join_pages([text])[0].strip("-\n ").startswith(text.strip("-\n ")[:1])
@@ -235,7 +235,7 @@ def test_an_encrypted_pdf_is_refused():
         PdfLoader().load(out.getvalue(), "a.pdf")
 
 
-def test_what_is_no_pdf_is_refused():
+def test_bytes_that_are_not_a_pdf_are_refused():
     with pytest.raises(LoadError, match="not a PDF"):
         PdfLoader().load(b"hello", "a.pdf")
 
@@ -298,7 +298,7 @@ def test_ligatures_and_stray_characters_are_cleaned():
     assert join_pages(["e\ufb03cient \ufb01nd\0\ud800"])[0].startswith("efficient find")
 
 
-def test_a_sentence_that_runs_over_pages_is_not_parted_by_an_empty_line():
+def test_join_pages_puts_no_empty_line_into_a_sentence_across_pages():
     text, pages = join_pages(["It goes", "on. End.", "New."])
     assert text == "It goes\non. End.\n\nNew."
     assert [text[a:b] for a, b in pages] == ["It goes", "on. End.", "New."]

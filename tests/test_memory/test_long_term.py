@@ -73,7 +73,7 @@ def texts(memory, **options):
 # --- remembering
 
 
-def test_what_is_remembered_comes_back_whole(memory):
+def test_a_remembered_memory_is_returned_with_all_its_fields(memory):
     moment = datetime(2023, 5, 7, 12, tzinfo=UTC)
     given = Memory(
         "I moved to Lisbon.",
@@ -108,7 +108,7 @@ def test_a_memory_has_its_vector_at_once(memory, store):
     assert store.space == Space("toy/1", 4)
 
 
-def test_a_text_without_anything_to_embed_says_so_and_is_not_pending(memory, store):
+def test_a_text_without_words_is_stored_without_vector_and_is_not_pending(memory, store):
     report = run(memory.remember("?!"))
     (entry,) = store.get([report.id], namespace=LANE)
     assert (entry.vector, entry.no_vector) == (None, "nothing to embed")
@@ -125,7 +125,7 @@ def test_an_embedder_that_fails_does_not_fail_the_write(store):
     assert run(memory.pending()) == 1
 
 
-def test_what_waits_is_embedded_when_the_embedder_works_again(store):
+def test_pending_entries_are_embedded_with_the_next_write_of_a_working_embedder(store):
     toy = Toy(fails=True)
     memory = LongTermMemory(store, embedder=toy)
     run(memory.remember("an old one"))
@@ -134,7 +134,7 @@ def test_what_waits_is_embedded_when_the_embedder_works_again(store):
     assert run(memory.pending()) == 0
 
 
-def test_without_an_embedder_everything_waits_and_nothing_has_a_vector(store):
+def test_without_an_embedder_memories_stay_pending_until_a_flush_with_one(store):
     memory = LongTermMemory(store)
     report = run(memory.remember("I moved."))
     assert report.deferred == "no embedder is configured"
@@ -145,7 +145,7 @@ def test_without_an_embedder_everything_waits_and_nothing_has_a_vector(store):
     assert (run(later.pending()), run(later.flush()).embedded) == (0, 0)
 
 
-def test_flushing_covers_every_lane_and_namespace_that_is_asked_for(store):
+def test_flush_covers_every_partition_of_the_given_namespace(store):
     memory = LongTermMemory(store)
     run(memory.remember("here", namespace="a"))
     run(memory.remember("there", namespace="b"))
@@ -177,7 +177,7 @@ def test_a_pending_text_without_anything_to_embed_stops_waiting(store):
     assert run(memory.pending()) == 0
 
 
-def test_a_bad_memory_is_refused_before_anything_happens(memory, store):
+def test_remember_refuses_an_invalid_memory_before_embedding_or_writing(memory, store):
     for bad in ("", Memory("x", importance=2), None):
         with pytest.raises(ArgumentError):
             run(memory.remember(bad))
@@ -187,7 +187,7 @@ def test_a_bad_memory_is_refused_before_anything_happens(memory, store):
     assert store.namespaces() == []
 
 
-def test_namespaces_do_not_see_each_other(memory):
+def test_get_count_and_list_see_only_their_own_namespace(memory):
     report = run(memory.remember("mine", namespace="a"))
     assert run(memory.get([report.id], namespace="b")) == [None]
     assert run(memory.count(namespace="a")) == 1
@@ -195,7 +195,7 @@ def test_namespaces_do_not_see_each_other(memory):
     assert texts(memory, namespace="nobody") == []
 
 
-def test_policies_decide_and_the_report_says_why(store):
+def test_write_policies_reject_or_redact_and_the_report_has_the_reason(store):
     class Hide:
         def decide(self, memory):
             if "4417" not in memory.text:
@@ -210,7 +210,7 @@ def test_policies_decide_and_the_report_says_why(store):
     assert texts(memory) == ["my code is ****"]
 
 
-def test_what_is_not_a_policy_is_refused(store):
+def test_an_invalid_policy_is_refused(store):
     with pytest.raises(ArgumentError, match="policies"):
         LongTermMemory(store, policies=["always"])
 
@@ -247,7 +247,7 @@ def test_a_callers_id_is_used_and_never_overwritten(memory):
         run(memory.remember(Memory("two", id="mine")))
 
 
-def test_ids_are_the_callers_to_make(store):
+def test_memory_ids_come_from_the_ids_argument(store):
     names = iter(["first", "second"])
     memory = LongTermMemory(store, ids=lambda: next(names))
     assert [run(memory.remember(text)).id for text in ("a", "b")] == ["first", "second"]
@@ -256,7 +256,7 @@ def test_ids_are_the_callers_to_make(store):
 # --- many at once
 
 
-def test_many_are_the_same_as_one_by_one(store):
+def test_remember_many_stores_the_same_as_single_remember_calls(store):
     items = ["aa", Memory("ee", key="k"), Memory("ee", key="k"), Memory("other", key="k"), "ok", "?!"]
     together, single = (
         LongTermMemory(open_store("numpy:"), embedder=Toy(), clock=TickingClock(), policies=[MinimumLength(1)])
@@ -291,7 +291,7 @@ def test_many_are_the_same_as_one_by_one(store):
     assert kept(together) == kept(single)
 
 
-def test_a_stream_is_read_batch_by_batch_with_progress(memory):
+def test_remember_many_reads_a_generator_in_batches_with_progress(memory):
     seen = []
     reports = run(memory.remember_many((f"memory number {i}" for i in range(600)), on_progress=seen.append))
     assert seen == [256, 512, 600]
@@ -300,26 +300,26 @@ def test_a_stream_is_read_batch_by_batch_with_progress(memory):
     assert run(memory.count()) == 600
 
 
-def test_a_bad_item_is_named_and_the_batches_before_it_stay(memory):
+def test_remember_many_names_an_invalid_item_and_keeps_the_batches_before(memory):
     items = ["fine"] * 300 + [""]
     with pytest.raises(ArgumentError, match=r"items\[300\]"):
         run(memory.remember_many(items))
     assert run(memory.count()) == 256
 
 
-def test_a_single_text_is_not_taken_letter_by_letter(memory):
+def test_remember_many_refuses_a_single_string(memory):
     with pytest.raises(ArgumentError, match="items"):
         run(memory.remember_many("hello"))
 
 
-def test_nothing_gives_no_reports(memory):
+def test_remember_many_of_no_items_gives_no_reports(memory):
     assert run(memory.remember_many([])) == []
 
 
 # --- turns
 
 
-def test_a_turn_is_in_history_and_in_memory_under_one_number(memory):
+def test_remember_turn_stores_messages_in_history_and_memory_with_equal_sequence_numbers(memory):
     moment = datetime(2026, 5, 1, tzinfo=UTC)
     said = [Message.user("I have a dog.", name="Ann", at=moment), Message.assistant("Nice!")]
     reports = run(memory.remember_turn("s", said))
@@ -334,7 +334,7 @@ def test_a_turn_is_in_history_and_in_memory_under_one_number(memory):
     assert run(memory.complete()) == 0
 
 
-def test_calls_and_thoughts_stay_in_history(memory):
+def test_tool_calls_and_thinking_blocks_of_a_turn_are_stored_in_history_only(memory):
     said = [
         Message.user("add"),
         Message.assistant([ThinkingBlock(text="hm"), ToolCallBlock(id="1", name="add")]),
@@ -357,7 +357,7 @@ def test_a_turn_that_a_policy_rejects_is_in_history_only(store):
     assert len(run(memory.conversations.load("s"))) == 1
 
 
-def test_a_bad_turn_stores_nothing_anywhere(memory, store):
+def test_remember_turn_with_an_invalid_argument_stores_nothing_in_history_or_memory(memory, store):
     with pytest.raises(ArgumentError):
         run(memory.remember_turn("s", [Message.user("fine"), Message.user("\ud800")]))
     with pytest.raises(ArgumentError, match="session"):
@@ -368,7 +368,7 @@ def test_a_bad_turn_stores_nothing_anywhere(memory, store):
     assert run(memory.conversations.sessions()) == []
 
 
-def test_what_an_answer_was_made_with_is_noted(memory):
+def test_remember_turn_notes_the_used_memories_on_the_answer(memory):
     fact = run(memory.remember("I have a dog.")).id
     reports = run(memory.remember_turn("s", [Message.user("a pet?"), Message.assistant("A dog.")], used=[fact]))
     question, answer = run(memory.get([report.id for report in reports]))
@@ -376,7 +376,7 @@ def test_what_an_answer_was_made_with_is_noted(memory):
     assert answer.metadata["used"] == [fact]
 
 
-def test_a_turn_and_its_record_are_one_transaction(tmp_path):
+def test_history_and_entries_of_a_turn_are_written_in_one_transaction(tmp_path):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), ids=lambda: "same")
     run(memory.remember_turn("s", [Message.user("first")]))
     with pytest.raises(RevisionConflict):
@@ -388,7 +388,7 @@ def test_a_turn_and_its_record_are_one_transaction(tmp_path):
 # --- completing
 
 
-def test_what_history_holds_and_memory_lacks_is_remembered(memory):
+def test_complete_remembers_history_messages_without_a_memory(memory):
     run(memory.remember_turn("s", [Message.user("told")]))
     run(memory.conversations.append("s", [Message.user("only in history"), Message.tool([])], namespace=""))
     run(memory.conversations.append("t", [Message.user("elsewhere")], namespace="x"))
@@ -412,7 +412,7 @@ def test_completing_many_goes_in_batches(memory):
     assert run(memory.count()) == 600
 
 
-def test_a_record_written_before_the_note_of_it_is_not_written_twice(memory):
+def test_complete_does_not_store_a_memory_again_whose_row_was_left_unsettled(memory):
     (message,) = [Message.user("said once")]
     memory.conversations.rows.append("s", [message], memories=["reserved"])
     run(memory.remember(Memory("said once", id="reserved")))
@@ -421,7 +421,7 @@ def test_a_record_written_before_the_note_of_it_is_not_written_twice(memory):
     assert memory.conversations.rows.unsettled(10) == []
 
 
-def test_a_message_that_cannot_be_a_memory_does_not_stop_the_others(memory):
+def test_complete_skips_a_message_that_makes_no_valid_memory(memory):
     run(memory.conversations.append("s", [Message.user("odd", name="x" * 2000), Message.user("plain")]))
     assert run(memory.complete()) == 1
     assert texts(memory) == ["plain"]
@@ -548,7 +548,7 @@ def test_memories_are_listed_in_pages(memory):
         run(memory.list(limit=-1))
 
 
-def test_ids_come_as_a_list(memory):
+def test_get_refuses_a_single_string_of_ids(memory):
     with pytest.raises(ArgumentError, match="ids"):
         run(memory.get("abc"))
     assert run(memory.get([])) == []
@@ -563,12 +563,12 @@ def test_an_embedder_of_another_space_is_refused_at_opening(store):
         LongTermMemory(store, embedder=Toy())
 
 
-def test_a_history_of_unknown_make_is_refused(store):
+def test_an_unsupported_history_object_is_refused(store):
     with pytest.raises(ArgumentError, match="history"):
         LongTermMemory(store, history=object())
 
 
-def test_a_history_of_its_own_may_be_given(store):
+def test_a_given_history_object_stores_the_turns(store):
     history = InMemoryHistory()
     memory = LongTermMemory(store, history=history)
     run(memory.remember_turn("s", [Message.user("hello")]))
@@ -587,7 +587,7 @@ def test_two_memories_on_one_file_see_each_other(tmp_path):
     run(other.close())
 
 
-def test_one_key_used_by_many_at_once_names_one_memory(tmp_path):
+def test_concurrent_writes_with_one_idempotency_key_store_one_memory(tmp_path):
     memories = [LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}")) for _ in range(3)]
 
     async def all_at_once():
@@ -599,7 +599,7 @@ def test_one_key_used_by_many_at_once_names_one_memory(tmp_path):
         run(memory.close())
 
 
-def test_a_data_only_store_remembers_and_refuses_the_rest_by_name():
+def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_forget():
     store = DataOnlyStore(open_store("numpy:", space=Space("toy/1", 4)))
     assert isinstance(store, VectorStore)
     memory = LongTermMemory(store, embedder=Toy())
@@ -611,7 +611,7 @@ def test_a_data_only_store_remembers_and_refuses_the_rest_by_name():
             run(call)
 
 
-def test_a_key_taken_by_another_writer_at_the_same_moment_is_a_duplicate():
+def test_an_idempotency_key_written_concurrently_to_a_data_only_store_is_a_duplicate():
     store = DataOnlyStore(open_store("numpy:"))
     memory, upsert = LongTermMemory(store), store.upsert
 
@@ -631,7 +631,7 @@ def test_an_embedder_needs_the_space_of_a_data_only_store():
         LongTermMemory(DataOnlyStore(open_store("numpy:")), embedder=Toy())
 
 
-def test_a_turn_acknowledged_before_a_kill_is_there_with_its_record(tmp_path):
+def test_an_acknowledged_turn_survives_a_kill_and_complete_remembers_the_rest(tmp_path):
     code = """
         import asyncio, os, sys
         from memory.long_term import LongTermMemory
@@ -666,12 +666,12 @@ def found(memory, question, **options):
     return [hit.memory.text for hit in run(memory.recall(question, **options))]
 
 
-def test_what_was_remembered_is_recalled(memory):
+def test_a_remembered_memory_is_recalled(memory):
     run(memory.remember_many(["I moved to Lisbon in May.", "My sister plays the cello.", "It rained all day."]))
     assert found(memory, "Who plays the cello?", k=1) == ["My sister plays the cello."]
 
 
-def test_without_an_embedder_words_alone_decide_and_a_note_says_so(store):
+def test_recall_without_an_embedder_searches_by_words_with_a_note(store):
     memory = LongTermMemory(store)
     run(memory.remember("My sister plays the cello."))
     result = run(memory.recall("cello"))
@@ -687,7 +687,7 @@ def test_an_embedder_that_fails_on_a_question_degrades_the_recall(memory):
     assert any("no answer" in note for note in result.notes)
 
 
-def test_a_question_that_was_embedded_has_no_note(memory):
+def test_a_recall_with_an_embedded_query_has_no_notes(memory):
     run(memory.remember("My sister plays the cello."))
     assert run(memory.recall("cello")).notes == ()
 
@@ -700,7 +700,7 @@ def test_only_the_namespaces_that_are_named_are_searched(memory):
     assert found(memory, "cello") == []
 
 
-def test_a_correction_is_recalled_and_what_it_replaced_is_not(memory):
+def test_a_correction_is_recalled_and_the_replaced_version_is_not(memory):
     ident = run(memory.remember("My sister plays the cello.")).id
     run(memory.correct(ident, "My sister plays the violin."))
     assert found(memory, "What does my sister play?") == ["My sister plays the violin."]
@@ -716,7 +716,7 @@ def test_a_naive_time_in_a_question_is_taken_in_the_configured_zone(store):
     assert found(memory, "cello", as_of=datetime.fromisoformat("2026-01-01T11:30")) == []
 
 
-def test_a_budget_is_counted_as_the_caller_says(memory):
+def test_the_token_budget_of_recall_is_counted_by_the_given_counter(memory):
     run(memory.remember_many(["cello one", "cello two", "cello three"]))
     asked = run(memory.recall("cello", token_budget=4, counter=lambda text: len(text.split())))
     assert len(asked) == 2
@@ -725,14 +725,14 @@ def test_a_budget_is_counted_as_the_caller_says(memory):
     assert len(found(counting, "cello", token_budget=9)) == 1
 
 
-def test_without_a_counter_a_budget_is_counted_by_the_default_one(store):
+def test_without_a_counter_the_token_budget_of_recall_is_counted_by_the_default_counter(store):
     memory = LongTermMemory(store, offline=True)
     run(memory.remember("My sister plays the cello."))
     assert found(memory, "cello", token_budget=100) == ["My sister plays the cello."]
     assert found(memory, "cello", token_budget=1) == []
 
 
-def test_leaving_the_block_closes_the_memory(store):
+def test_leaving_the_context_manager_closes_the_memory_and_its_store(store):
     async def inside():
         async with LongTermMemory(store) as memory:
             await memory.remember("one")
@@ -743,6 +743,6 @@ def test_leaving_the_block_closes_the_memory(store):
 
 
 @pytest.mark.parametrize("bad", [{"question": " "}, {"question": "x", "k": -1}, {"question": "x", "tags": "tag"}])
-def test_a_bad_question_is_refused(memory, bad):
+def test_recall_refuses_invalid_arguments(memory, bad):
     with pytest.raises(ArgumentError):
         run(memory.recall(**bad))

@@ -64,7 +64,7 @@ def test_an_id_that_is_used_again_means_the_newest_call() -> None:
     assert message_groups(again) == [tuple(again[:2]), (USER,), tuple(again[3:5]), (USER,)]
 
 
-def test_a_result_whose_call_was_answered_already_is_on_its_own() -> None:
+def test_a_second_tool_result_of_an_answered_call_is_a_group_of_its_own() -> None:
     repeated = [called("a"), answered("a"), USER, answered("a")]
     assert message_groups(repeated) == [tuple(repeated[:2]), (USER,), tuple(repeated[3:])]
 
@@ -79,7 +79,7 @@ def test_only_an_assistant_calls_and_only_a_tool_answers() -> None:
 @given(
     st.lists(st.sampled_from([USER, ANSWER, *(make(id) for make in (called, answered) for id in "abc")]), max_size=25)
 )
-def test_no_call_and_result_are_ever_apart(messages: list[Message]) -> None:
+def test_a_tool_call_and_its_result_are_always_in_one_group(messages: list[Message]) -> None:
     waiting: dict[str, int] = {}
     for number, group in enumerate(message_groups(messages)):
         for message in group:
@@ -88,20 +88,20 @@ def test_no_call_and_result_are_ever_apart(messages: list[Message]) -> None:
                 assert waiting.pop(result.call_id, number) == number
 
 
-def test_a_turn_begins_with_what_the_user_says() -> None:
+def test_a_conversation_turn_begins_with_a_user_message() -> None:
     assert conversation_turns([USER, CALL, RESULT, ANSWER, USER, ANSWER]) == [
         (USER, CALL, RESULT, ANSWER),
         (USER, ANSWER),
     ]
 
 
-def test_what_comes_before_the_first_user_message_is_a_turn() -> None:
+def test_messages_before_the_first_user_message_are_a_turn() -> None:
     assert conversation_turns([ANSWER, USER]) == [(ANSWER,), (USER,)]
     assert conversation_turns([ANSWER]) == [(ANSWER,)]
 
 
 @given(CONVERSATIONS)
-def test_nothing_is_lost_moved_or_empty(messages: list[Message]) -> None:
+def test_groups_and_turns_keep_all_messages_in_order_and_are_never_empty(messages: list[Message]) -> None:
     for cut in (message_groups, conversation_turns):
         parts = cut(messages)
         assert [message for part in parts for message in part] == messages
@@ -109,7 +109,7 @@ def test_nothing_is_lost_moved_or_empty(messages: list[Message]) -> None:
 
 
 @given(CONVERSATIONS)
-def test_only_a_result_without_a_call_begins_a_group_with_a_result(messages: list[Message]) -> None:
+def test_a_group_beginning_with_a_tool_result_never_follows_a_tool_call(messages: list[Message]) -> None:
     parts = message_groups(messages)
     for before, part in pairwise(parts):
         if part[0].role == "tool":

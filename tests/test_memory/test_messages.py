@@ -75,7 +75,7 @@ def test_any_text_arguments_bytes_and_time_survive(
     assert repr(again.metadata) == repr(message.metadata)
 
 
-def test_text_is_what_was_said_without_results_and_thinking() -> None:
+def test_the_text_of_a_message_leaves_out_tool_results_and_thinking() -> None:
     assert Message.user([TextBlock(text="one"), TextBlock(text="two")]).text == "one\ntwo"
     assert EVERYTHING.text == "line\r\n\u2028\0 🙂"
     assert Message.tool([ToolResultBlock(call_id="1", content=(TextBlock(text="x"),))]).text == ""
@@ -115,7 +115,7 @@ def test_a_message_cannot_be_changed() -> None:
         {"role": "user", "at": "2026-01-01T00:00:00"},
     ],
 )
-def test_what_is_not_a_message_is_refused(data: dict[str, Any]) -> None:
+def test_invalid_message_json_is_refused(data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Message.model_validate_json(json.dumps(data))
 

@@ -386,7 +386,7 @@ async def exported_elsewhere(path: Path) -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.other)
-def test_what_another_namespace_holds_or_does_changes_no_answer(
+def test_contents_and_writes_of_another_namespace_change_no_public_answer(
     worlds: tuple[World, World], setting: Setting, documents: Path
 ) -> None:
     rng = random.Random(seed := SETTINGS.index(setting))
@@ -466,16 +466,16 @@ def uncovered(face: Mapping[str, object], documents: Path) -> set[str]:
 FACE = {name: getattr(face, name) for face in (memory_face, memory.internals) for name in face.__all__}
 
 
-def test_every_public_call_of_the_package_is_in_the_scripts(tmp_path: Path) -> None:
+def test_every_public_call_of_one_namespace_is_covered_by_the_isolation_scripts(tmp_path: Path) -> None:
     assert uncovered(FACE, tmp_path) == set()
 
 
-def test_what_is_said_to_be_of_the_file_is_a_public_call() -> None:
+def test_every_exemption_from_the_isolation_scripts_is_a_public_call() -> None:
     calls = calls_of(FACE)
     assert set(OF_THE_FILE) <= calls | {one.partition(".")[0] for one in calls}
 
 
-def test_a_new_call_that_is_in_no_script_is_noticed(tmp_path: Path) -> None:
+def test_a_new_public_call_missing_in_the_isolation_scripts_is_noticed(tmp_path: Path) -> None:
     class Shelf:
         def __init__(self, memory: LongTermMemory, namespace: str = "") -> None: ...
         def books(self) -> None: ...
@@ -500,7 +500,7 @@ def database_of(kind: str, path: Path) -> Database:
 
 
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
-def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_path: Path, kind: str) -> None:
+def test_idempotency_keys_are_kept_apart_by_namespace(tmp_path: Path, kind: str) -> None:
     """The names are hashes that differ by namespace anyway, so that no call would show it."""
     assert keyed_id(b"secret", "mine", "first") not in (
         keyed_id(b"secret", "", "first"),
@@ -517,7 +517,9 @@ def test_where_the_ids_of_keys_are_kept_no_namespace_has_those_of_another(tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
-def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path: Path, kind: str) -> None:
+def test_lifting_tombstones_and_soft_deletes_of_one_namespace_leaves_those_of_another(
+    tmp_path: Path, kind: str
+) -> None:
     database = database_of(kind, tmp_path)
     tombstones, held = Tombstones(database), SoftDeletes(database)
     for namespace in ("mine", "other"):
@@ -535,7 +537,7 @@ def test_what_is_taken_back_of_one_namespace_stays_forgotten_in_another(tmp_path
 
 
 @pytest.mark.parametrize("kind", ["numpy", "sqlite"])
-def test_rows_of_history_and_summaries_are_those_of_one_namespace(tmp_path: Path, kind: str) -> None:
+def test_history_rows_and_summaries_are_kept_apart_by_namespace(tmp_path: Path, kind: str) -> None:
     """The same session, numbers, memories and words in both; what goes of one stays of the other."""
     rows = InMemoryHistory().rows if kind == "numpy" else SqliteHistory(SqliteDatabase(tmp_path / "m.db")).rows
     told = Summary("tale", "The kite flies, it was said.", 1, 1, NOW)

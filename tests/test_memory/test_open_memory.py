@@ -24,7 +24,7 @@ class OtherToy(Toy):
     fingerprint = "toy/2"
 
 
-def test_a_memory_is_one_private_file_and_opens_again(tmp_path):
+def test_open_memory_makes_one_file_with_owner_permissions_and_reopens_it(tmp_path):
     path = tmp_path / "new" / "m.db"
     memory = open_memory(path, embedder=Toy())
     kept = run(memory.remember("I moved to Lisbon."))
@@ -37,7 +37,7 @@ def test_a_memory_is_one_private_file_and_opens_again(tmp_path):
     run(again.close())
 
 
-def test_a_percent_sign_in_the_path_is_a_percent_sign(tmp_path):
+def test_open_memory_keeps_a_percent_sign_in_the_path(tmp_path):
     memory = open_memory(tmp_path / "50%20off.db")
     run(memory.close())
     assert [one.name for one in tmp_path.iterdir()] == ["50%20off.db"]
@@ -49,7 +49,7 @@ def test_the_fields_that_recall_filters_by_are_declared(tmp_path):
     run(memory.close())
 
 
-def test_without_an_embedder_the_local_one_is_used_if_it_is_there(tmp_path):
+def test_without_an_embedder_argument_the_local_embedder_is_used_if_available(tmp_path):
     memory = open_memory(tmp_path / "m.db")
     report = run(memory.remember("I moved to Lisbon."))
     assert (memory.embedder is not None) == local_available()
@@ -82,7 +82,7 @@ def test_an_embedder_of_another_space_is_refused_and_the_file_is_as_it_was(tmp_p
     run(open_memory(tmp_path / "m.db", embedder=Toy()).close())
 
 
-def test_opening_completes_what_history_holds(tmp_path):
+def test_open_memory_completes_history_messages_under_the_write_policies(tmp_path):
     first = open_memory(tmp_path / "m.db", embedder=Toy())
     run(first.conversations.append("s", [Message.user("ok"), Message.user("I have a dog.")]))
     run(first.close())
@@ -114,7 +114,7 @@ def test_a_file_that_is_not_a_memory_is_left_as_it_was(tmp_path, content):
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
-def test_a_path_that_is_none_is_refused(path):
+def test_open_memory_refuses_an_invalid_path(path):
     with pytest.raises((ArgumentError, VectorStoreError)):
         open_memory(path)
 

@@ -41,7 +41,7 @@ def operation(id: str, *changes: MemoryChange, at: datetime = NOW) -> Operation:
     return Operation(id, "pin", "user", at, changes)
 
 
-def test_the_newest_comes_first_whatever_the_clock_said(log: OperationLog) -> None:
+def test_the_operation_log_lists_newest_first_by_write_order_not_by_time(log: OperationLog) -> None:
     log.add("", operation("a", MemoryChange("m", 1), at=NOW))
     log.add("", operation("b", MemoryChange("n", 2), at=NOW - timedelta(days=400)))
     assert [one.id for one in log.list("")] == ["b", "a"]
@@ -58,7 +58,7 @@ def test_an_operation_comes_back_as_it_was(log: OperationLog) -> None:
     assert log.get("", "b") is None
 
 
-def test_one_memory_has_its_own_operations_and_one_namespace_too(log: OperationLog) -> None:
+def test_the_operation_log_can_be_read_by_memory_and_by_namespace(log: OperationLog) -> None:
     log.add("", operation("a", MemoryChange("m", 1)))
     log.add("", operation("b", MemoryChange("n", 1)))
     log.add("other", operation("c", MemoryChange("m", 1)))
@@ -67,7 +67,7 @@ def test_one_memory_has_its_own_operations_and_one_namespace_too(log: OperationL
     assert log.get("other", "a") is None
 
 
-def test_what_came_later_is_told_by_memory_with_the_change_of_that_one_alone(log: OperationLog) -> None:
+def test_later_groups_the_following_operations_by_memory_with_only_its_changes(log: OperationLog) -> None:
     """Other memories and other namespaces are not in it, nor is what came before."""
     first, pinned = MemoryChange("m", 1), MemoryChange("m", 2, old={"pinned": None}, new={"pinned": True})
     log.add("", operation("before", first, MemoryChange("n", 1)))
@@ -85,7 +85,7 @@ def test_what_came_later_is_told_by_memory_with_the_change_of_that_one_alone(log
         log.later("", "d")
 
 
-def test_what_was_taken_back_says_by_what(log: OperationLog) -> None:
+def test_an_undone_operation_names_the_operation_that_undid_it(log: OperationLog) -> None:
     log.add("", operation("a", MemoryChange("m", 1)))
     log.undone("", "a", "b")
     assert log.list("")[0].undone_by == "b"
@@ -93,7 +93,7 @@ def test_what_was_taken_back_says_by_what(log: OperationLog) -> None:
     assert log.list("")[0].undone_by is None
 
 
-def test_what_was_forgotten_keeps_no_values_in_the_log(log: OperationLog) -> None:
+def test_forgetting_erases_the_values_of_a_memory_from_the_operation_log(log: OperationLog) -> None:
     log.add(
         "", operation("a", MemoryChange("m", 1, old={"tags": ["secret"]}), MemoryChange("n", 1, old={"tags": ["kept"]}))
     )
@@ -104,7 +104,7 @@ def test_what_was_forgotten_keeps_no_values_in_the_log(log: OperationLog) -> Non
 
 
 @pytest.mark.parametrize("fields", [{"old": {"tags": ["a secret"]}}, {"new": {"tags": ["fine", "a secret"]}}])
-def test_words_that_were_forgotten_stay_in_no_value_of_another_memory(
+def test_forgotten_words_are_erased_from_log_values_of_other_memories(
     log: OperationLog, fields: dict[str, Any]
 ) -> None:
     export = MemoryChange(
@@ -121,7 +121,7 @@ def test_words_that_were_forgotten_stay_in_no_value_of_another_memory(
     assert log.list("other")[0].changes[0] == MemoryChange("m", 1, **fields)
 
 
-def test_an_unknown_place_in_the_log_is_named(log: OperationLog) -> None:
+def test_listing_the_operation_log_before_an_unknown_operation_is_refused(log: OperationLog) -> None:
     with pytest.raises(ArgumentError, match=r"operation.*nowhere"):
         log.list("", before="nowhere")
 
@@ -140,7 +140,7 @@ def test_each_change_of_a_memory_is_logged_with_its_actor(memory: LongTermMemory
     assert log[0].changes[0].gone
 
 
-def test_what_is_remembered_together_is_one_operation_of_its_least_trusted(memory: LongTermMemory) -> None:
+def test_remember_many_and_remember_turn_log_one_operation_of_the_least_trusted_actor(memory: LongTermMemory) -> None:
     lines = run_sync(memory.remember_many(["one thing", Memory(text="another", actor="tool", trust="tool")]))
     turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where do you sail?")]))
     newest, older = run_sync(memory.operations())
@@ -149,7 +149,7 @@ def test_what_is_remembered_together_is_one_operation_of_its_least_trusted(memor
     assert (older.actor, newest.actor) == ("tool", "assistant")
 
 
-def test_nothing_done_is_nothing_logged(memory: LongTermMemory) -> None:
+def test_calls_without_effect_are_not_logged(memory: LongTermMemory) -> None:
     kept = run_sync(memory.remember(Memory(text="once", key="k")))
     again = run_sync(memory.remember(Memory(text="once", key="k")))
     run_sync(memory.correct(kept.id, "once"))
@@ -158,7 +158,7 @@ def test_nothing_done_is_nothing_logged(memory: LongTermMemory) -> None:
     assert len(run_sync(memory.operations())) == 1
 
 
-def test_a_store_with_data_alone_keeps_its_tables_in_the_database_that_it_is_given(tmp_path: Path) -> None:
+def test_a_data_only_store_keeps_memory_tables_in_the_given_database(tmp_path: Path) -> None:
     texts = ["I moved to Lisbon.", "I moved to Porto."]
     for count, text in enumerate(texts, start=1):
         with SqliteDatabase(tmp_path / "beside.db") as database:
@@ -170,14 +170,14 @@ def test_a_store_with_data_alone_keeps_its_tables_in_the_database_that_it_is_giv
             assert memory.tombstones.which("/conversation", ["1", "2"]) == {str(n) for n in range(1, count + 1)}
 
 
-def test_a_store_with_a_database_takes_no_other(tmp_path: Path) -> None:
+def test_a_store_with_its_own_database_refuses_another(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="database: this store has a database of its own"):
         LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), database=InMemoryDatabase())
     store = open_store("numpy:")
     assert LongTermMemory(store, database=lifecycle_of(store).database).database is lifecycle_of(store).database  # type: ignore[union-attr]
 
 
-def test_operations_of_a_store_in_the_process_are_undone_with_its_entries() -> None:
+def test_a_rolled_back_in_memory_transaction_undoes_entries_and_tombstones() -> None:
     memory = LongTermMemory(open_store("numpy:"))
 
     def fail_within_a_transaction() -> None:

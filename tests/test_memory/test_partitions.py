@@ -9,19 +9,19 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 
 
 @given(NAMES, NAMES)
-def test_a_lane_names_its_namespace_and_collection(namespace, collection):
+def test_a_store_namespace_parses_back_to_namespace_partition_and_collection(namespace, collection):
     name = store_namespace(namespace, DOCUMENTS, collection)
     assert parse_store_namespace(name) == (namespace, DOCUMENTS, collection)
 
 
 @given(NAMES, NAMES)
-def test_two_namespaces_never_share_a_lane(one, other):
+def test_two_namespaces_never_share_a_store_namespace(one, other):
     lanes = [CONVERSATION, ARCHIVE, DOCUMENTS]
     names = {store_namespace(namespace, lane) for namespace in {one, other} for lane in lanes}
     assert len(names) == len({one, other}) * len(lanes)
 
 
-def test_a_namespace_cannot_forge_a_lane():
+def test_a_namespace_with_a_slash_cannot_forge_a_partition():
     assert store_namespace("a/conversation", CONVERSATION) != store_namespace("a", CONVERSATION)
     assert parse_store_namespace(store_namespace("a/documents/x", CONVERSATION)) == (
         "a/documents/x",
@@ -35,7 +35,7 @@ def test_the_default_namespace_is_the_empty_one():
 
 
 @pytest.mark.parametrize("bad", ["a\0b", "\ud800", "é" * 400, None, 5])
-def test_what_cannot_be_a_namespace_is_refused(bad):
+def test_store_namespace_refuses_an_invalid_namespace(bad):
     with pytest.raises(ArgumentError, match="namespace"):
         store_namespace(bad, CONVERSATION)
 

@@ -33,7 +33,7 @@ async def texts(memory: LongTermMemory, namespace: str = "") -> list[str]:
     return [one.text for one in await memory.pinned(namespace=namespace)]
 
 
-async def test_the_most_important_come_first_and_then_the_newest(memory) -> None:
+async def test_pinned_memories_are_ordered_by_importance_then_newest_first(memory) -> None:
     for place, (text, importance) in enumerate([("old", None), ("minor", 0.1), ("vital", 1.0), ("new", None)]):
         recorded = NOW - (10 - place) * DAY
         await memory.remember(Memory(text=text, importance=importance, pinned=True, recorded_at=recorded))
@@ -44,12 +44,14 @@ async def test_the_most_important_come_first_and_then_the_newest(memory) -> None
     "fields",
     [{"disabled": True}, {"expires_at": NOW}, {"valid_to": NOW - DAY}, {"valid_from": NOW + DAY}, {"pinned": False}],
 )
-async def test_what_does_not_hold_now_is_not_among_them(memory, fields: dict) -> None:
+async def test_pinned_leaves_out_unpinned_disabled_expired_and_not_currently_valid_memories(
+    memory, fields: dict
+) -> None:
     await memory.remember(Memory(**{"text": "x", "pinned": True, **fields}))
     assert await texts(memory) == []
 
 
-async def test_one_that_begins_to_hold_or_ends_is_noticed_without_a_write(tmp_path: Path) -> None:
+async def test_pinned_follows_validity_and_expiry_by_the_clock_without_a_write(tmp_path: Path) -> None:
     now = [NOW]
     async with LongTermMemory(open_store("numpy:"), offline=True, clock=lambda: now[0]) as memory:
         await memory.remember(Memory(text="soon", pinned=True, valid_from=NOW + DAY))
@@ -59,13 +61,13 @@ async def test_one_that_begins_to_hold_or_ends_is_noticed_without_a_write(tmp_pa
         assert await texts(memory) == ["soon"]
 
 
-async def test_namespaces_do_not_see_each_others(memory) -> None:
+async def test_pinned_memories_are_kept_apart_by_namespace(memory) -> None:
     await memory.remember(Memory(text="Ana's", pinned=True), namespace="ana")
     assert (await texts(memory, "ben"), await texts(memory), await texts(memory, "ana")) == ([], [], ["Ana's"])
 
 
 @pytest.mark.parametrize("url", ["numpy:", "sqlite"])
-async def test_after_any_writes_they_are_those_that_a_look_through_everything_finds(url: str, tmp_path: Path) -> None:
+async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path: Path) -> None:
     seed = 20260503
     print("seed", seed)
     rng = random.Random(seed)
@@ -92,7 +94,7 @@ async def test_after_any_writes_they_are_those_that_a_look_through_everything_fi
                 assert {(one.id, one.text) for one in found} == {(one.id, one.text) for one in everything}
 
 
-async def test_what_another_process_pins_is_seen_at_the_next_call(tmp_path: Path) -> None:
+async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     async with open_memory(path, offline=True) as ours, open_memory(path, offline=True) as theirs:
         assert await texts(ours) == []
@@ -112,7 +114,7 @@ class Counting(WrapperStore):
         return super().scan(**options)
 
 
-async def test_a_call_after_a_write_does_not_look_through_everything_again() -> None:
+async def test_pinned_after_a_write_does_not_scan_the_store_again() -> None:
     store = Counting(open_store("numpy:"))
     async with LongTermMemory(store, offline=True) as memory:
         await memory.remember(Memory(text="one", pinned=True))

@@ -108,7 +108,7 @@ def test_an_answer_is_found_by_the_words_of_its_question(store: LifecycleStore) 
     assert found[0] == "s1-2"
 
 
-def test_who_was_asked_the_same_before_is_found_by_it(store: LifecycleStore) -> None:
+def test_the_asked_part_lifts_answers_of_the_named_person_to_a_similar_earlier_question(store: LifecycleStore) -> None:
     talk = [
         turn(0, "Bela", "So much snow. Which winter sport do you like most? Tell me."),
         turn(1, "Anna", "Skating."),
@@ -135,7 +135,7 @@ def test_a_turn_of_the_person_named_stands_before_the_same_words_of_another(stor
     assert ids(ask(retriever, "Does Bela love chess?"))[0] == "s2-1"
 
 
-def test_a_named_date_finds_what_was_said_then(store: LifecycleStore) -> None:
+def test_a_date_in_the_query_finds_the_turn_of_that_day(store: LifecycleStore) -> None:
     early = turn(0, "Anna", "We went to the lake.", "s1", 0)
     late = turn(0, "Anna", "We went to the lake again.", "s2", 60)
     put(store, [early, late])
@@ -186,19 +186,19 @@ def test_one_memory_alone_is_found(store: LifecycleStore) -> None:
     assert found.abstain is None
 
 
-def test_an_empty_memory_gives_nothing_and_says_so(store: LifecycleStore) -> None:
+def test_recall_from_an_empty_memory_abstains_with_reason_nothing(store: LifecycleStore) -> None:
     found = ask(retriever_of(store), "Where is the key?")
     assert (ids(found), found.confidence, found.abstain) == ([], 0.0, "nothing")
 
 
-def test_a_question_about_something_else_is_doubted(store: LifecycleStore) -> None:
+def test_an_unrelated_query_abstains_with_reason_nothing(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     assert ask(retriever, "Which tax form covers depreciation?", embed=False).abstain == "nothing"
     assert ask(retriever, "Who is learning the cello?", embed=False).abstain is None
 
 
-def test_what_somebody_else_said_is_named_as_such(store: LifecycleStore) -> None:
+def test_a_query_about_another_speakers_statement_abstains_with_reason_other(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     assert ask(retriever, "Since when does Anna play the cello?", embed=False).abstain == "other"
@@ -213,7 +213,7 @@ def test_any_text_is_a_safe_question(store: LifecycleStore, text: str) -> None:
     assert len(ask(retriever, text, embed=False)) <= 10
 
 
-def test_filters_hold_for_candidates_and_for_their_neighbours(store: LifecycleStore) -> None:
+def test_recall_filters_by_speaker_and_session(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     found = ask(retriever, "What is the name of the puppy?", where={"speaker": "Bela"})
@@ -222,7 +222,7 @@ def test_filters_hold_for_candidates_and_for_their_neighbours(store: LifecycleSt
     assert all(hit.memory.session == "s2" for hit in ask(retriever, "puppy", where={"session": "s2"}))
 
 
-def test_one_of_the_tags_asked_for_must_be_there(store: LifecycleStore) -> None:
+def test_recall_by_tags_needs_any_one_of_them(store: LifecycleStore) -> None:
     put(
         store,
         [
@@ -263,7 +263,7 @@ def test_a_hidden_neighbour_does_not_help_a_turn(store: LifecycleStore) -> None:
     assert ids(ask(retriever_of(store), "secret word", embed=False)) == []
 
 
-def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleStore) -> None:
+def test_recall_with_as_of_or_known_at_gives_the_version_of_that_time(store: LifecycleStore) -> None:
     first, second = NOW - timedelta(days=20), NOW - timedelta(days=10)
     old = Memory("Lives in Lisbon.", id="m@1", recorded_at=first, retired_at=second)
     new = Memory("Lives in Porto.", id="m", recorded_at=second, supersedes="m@1")
@@ -278,7 +278,7 @@ def test_the_past_is_answered_by_the_version_that_stood_then(store: LifecycleSto
     assert ids(ask(retriever, "lives", as_of=NOW)) == ["m"]
 
 
-def test_namespaces_do_not_see_each_other(store: LifecycleStore) -> None:
+def test_recall_searches_only_the_namespaces_of_the_query(store: LifecycleStore) -> None:
     put(store, [Memory("tea with Anna", id="mine", speaker="Zoltan")], "me/conversation")
     put(store, [Memory("tea with Bela", id="yours", speaker="Anna")], "you/conversation")
     retriever = retriever_of(store)
@@ -353,7 +353,7 @@ def test_the_order_of_writing_moves_no_score(tmp_path: Path) -> None:
     assert answers[0] == answers[1] == answers[2]
 
 
-def test_another_recaller_sees_what_is_written_and_deleted(store: LifecycleStore) -> None:
+def test_a_warm_retriever_sees_later_writes_deletes_and_patches(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     ask(retriever, "cello")
@@ -382,7 +382,7 @@ def test_writes_of_another_process_arrive(tmp_path: Path) -> None:
         theirs.close()
 
 
-def test_threads_may_ask_and_write_together(store: LifecycleStore) -> None:
+def test_threads_may_recall_and_write_concurrently(store: LifecycleStore) -> None:
     put(store, TALK)
     retriever = retriever_of(store)
     failures: list[BaseException] = []
@@ -410,7 +410,7 @@ def test_a_budget_of_tokens_is_kept(store: LifecycleStore) -> None:
     assert found.left_out
 
 
-def test_a_store_with_data_alone_is_searched_plainly_and_that_is_said(store: LifecycleStore) -> None:
+def test_a_data_only_store_is_searched_without_the_index_and_a_note_says_so(store: LifecycleStore) -> None:
     put(store, [*TALK, Memory("cello, hidden", id="hidden", disabled=True)])
     retriever = retriever_of(DataOnlyStore(store))  # type: ignore[arg-type]
     assert retriever.texts_to_embed(query_of("Is Anna here?")) == ("Is Anna here?",)

@@ -54,7 +54,7 @@ def source(topic: float, lead: float = 0.0) -> ScoredCandidates:
     return ScoredCandidates("/conversation", "conversation", ("a",), {}, topic, lead)
 
 
-def test_the_bound_lies_in_the_middle_of_the_scale_and_the_ends_stay():
+def test_the_confidence_scale_maps_the_bound_to_the_abstention_level_and_keeps_its_ends():
     assert [to_confidence_scale(value, 0.25) for value in (-1.0, 0.0, 0.25, 1.0, 7.0)] == [
         0.0,
         0.0,
@@ -75,7 +75,7 @@ def test_a_candidate_that_matches_everything_is_sure_with_a_vector_and_without()
     assert topic_confidence(one * 0, one * 0, one * 0, bonus=0.05, bounds=BOUNDS) == 0.0
 
 
-def test_one_candidate_must_be_about_it_not_several_together():
+def test_topic_confidence_needs_one_candidate_that_matches_in_words_and_vector():
     apart = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.0, 0.8), bonus=0.0, bounds=BOUNDS)
     together = topic_confidence(shares(0.8, 0.0), shares(0.8, 0.0), shares(0.8, 0.0), bonus=0.0, bounds=BOUNDS)
     assert apart < together
@@ -87,7 +87,7 @@ def test_a_candidate_without_a_vector_is_measured_by_its_words_alone():
     assert waiting > topic_confidence(shares(0.5), shares(0.5), shares(0.0), bonus=0.0, bounds=BOUNDS)
 
 
-def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
+def test_unseen_words_and_names_lower_the_question_bonus_and_more_words_raise_it():
     weights, all_seen, none_named = shares(1, 1, 1, 1), np.ones(4, bool), np.zeros(4, bool)
     known = question_bonus(weights, all_seen, none_named)
     word = question_bonus(weights, np.array([True, True, True, False]), none_named)
@@ -97,7 +97,7 @@ def test_words_and_names_that_were_never_seen_take_off_and_many_words_add():
     assert question_bonus(shares(), np.zeros(0, bool), np.zeros(0, bool)) == 0.0
 
 
-def test_doubt_names_its_reason_and_is_below_one_half_just_then():
+def test_confidence_is_below_the_abstention_level_exactly_with_an_abstention_reason():
     good, weak, other = source(0.8), source(0.4), source(0.8, lead=-0.4)
     assert assess_confidence([], None, lead_bound=-0.1) == (0.0, "nothing")
     assert assess_confidence([good], good, lead_bound=-0.1) == (0.8, None)
@@ -112,7 +112,7 @@ def test_doubt_names_its_reason_and_is_below_one_half_just_then():
 
 
 @pytest.mark.parametrize("embedder", [None, HashingEmbedder(dimension=64)])
-def test_full_namespaces_beside_it_change_neither_scores_nor_confidence(tmp_path: Path, embedder):
+def test_contents_of_other_namespaces_change_neither_scores_nor_confidence(tmp_path: Path, embedder):
     asked = (
         "Who learns the cello?",
         "What is Anna allergic to?",
@@ -137,7 +137,7 @@ def test_full_namespaces_beside_it_change_neither_scores_nor_confidence(tmp_path
         run(held.close())
 
 
-def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
+def test_an_unseen_name_lowers_the_confidence_more_than_an_unseen_word():
     held = memory()
     run(held.remember_many(turns()))
 
@@ -150,14 +150,14 @@ def test_a_name_that_was_never_heard_weighs_more_than_a_word_that_was_not():
     )
 
 
-def test_doubt_begins_lower_among_few_memories_and_nowhere_above_the_bound_of_many():
+def test_the_abstention_bound_grows_with_the_memory_size_up_to_the_bound_of_many():
     bounds = [bounds_for_size(count, (0.3, 0.3), 0.25)[0] for count in (0, 1, 2, 10, 79, 80, 10_000)]
     assert bounds[0] == bounds[1] < 0 < bounds[3]
     assert bounds[1:] == sorted(bounds[1:])
     assert bounds[-1] == bounds[-2] == 0.3
 
 
-def test_a_bound_below_zero_leaves_room_for_doubt():
+def test_a_topic_bound_below_zero_still_allows_abstention():
     none, weak = shares(0.0), shares(0.1)
     sure = topic_confidence(weak, weak, weak, bonus=0.0, bounds=(-0.02, -0.02))
     doubted = topic_confidence(weak, weak, weak, bonus=-0.15, bounds=(-0.02, -0.02))
@@ -165,7 +165,7 @@ def test_a_bound_below_zero_leaves_room_for_doubt():
     assert topic_confidence(none, none, none, bonus=0.0, bounds=(-0.02, -0.02)) == 0.0
 
 
-def test_what_a_small_memory_holds_is_found_without_doubt_and_what_it_lacks_is_not():
+def test_a_memory_of_one_entry_answers_its_topic_and_abstains_on_another():
     held = memory(embedder=HashingEmbedder(dimension=256))
     run(held.remember("My sister is allergic to nuts."))
     assert run(held.recall("Which allergy does my sister have?")).abstain is None
@@ -173,7 +173,7 @@ def test_what_a_small_memory_holds_is_found_without_doubt_and_what_it_lacks_is_n
     run(held.close())
 
 
-def test_a_question_that_was_asked_before_is_no_evidence_and_comes_after_what_is():
+def test_a_repeated_question_is_no_evidence_and_ranks_after_its_answer():
     held = memory(embedder=HashingEmbedder(dimension=256))
     run(held.remember_many([*turns(), Memory("When does the train to Rome leave?", kind="turn", key="q1")]))
     run(held.remember(Memory("What am I allergic to?", kind="turn", session="s", sequence=9, key="q2")))
@@ -185,7 +185,7 @@ def test_a_question_that_was_asked_before_is_no_evidence_and_comes_after_what_is
     run(held.close())
 
 
-def test_a_recall_says_among_how_many_it_looked(tmp_path: Path):
+def test_the_recall_result_counts_the_searched_memories(tmp_path: Path):
     held = memory(f"sqlite:///{tmp_path}/m.db")
     assert run(held.recall("Anything?")).searched == 0
     run(held.remember_many(turns()))
@@ -193,7 +193,7 @@ def test_a_recall_says_among_how_many_it_looked(tmp_path: Path):
     run(held.close())
 
 
-def test_a_question_that_was_asked_before_lends_its_words_to_its_answer_alone():
+def test_a_repeated_question_lends_its_words_to_its_answer_only():
     held = memory(embedder=HashingEmbedder(dimension=256))
     told = ("I started at the observatory.", "Where do I work?", "Thanks a lot.")
     said = [("user", text) for text in told]

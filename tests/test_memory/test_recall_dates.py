@@ -37,7 +37,7 @@ TODAY = date(2026, 3, 2)
         ("what did I say 3 days ago", PartialDate(2026, 2, 27)),
     ],
 )
-def test_a_date_is_read(text: str, named: PartialDate) -> None:
+def test_find_dates_reads_each_english_date_form(text: str, named: PartialDate) -> None:
     assert find_dates(text, ENGLISH, TODAY) == (named,)
 
 
@@ -45,7 +45,7 @@ def test_a_date_is_read(text: str, named: PartialDate) -> None:
     "text",
     ["May I ask you something?", "she may come", "they march on", "at 10:30", "99 bottles", "v1.2023x"],
 )
-def test_what_is_no_date_is_not_read_as_one(text: str) -> None:
+def test_find_dates_reads_no_date_where_none_is_named(text: str) -> None:
     assert find_dates(text, ENGLISH, TODAY) == ()
 
 
@@ -82,7 +82,7 @@ def test_a_day_matches_a_named_date_by_nearness(day: str, named: PartialDate, ex
     assert date_match(days, (named,)).tolist() == [expected, 0.0]
 
 
-def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
+def test_a_date_beyond_the_end_of_its_month_matches_the_days_after_it() -> None:
     days = np.array([(date(2023, 3, 3) - date(1970, 1, 1)).days], dtype=np.int32)
     assert date_match(days, (PartialDate(2023, 2, 31),)).tolist() == [1.0]
 
@@ -105,7 +105,7 @@ def test_a_day_that_no_month_has_is_the_days_after_it() -> None:
         ("in the past month", "2026-02-02", "2026-03-02"),
     ],
 )
-def test_days_are_reckoned_from_today(text: str, first: str, last: str) -> None:
+def test_relative_time_spans_are_resolved_from_today(text: str, first: str, last: str) -> None:
     """Today is Monday, 2 March 2026."""
     assert find_dates(text, ENGLISH, TODAY) == (DateSpan(date.fromisoformat(first), date.fromisoformat(last)),)
 
@@ -119,18 +119,18 @@ def test_days_are_reckoned_from_today(text: str, first: str, last: str) -> None:
         ("What did I say tonight?", PartialDate(2026, 3, 2)),
     ],
 )
-def test_a_single_day_is_reckoned_as_that_day(text: str, day: PartialDate) -> None:
+def test_relative_single_days_are_resolved_from_today(text: str, day: PartialDate) -> None:
     assert find_dates(text, ENGLISH, TODAY) == (day,)
 
 
-def test_the_end_of_a_month_is_kept_where_the_other_month_is_shorter() -> None:
+def test_a_month_span_starts_at_the_last_day_of_a_shorter_month() -> None:
     assert find_dates("in the last month", ENGLISH, date(2026, 3, 31)) == (
         DateSpan(date(2026, 2, 28), date(2026, 3, 31)),
     )
 
 
 @pytest.mark.parametrize("text", ["999 years ago", "the last time", "last but not least", "a few ago", "this is it"])
-def test_what_cannot_be_reckoned_names_no_date(text: str) -> None:
+def test_an_unresolvable_relative_time_gives_no_date(text: str) -> None:
     assert find_dates(text, ENGLISH, date(600, 3, 31)) == ()
 
 
@@ -168,7 +168,7 @@ def dated(talk: LongTermMemory, question: str, k: int = 2) -> list[str]:
     return [hit.memory.text for hit in run(talk.recall(question, k))]
 
 
-def test_a_question_about_a_time_alone_finds_what_was_said_then_the_latest_first(talk):
+def test_a_query_naming_only_a_time_finds_the_turns_of_that_time_latest_first(talk):
     answer = run(talk.recall("What did I say yesterday?", 2))
     assert [hit.memory.text for hit in answer] == ["My tooth hurts.", "I bought a red kettle."]
     assert answer.abstain is None
@@ -176,22 +176,22 @@ def test_a_question_about_a_time_alone_finds_what_was_said_then_the_latest_first
     assert dated(talk, "What did we talk about in January?", 1) == ["The roof was repaired by two workers."]
 
 
-def test_a_time_beside_other_words_decides_between_what_they_find(talk):
+def test_a_time_in_a_query_decides_between_matches_of_its_other_words(talk):
     assert dated(talk, "What about the kettle yesterday?", 1) == ["I bought a red kettle."]
     assert dated(talk, "What about the kettle today?", 1) == ["The kettle is already broken."]
 
 
-def test_what_a_memory_tells_of_another_day_is_found_by_that_day(talk):
+def test_a_memory_about_another_day_is_found_by_the_date_of_that_day(talk):
     """Said on Friday, 27 February; last Sunday was the 22nd."""
     assert dated(talk, "What happened on 22 February 2026?", 1) == ["Last Sunday the cat ran away."]
 
 
-def test_a_time_at_which_nothing_was_said_finds_nothing_of_it(talk):
+def test_a_query_about_a_time_without_turns_abstains(talk):
     answer = run(talk.recall("What did I say on 5 June 2025?", 2))
     assert answer.abstain == "nothing"
 
 
-def test_yesterday_is_that_of_the_reader(tmp_path):
+def test_yesterday_in_a_query_is_resolved_in_the_configured_zone(tmp_path):
     zone = ZoneInfo("Pacific/Auckland")
     talk = LongTermMemory(open_store(f"sqlite:///{tmp_path}/z.db"), clock=lambda: NOW, zone=zone)
     late = datetime(2026, 3, 2, 23, 30, tzinfo=zone)  # the day before, where it is already the 3rd
@@ -200,7 +200,7 @@ def test_yesterday_is_that_of_the_reader(tmp_path):
     run(talk.close())
 
 
-def test_what_is_said_of_a_past_moment_is_reckoned_from_it(talk):
+def test_relative_times_in_a_query_with_as_of_are_resolved_from_that_time(talk):
     asked = run(talk.recall("What did I say yesterday?", 1, as_of=NOW - timedelta(days=2)))
     assert [hit.memory.text for hit in asked] == ["The soup was too salty."]
 
@@ -221,7 +221,7 @@ def found(memory: LongTermMemory, question: str, **options: object) -> list[str]
     return [hit.memory.id for hit in run(memory.recall(question, **options))]
 
 
-def test_asked_for_now_the_newest_leads_and_the_older_one_names_it(memory):
+def test_a_newer_statement_ranks_first_and_the_older_hit_has_outdated_by(memory):
     old = told(memory, 50, "The choir practice of our street is on Monday.")
     new = told(memory, 10, "The choir practice of our street is on Friday now.")
     hits = run(memory.recall("On which day is the choir practice of our street?", explain=True))
@@ -230,7 +230,7 @@ def test_asked_for_now_the_newest_leads_and_the_older_one_names_it(memory):
     assert hits[0].score >= hits[1].score
 
 
-def test_asked_for_then_the_one_that_was_said_by_then_leads(memory):
+def test_recall_with_as_of_ranks_the_statement_valid_by_then_first(memory):
     old = told(memory, 50, "The choir practice of our street is on Monday.")
     new = told(memory, 10, "The choir practice of our street is on Friday now.")
     question = "On which day is the choir practice of our street?"
@@ -238,7 +238,7 @@ def test_asked_for_then_the_one_that_was_said_by_then_leads(memory):
     assert found(memory, question, as_of=NOW - timedelta(days=5))[0] == new
 
 
-def test_what_others_say_or_what_happened_twice_is_no_change(memory):
+def test_statements_of_other_speakers_and_repeated_events_outdate_nothing(memory):
     mine = told(memory, 50, "My choir practice is on Monday.", "Ana")
     told(memory, 10, "My choir practice is on Friday.", "Ben")
     assert run(memory.recall("When is Ana's choir practice?"))[0].memory.id == mine
@@ -267,7 +267,7 @@ def test_a_later_statement_of_another_thing_is_no_change(memory, question: str, 
     assert [hit.outdated_by for hit in hits] == [None] * len(hits)
 
 
-def test_a_statement_holds_from_when_it_says_and_not_from_when_it_was_told(memory):
+def test_a_statement_outdates_from_its_valid_from_time_not_its_occurred_at_time(memory):
     told(memory, 50, "The rent of the flat is nine hundred.")
     at = NOW - timedelta(days=5)
     late = Memory(
@@ -277,7 +277,7 @@ def test_a_statement_holds_from_when_it_says_and_not_from_when_it_was_told(memor
     assert found(memory, "What is the rent of the flat?", as_of=NOW - timedelta(days=20))[0] == new
 
 
-def test_the_order_of_writing_does_not_matter(memory):
+def test_the_order_of_writes_does_not_change_which_statement_is_current(memory):
     new = told(memory, 10, "The choir practice of our street is on Friday now.")
     old = told(memory, 50, "The choir practice of our street is on Monday.")
     assert found(memory, "On which day is the choir practice of our street?") == [new, old]

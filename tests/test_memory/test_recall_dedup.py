@@ -57,7 +57,7 @@ def test_equal_scores_are_ordered_by_id_whatever_their_place() -> None:
     assert top_positions(("c", "a", "b"), np.array([1.0, 1.0, 1.0]), 2) == [1, 2]
 
 
-def test_the_same_words_of_the_same_speaker_are_folded_and_named() -> None:
+def test_equal_texts_of_one_speaker_are_folded_and_listed_as_omitted() -> None:
     hits, left = packed(
         [
             Memory("I like tea.", id="a", speaker="Anna"),
@@ -94,26 +94,26 @@ def test_versions_of_one_memory_are_folded_into_the_better() -> None:
     assert (ids(hits), [one.id for one in left]) == (["a"], ["a@3"])
 
 
-def test_a_budget_passes_over_what_does_not_fit_and_names_it() -> None:
+def test_the_token_budget_skips_texts_that_do_not_fit_and_lists_them_as_omitted() -> None:
     memories = [Memory("x" * 6, id="a"), Memory("y" * 6, id="b"), Memory("z" * 4, id="c")]
     hits, left = packed(memories, token_budget=10, counter=len)
     assert (ids(hits), left) == (["a", "c"], (Omitted("b", OVER_BUDGET),))
     assert packed(memories, token_budget=0, counter=len)[0] == ()
 
 
-def test_what_vanished_meanwhile_is_passed_over() -> None:
+def test_candidates_deleted_before_the_fetch_are_skipped() -> None:
     hits, left = packed([Memory("one", id="a")], source=scored({"gone": 1.0, "a": 0.5}))
     assert (ids(hits), left) == (["a"], ())
 
 
-def test_parts_add_up_to_the_score_and_are_only_given_when_asked_for() -> None:
+def test_hit_parts_add_up_to_the_score_and_are_given_only_with_explain() -> None:
     (hit,), _ = packed([Memory("one", id="a")], source=scored({"a": 0.7}), explain=True)
     assert sum(hit.parts.values()) == hit.score
     assert set(hit.parts) == {"words", "cosine"}
     assert packed([Memory("one", id="a")])[0][0].parts == {}
 
 
-def test_calibrated_partitions_are_merged_by_what_their_best_covers() -> None:
+def test_calibrated_partitions_are_merged_by_their_topic_confidence() -> None:
     weak = scored({"a": 3.0, "b": 1.5}, topic=0.4).calibrated()
     strong = scored({"c": 0.5, "d": 0.1}, "/documents/d", "documents", topic=0.8).calibrated()
     ranked = merge_ranked([weak, strong], 9)
@@ -142,12 +142,14 @@ LONG = (
         (LONG, " ".join(reversed(LONG.split())), False),
     ],
 )
-def test_what_says_the_same_is_folded_and_what_differs_in_substance_is_not(one: str, other: str, folded: bool) -> None:
+def test_near_duplicates_are_folded_and_texts_differing_in_substance_are_not(
+    one: str, other: str, folded: bool
+) -> None:
     hits, left = packed([Memory(one, id="a", speaker="Anna"), Memory(other, id="b", speaker="Anna")])
     assert (ids(hits), [out.into for out in left]) == ((["a"], ["a"]) if folded else (["a", "b"], []))
 
 
-def test_nothing_is_folded_into_what_did_not_fit() -> None:
+def test_no_candidate_is_folded_into_one_omitted_by_the_token_budget() -> None:
     hits, left = packed(
         [Memory("I like tea !!!!!!!!!!!", id="a"), Memory("I like tea", id="b")], token_budget=12, counter=len
     )
@@ -155,7 +157,7 @@ def test_nothing_is_folded_into_what_did_not_fit() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_every_candidate_before_the_last_hit_is_a_hit_or_named_and_the_budget_holds(seed: int) -> None:
+def test_every_candidate_before_the_last_hit_is_a_hit_or_omitted_and_the_budget_holds(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     memories = [Memory(" ".join(rng.choice(list("abcd"), rng.integers(1, 6))), id=f"m{at:02}") for at in range(40)]

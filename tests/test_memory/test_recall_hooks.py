@@ -65,7 +65,7 @@ async def by_length_slowly(question: str, texts: Sequence[str]) -> list[float]:
     return by_length(question, texts)
 
 
-def test_a_rewritten_question_is_asked_instead_and_named(memory):
+def test_the_rewrite_hook_replaces_the_query_and_is_noted(memory):
     seen = []
 
     def rewrite(question: str, context: Sequence[str]) -> str:
@@ -79,7 +79,7 @@ def test_a_rewritten_question_is_asked_instead_and_named(memory):
     assert "asked as: Who keeps bees?" in found.notes
 
 
-def test_further_questions_are_asked_beside_it_and_only_so_many(memory):
+def test_the_expand_hook_adds_a_bounded_number_of_queries(memory):
     def expand(question: str) -> list[str]:
         return [question, "kestrel", "barometer", "estuary"]
 
@@ -94,7 +94,7 @@ async def imagined(question: str) -> str:
     return "A kestrel nests in the church tower."
 
 
-def test_what_is_like_an_imagined_answer_is_found_and_makes_nobody_surer(memory):
+def test_the_imagine_hook_finds_similar_memories_without_changing_the_confidence(memory):
     question = "Which bird of prey lives nearby?"
     plain = run(memory.recall(question))
     found = run(memory.recall(question, hooks=RecallHooks(imagine=imagined), explain=True))
@@ -219,7 +219,7 @@ def test_a_reranked_answer_keeps_to_k_and_to_the_budget(memory):
     assert {one.reason for one in found.left_out} <= {"over the token budget"}
 
 
-def test_why_not_knows_what_the_reranker_did(memory):
+def test_why_not_takes_the_rerank_hook_into_account(memory):
     plain = run(memory.recall("mill bees", 1))
     (id,) = [hit.memory.id for hit in plain]
     hooks = RecallHooks(rerank=lambda question, texts: list(range(len(texts))), share=1.0)
@@ -233,17 +233,17 @@ def test_why_not_knows_what_the_reranker_did(memory):
     ("argument", "value"),
     [("timeout", 0), ("timeout", float("inf")), ("share", 1.5), ("most", 0), ("depth", True), ("rerank", "cosine")],
 )
-def test_hooks_that_cannot_be_honoured_are_refused(argument, value):
+def test_invalid_recall_hooks_settings_are_refused(argument, value):
     with pytest.raises(ArgumentError, match=argument):
         RecallHooks(**{argument: value})
 
 
-def test_what_is_no_hooks_is_refused(memory):
+def test_recall_refuses_a_hooks_argument_of_another_type(memory):
     with pytest.raises(ArgumentError, match="hooks"):
         run(memory.recall("mill", hooks={"rerank": by_length}))
 
 
-def test_fused_wordings_add_up_by_their_weights_and_one_that_is_alone_stays():
+def test_fusion_adds_scores_of_query_variants_by_weight_and_leaves_a_single_one_unchanged():
     def scored(scores: dict[str, float], topic: float) -> ScoredCandidates:
         return ScoredCandidates(
             "/conversation", "conversation", tuple(scores), {"words": np.array(list(scores.values()))}, topic

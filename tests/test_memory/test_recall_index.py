@@ -174,7 +174,7 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
     assert len(noisy) == 30
 
 
-def test_the_word_match_is_the_nearest_stem_or_one() -> None:
+def test_word_match_is_one_for_equal_stems_else_the_nearest_cosine() -> None:
     memories = turns(20, 3)
     index = indexed(memories)
     ids = [memory.id for memory in memories]
@@ -217,7 +217,7 @@ def test_the_best_sentence_and_the_whole_text_are_weighed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: int) -> None:
+def test_text_match_finds_the_best_passage_among_word_runs_inside_sentences(seed: int) -> None:
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     texts = [". ".join(" ".join(rng.choice(WORDS, rng.integers(1, 40))) for _ in range(3)) for _ in range(12)]
@@ -238,7 +238,7 @@ def test_the_best_passage_is_that_of_all_runs_of_words_inside_a_sentence(seed: i
         assert found.passage[at] == best
 
 
-def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> None:
+def test_sentence_similarity_counts_the_words_of_one_sentence_only() -> None:
     index = indexed([Memory("apple stone. river cloud", id="a"), Memory("river cloud", id="b"), Memory("", id="c")])
     asked = question("apple stone", index)
     words = weigh_terms(asked, index, TermFrequencies(lambda terms: [1 for _ in terms], 3))
@@ -255,7 +255,7 @@ def test_a_sentence_that_means_the_question_counts_by_its_own_words_alone() -> N
 
 
 @pytest.mark.parametrize("vectors", [None, Letters()])
-def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None) -> None:
+def test_question_similarity_is_the_cosine_of_weighted_word_sums(vectors: Letters | None) -> None:
     texts = [
         "garden stone?",
         "river. cloud engine?. winter apple?",
@@ -301,7 +301,7 @@ def test_a_question_is_as_near_as_the_sums_of_its_words(vectors: Letters | None)
     assert found.tolist() == pytest.approx([*expected, 0.0, 0.0, expected[2]], abs=3e-3)
 
 
-def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
+def test_question_bits_mark_asking_sentences_up_to_the_maximum() -> None:
     assert row(Memory("apple. river?. cloud. stone?", id="a")).question_bits == 0b1010
     assert row(Memory("apple. river", id="a")).question_bits == 0
     index = indexed([Memory(". ".join(["apple?"] * (MAX_SENTENCES + 9)), id="a"), Memory("river?", id="b")])
@@ -312,7 +312,7 @@ def test_which_sentences_ask_is_kept_of_as_many_as_fit() -> None:
     ] == pytest.approx(1.0)
 
 
-def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sentence() -> None:
+def test_pair_match_counts_adjacent_query_words_adjacent_in_a_sentence() -> None:
     texts = ["stone apple river", "river apple", "apple cloud river", "apple. river", "river. apple river. apple"]
     index = indexed([Memory(text, id=str(at)) for at, text in enumerate(texts)])
     asked = question("apple river music", index)
@@ -324,7 +324,7 @@ def test_neighbours_of_the_question_count_where_they_stand_side_by_side_in_a_sen
     assert pair_match(alone, rows, index).tolist() == [0.0] * len(texts)
 
 
-def test_a_tiny_largest_value_blows_no_other_up() -> None:
+def test_scale_to_maximum_does_not_amplify_values_by_a_tiny_maximum() -> None:
     assert scale_to_maximum(np.array([0.5, 0.25, -0.25])).tolist() == [1.0, 0.5, -0.5]
     assert scale_to_maximum(np.array([0.001, -0.1])).tolist() == [1.0, -1.0]
     assert scale_to_maximum(np.array([-0.2, -0.1])).tolist() == [0.0, 0.0]
@@ -341,7 +341,7 @@ def test_an_unknown_word_weighs_what_its_nearest_stem_weighs() -> None:
     assert words.weights[0] == known.weights[0] < words.weights[1]
 
 
-def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_full() -> None:
+def test_the_neighbour_window_smooths_word_matches_and_scores_except_from_hidden_turns() -> None:
     talk = [
         Memory("garden?", id="q", speaker="Anna", session="s", sequence=0),
         Memory("yes", id="a", speaker="Bela", session="s", sequence=1),
@@ -373,7 +373,7 @@ def test_a_window_takes_the_best_part_of_a_word_and_an_answer_its_question_in_fu
     assert weighted_sum(window, words)[0] == pytest.approx(words.weights[0] + 0.3 * words.weights[1])
 
 
-def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_is_worn_after_many_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     import memory.retrieval.index.retrieval_index as module
 
     monkeypatch.setattr(module, "_MIN_WORN_GAPS", 5)
@@ -385,7 +385,7 @@ def test_an_index_asks_to_be_built_anew_when_gaps_are_many(monkeypatch: pytest.M
     assert index.worn
 
 
-def test_days_are_those_of_the_zone_in_which_something_was_said() -> None:
+def test_the_day_column_of_the_index_is_the_date_of_occurred_at() -> None:
     late = datetime(2024, 5, 1, 23, 30, tzinfo=UTC)
     index = indexed([Memory("apple", id="a", occurred_at=late), Memory("apple", id="b")])
     assert index.columns["day"][index.row("a")] == (late.date() - datetime(1970, 1, 1).date()).days  # noqa: DTZ001
@@ -463,7 +463,7 @@ def test_cosines_are_those_of_centred_vectors() -> None:
     assert np.linalg.norm(held.vectors.unit(held.of("apple"))) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
+def test_the_order_of_writes_and_queries_changes_no_bit_of_term_cosines() -> None:
     seed = 11
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
@@ -488,7 +488,7 @@ def test_the_order_of_writing_and_asking_moves_no_cosine_by_a_bit() -> None:
     assert np.array_equal(results[0], results[2])
 
 
-def test_what_has_no_vector_is_near_nothing() -> None:
+def test_terms_without_a_vector_have_cosine_zero() -> None:
     held = Held()
     held.count(["apple", "x1"])
     numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.number("late")])
@@ -516,7 +516,7 @@ def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
 
 
-def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
+def test_commonest_terms_are_bounded_and_leave_out_ties_beyond_the_count() -> None:
     held = Held()
     held.count(["apple"] * 3 + ["pear"] * 2 + ["plum"] * 2 + ["fig"])
     names = {
@@ -526,7 +526,7 @@ def test_of_a_large_vocabulary_only_the_commonest_terms_are_looked_at() -> None:
     assert names == {1: ["apple"], 2: ["apple"], 3: ["apple", "pear", "plum"], 9: ["", "apple", "fig", "pear", "plum"]}
 
 
-def test_vectors_are_made_when_they_are_asked_for_and_once() -> None:
+def test_word_vectors_are_made_on_demand_and_once_per_form() -> None:
     asked: list[str] = []
 
     class Watched(MadeUpVectors):
@@ -576,7 +576,7 @@ def add(counted: SessionBm25, session: int, text: list[int], sign: int = 1) -> N
 @pytest.mark.parametrize("many", [2, 10_000])
 @pytest.mark.parametrize("merge_at", [3, 10_000])
 @pytest.mark.parametrize("seed", range(5))
-def test_scores_equal_the_plain_version_through_writes_removals_and_merges(
+def test_session_bm25_scores_equal_the_plain_version_through_writes_removals_and_merges(
     seed: int, merge_at: int, many: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     print(f"seed {seed}")
@@ -609,5 +609,5 @@ def test_a_session_that_was_emptied_counts_no_more() -> None:
     assert counted.scores([1, 2])[:2].tolist() == fresh.scores([1, 2]).tolist()
 
 
-def test_nothing_counted_scores_nothing() -> None:
+def test_an_empty_session_bm25_gives_no_scores() -> None:
     assert SessionBm25().scores([1]).tolist() == []

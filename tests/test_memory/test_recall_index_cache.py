@@ -115,7 +115,7 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_the_next_process_derives_only_what_is_new(path: Path, derived: list[str]) -> None:
+def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str]) -> None:
     rng = random.Random(1)
     with_all = turns(20, rng)
     memory = opened(path)
@@ -139,7 +139,7 @@ def test_the_next_process_derives_only_what_is_new(path: Path, derived: list[str
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_kept_answers_as_what_is_derived_afresh(path: Path, seed: int) -> None:
+def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(path: Path, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     memory = opened(path)
@@ -175,7 +175,7 @@ def test_what_is_kept_answers_as_what_is_derived_afresh(path: Path, seed: int) -
     run_sync(memory.close())
 
 
-def test_what_is_forgotten_leaves_no_word_behind(path: Path) -> None:
+def test_forgetting_erases_all_words_from_the_index_cache_and_the_file(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(20, random.Random(2))))
     run_sync(memory.remember(Memory("the quicksilverish Zanzibarian, Ozymandia!", id="secret", speaker="Quentinola")))
@@ -193,7 +193,7 @@ def test_what_is_forgotten_leaves_no_word_behind(path: Path) -> None:
         assert word not in everything
 
 
-def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
+def test_forgetting_a_namespace_erases_its_index_cache(path: Path) -> None:
     memory = opened(path)
     for namespace in ("a", "a/b"):
         run_sync(memory.remember_many(turns(10, random.Random(3)), namespace=namespace))
@@ -203,7 +203,9 @@ def test_a_whole_namespace_takes_what_was_derived_with_it(path: Path) -> None:
     assert set(kept(path)) == {"a%2Fb/conversation"}
 
 
-def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_the_index_cache_does_not_bring_back_a_concurrently_forgotten_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory, other = opened(path), opened(path)
     run_sync(memory.remember_many(turns(10, random.Random(4))))
     save = index_sync.IndexSynchronizer.save
@@ -223,7 +225,7 @@ def test_what_was_erased_meanwhile_does_not_come_back(path: Path, monkeypatch: p
     assert kept(path)["/conversation"] == {f"m{at:03d}" for at in range(10)} - {"m003"}
 
 
-def test_nothing_waits_for_somebody_who_writes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recall_does_not_wait_for_a_writer_to_save_the_index_cache(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert SqliteDatabase.__init__.__kwdefaults__["busy_timeout"] == 10.0
     monkeypatch.setitem(
         SqliteDatabase.__init__.__kwdefaults__, "busy_timeout", 36_000.0
@@ -258,7 +260,7 @@ def test_a_full_disk_costs_no_answer(path: Path) -> None:
     assert len(kept(path)["/conversation"]) == 10
 
 
-def test_what_cannot_be_kept_now_does_not_grow_with_each_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsaved_index_segments_stay_bounded_while_saving_fails(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_sync, "_MAX_UNSAVED_SEGMENTS", 4)
     memory = opened(path)
     searcher = memory._retriever._searcher
@@ -288,7 +290,9 @@ def no_list(connection: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("damage", [broken_bytes, other_ids, no_list])
-def test_damage_costs_time_and_nothing_else(path: Path, damage: Callable[[sqlite3.Connection], None]) -> None:
+def test_a_damaged_index_cache_is_found_by_verify_and_derived_again(
+    path: Path, damage: Callable[[sqlite3.Connection], None]
+) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(20, random.Random(6))))
     expected = answers(memory)
@@ -302,7 +306,7 @@ def test_damage_costs_time_and_nothing_else(path: Path, damage: Callable[[sqlite
     run_sync(memory.close())
 
 
-def test_damage_is_no_obstacle_to_forgetting(path: Path) -> None:
+def test_forgetting_works_with_a_damaged_index_cache(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(20, random.Random(7))))
     answers(memory)
@@ -313,7 +317,7 @@ def test_damage_is_no_obstacle_to_forgetting(path: Path) -> None:
     assert kept(path) == {}
 
 
-def test_another_zone_derives_its_own(path: Path) -> None:
+def test_another_zone_derives_its_own_index_cache(path: Path) -> None:
     memory = opened(path)
     run_sync(memory.remember_many(turns(10, random.Random(8))))
     answers(memory)
@@ -328,7 +332,7 @@ def test_another_zone_derives_its_own(path: Path) -> None:
     assert "Asia/Tokyo" in basis
 
 
-def test_the_rules_have_a_number_that_goes_up_with_each_change() -> None:
+def test_the_extraction_version_matches_the_derived_columns() -> None:
     """If this fails, what is derived of an entry has changed: raise ``_EXTRACTION_VERSION``, and take the new one."""
     from hashlib import sha256
 
@@ -447,7 +451,9 @@ def told(columns: RecordBatch) -> set[str]:
 
 @settings(max_examples=60, deadline=None)
 @given(many("abcdef"), st.data())
-def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRecord], data: st.DataObject) -> None:
+def test_taking_rows_of_a_record_batch_equals_building_it_from_those_rows(
+    given_rows: list[IndexRecord], data: st.DataObject
+) -> None:
     left = data.draw(st.lists(st.sampled_from(range(len(given_rows))), unique=True)) if given_rows else []
     taken = build_batch(given_rows, term_of).take(np.array(left, dtype=np.int64))
     alone = build_batch([given_rows[at] for at in left], term_of)
@@ -457,7 +463,7 @@ def test_taking_rows_is_as_if_the_others_had_never_been(given_rows: list[IndexRe
 
 @settings(max_examples=60, deadline=None)
 @given(many("abc"), many("de"), many("f"))
-def test_joining_is_as_if_all_had_come_at_once(
+def test_concatenated_record_batches_equal_one_batch_of_all_rows(
     first: list[IndexRecord], second: list[IndexRecord], third: list[IndexRecord]
 ) -> None:
     parts = [build_batch(rows, term_of) for rows in (first, second, third)]
@@ -467,14 +473,14 @@ def test_joining_is_as_if_all_had_come_at_once(
 
 @settings(max_examples=60, deadline=None)
 @given(many("abcdef"))
-def test_bytes_hold_all_of_it(given_rows: list[IndexRecord]) -> None:
+def test_a_record_batch_survives_encoding_and_decoding(given_rows: list[IndexRecord]) -> None:
     columns = build_batch(given_rows, term_of)
     again = decode_batch(encode_batch(columns), columns.ids)
     assert plain(again) == plain(columns)
     assert encode_batch(again) == encode_batch(columns)
 
 
-def test_bytes_of_other_rows_are_refused() -> None:
+def test_decoding_a_record_batch_with_other_ids_or_no_bytes_is_refused() -> None:
     columns = build_batch([], term_of)
     with pytest.raises(DamagedSegment):
         decode_batch(encode_batch(columns), ("a",))
@@ -486,7 +492,7 @@ def test_bytes_of_other_rows_are_refused() -> None:
 @given(
     st.lists(st.tuples(many("abcd"), st.sets(st.sampled_from("abcd"))), max_size=5), st.sets(st.sampled_from("abcd"))
 )
-def test_the_last_segment_that_speaks_of_a_memory_decides(told_of: list, dropped: set[str]) -> None:
+def test_merged_index_segments_keep_the_last_state_of_each_memory(told_of: list, dropped: set[str]) -> None:
     segments, expected = [], {}
     for given_rows, removed in told_of:
         gone = removed - {row.id for row in given_rows}

@@ -97,7 +97,7 @@ def test_nine_of_ten_answers_are_among_the_first_ten(language: str, vectors: boo
 
 
 @pytest.mark.parametrize("vectors", ROADS)
-def test_a_memory_of_several_languages_stays_sane(vectors: bool):
+def test_recall_over_several_languages_in_one_memory_finds_three_quarters_of_the_answers(vectors: bool):
     talks = [talk(language) for language in LANGUAGES]
     memories = [
         Memory(one.text, kind=one.kind, speaker=one.speaker, session=f"{at}{one.session}", sequence=one.sequence,
@@ -114,7 +114,7 @@ def test_a_memory_of_several_languages_stays_sane(vectors: bool):
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_question_about_something_else_is_doubted_and_most_others_are_not(language: str):
+def test_an_unrelated_query_abstains_in_each_language_and_most_others_do_not(language: str):
     given = talk(language)
     memory = filled(given.memories, language, vectors=False)
     elsewhere = {
@@ -148,7 +148,7 @@ def test_a_question_about_something_else_is_doubted_and_most_others_are_not(lang
         ("chinese", "你去哪里\uff1f", TextFeature.ENDS_ASKING),
     ],
 )
-def test_a_cue_is_seen(language: str, text: str, cue: TextFeature):
+def test_text_features_see_the_cues_of_each_language(language: str, text: str, cue: TextFeature):
     assert text_features(text, lexicon_for(language)) & cue
 
 
@@ -166,7 +166,7 @@ def test_a_cue_is_seen(language: str, text: str, cue: TextFeature):
         ("chinese", "包裹多重?", {"asks_number"}),
     ],
 )
-def test_what_a_question_asks_for_is_seen(language: str, text: str, seen: set[str]):
+def test_the_lexicon_of_each_language_sees_questions_for_time_place_or_number(language: str, text: str, seen: set[str]):
     lexicon = lexicon_for(language)
     kinds = ("asks_time", "asks_place", "asks_number")
     assert {kind for kind in kinds if getattr(lexicon, kind).search(text)} == seen
@@ -198,7 +198,7 @@ def test_what_a_question_asks_for_is_seen(language: str, text: str, seen: set[st
         ("chinese", "去年", (DateSpan(date(2025, 1, 1), date(2025, 12, 31)),)),
     ],
 )
-def test_a_date_is_understood(language: str, text: str, dates: tuple[object, ...]):
+def test_find_dates_reads_dates_of_each_language(language: str, text: str, dates: tuple[object, ...]):
     assert find_dates(text, lexicon_for(language), TODAY) == dates
 
 
@@ -210,7 +210,7 @@ def test_a_date_is_understood(language: str, text: str, dates: tuple[object, ...
         ("chinese", "那是什么时候呢?", "我妹妹什么时候卖掉了老房子?"),
     ],
 )
-def test_a_question_that_leans_on_the_one_before_is_told_from_one_that_does_not(
+def test_follow_up_questions_of_each_language_are_distinguished_from_complete_ones(
     language: str, leaning: str, whole: str
 ):
     terms = Analyzer(language).terms
@@ -228,7 +228,7 @@ def _text_to_embed(memory: LongTermMemory, question: str) -> str:
     ("language", "question"),
     [("german", "Was mag Annas Bruder?"), ("spanish", "¿Qué le gusta al hermano de Anna?")],
 )
-def test_a_name_is_known_with_what_a_language_hangs_on_it(language: str, question: str):
+def test_participant_names_are_recognized_with_the_affixes_of_each_language(language: str, question: str):
     store = open_store("numpy:", analyzer=Analyzer(language))
     memory = LongTermMemory(store)
     run(memory.remember_many([Memory("Ja.", speaker="Anna", session="s", sequence=1), Memory("Si.", speaker="Bela")]))
@@ -261,7 +261,7 @@ def test_a_language_is_named_by_a_code_or_by_its_name(given: str, name: str):
 
 
 @pytest.mark.parametrize("given", ["", None, 7])
-def test_what_is_no_language_is_refused(given: object):
+def test_analyzer_language_refuses_an_invalid_language(given: object):
     with pytest.raises(ArgumentError, match="language"):
         analyzer_language(given)  # type: ignore[arg-type]
 

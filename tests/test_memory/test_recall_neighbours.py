@@ -63,7 +63,7 @@ def texts(memories: tuple[Memory, ...]) -> list[str]:
     return [TALK.index((one.role or "", one.text)) for one in memories]
 
 
-def test_so_many_turns_of_each_side_come_in_the_order_of_the_talk(memory):
+def test_neighbours_n_adds_up_to_n_turns_of_each_side_in_session_order(memory):
     hit, _ = ask(memory, "silicate paint", neighbours=2)
     assert (texts(hit.before), texts(hit.after)) == ([2, 3], [5, 6])
     hit, _ = ask(memory, "A fine trade", neighbours=3)
@@ -81,7 +81,7 @@ def test_so_many_turns_of_each_side_come_in_the_order_of_the_talk(memory):
         ("a fine trade", [6], []),
     ],
 )
-def test_an_exchange_is_what_was_said_and_what_was_answered(memory, question, before, after):
+def test_neighbours_exchange_adds_the_other_turns_of_the_exchange_of_the_hit(memory, question, before, after):
     hit, _ = ask(memory, question, neighbours="exchange")
     assert (texts(hit.before), texts(hit.after)) == (before, after)
 
@@ -107,7 +107,7 @@ def test_the_turns_around_count_in_the_budget_and_the_nearest_come_first(memory)
     assert len(found.left_out) == 5
 
 
-def test_turns_that_do_not_pass_or_do_not_stand_are_passed_over(memory):
+def test_neighbour_turns_that_are_expired_or_fail_the_filter_are_skipped(memory):
     run(memory.remember(Memory("Hush.", role="user", session="s", sequence=4, expires_at=NOW - timedelta(1))))
     hit, _ = ask(memory, "silicate paint", neighbours=1)
     assert (texts(hit.before), texts(hit.after)) == ([3], [5])
@@ -142,7 +142,7 @@ def shelved(memory: LongTermMemory, document: str, *, shelf: str) -> None:
     memory.store.upsert(entries, namespace=f"/documents/{shelf}")
 
 
-def test_a_passage_comes_with_those_beside_it_in_its_own_document_in_order(memory):
+def test_neighbours_of_a_passage_are_adjacent_passages_of_its_document_in_order(memory):
     for shelf in ("one", "two"):
         for document in ("paint.md", "other.md"):
             shelved(memory, document, shelf=shelf)
@@ -170,7 +170,7 @@ def test_passages_around_count_in_the_budget(memory):
     assert found.left_out
 
 
-def test_of_a_passage_it_is_said_that_it_has_no_exchange(memory):
+def test_neighbours_exchange_of_a_passage_adds_nothing_with_a_note(memory):
     shelved(memory, "paint.md", shelf="one")
     hit, found = ask(memory, "breathable silicate", partitions=["documents"], neighbours="exchange")
     assert (hit.before, hit.after) == ((), ())
@@ -178,7 +178,7 @@ def test_of_a_passage_it_is_said_that_it_has_no_exchange(memory):
 
 
 @pytest.mark.parametrize("neighbours", [-1, "all", 1.5, True, None])
-def test_what_is_no_number_of_turns_is_refused(memory, neighbours):
+def test_recall_refuses_an_invalid_neighbours_argument(memory, neighbours):
     with pytest.raises(ArgumentError, match="neighbours"):
         run(memory.recall("paint", neighbours=neighbours))
 

@@ -151,7 +151,7 @@ def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
 
 
 @pytest.mark.parametrize("seed", first_fast(range(3)))
-def test_nothing_that_is_done_in_one_namespace_moves_an_answer_in_another(tmp_path: Path, seed: int):
+def test_operations_in_one_namespace_change_no_recall_answer_in_another(tmp_path: Path, seed: int):
     print(f"seed {seed}")
     rng = np.random.default_rng(seed)
     memory = opened(f"sqlite:///{tmp_path}/m.db")
@@ -184,7 +184,7 @@ TALK = (
 
 
 @pytest.mark.parametrize("ids", [("a", "b", "c", "d"), ("d", "c", "b", "a"), ("b", "d", "a", "c")])
-def test_of_two_statements_made_in_one_session_at_one_time_the_later_turn_leads(tmp_path, ids):
+def test_of_two_statements_with_equal_times_the_later_turn_ranks_first(tmp_path, ids):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), clock=lambda: NOW)
     run(
         memory.remember_many(

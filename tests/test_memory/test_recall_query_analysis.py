@@ -56,7 +56,7 @@ def test_a_question_of_a_name_alone_keeps_it() -> None:
     assert asked("Caroline?") == NameMentions("Caroline?", (1,))
 
 
-def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> None:
+def test_a_name_called_often_enough_becomes_an_alias_of_the_addressed_participant() -> None:
     people = Participants()
     a, b = people.number("Anna"), people.number("Roberta")
     for session in range(2):
@@ -71,7 +71,7 @@ def test_who_is_called_by_another_name_often_enough_gets_it_as_an_alias() -> Non
     assert people.aliases(lambda word: 0) == {}, "one call was taken back"
 
 
-def test_a_call_in_a_session_of_three_says_nothing() -> None:
+def test_names_called_in_a_session_of_three_speakers_make_no_alias() -> None:
     people = Participants()
     first, second, third = (people.number(name) for name in ("A", "B", "C"))
     for speaker in (first, second, third):
@@ -147,7 +147,7 @@ BEFORE = "What did Ana paint last summer?"
         "When did I go there?",
     ],
 )
-def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
+def test_a_continuing_back_referring_or_very_short_query_is_a_follow_up(text: str) -> None:
     assert is_follow_up(text, ENGLISH, TERMS)
     assert follow_up_context(text, ["Hello there, Ana.", BEFORE], ENGLISH, TERMS) == (BEFORE,)
 
@@ -164,12 +164,12 @@ def test_what_goes_on_points_back_or_has_hardly_a_word_leans(text: str) -> None:
         "Who is my dentist?",
     ],
 )
-def test_what_says_enough_by_itself_does_not_lean(text: str) -> None:
+def test_a_complete_query_is_no_follow_up(text: str) -> None:
     assert not is_follow_up(text, ENGLISH, TERMS)
     assert follow_up_context(text, [BEFORE], ENGLISH, TERMS) == ()
 
 
-def test_turns_are_taken_back_to_one_that_stands_by_itself_and_no_further_than_three() -> None:
+def test_follow_up_context_reaches_back_to_a_complete_turn_and_at_most_three_turns() -> None:
     said = ["Where does my uncle keep his boat?", BEFORE, "And where?", "", "With whom?"]
     assert follow_up_context("And when?", said, ENGLISH, TERMS) == (BEFORE, "And where?", "With whom?")
     assert follow_up_context("And when?", ["Why?"] * 9, ENGLISH, TERMS) == ("Why?",) * 3
@@ -177,7 +177,7 @@ def test_turns_are_taken_back_to_one_that_stands_by_itself_and_no_further_than_t
     assert follow_up_context("Why?", ["far " * 500], ENGLISH, TERMS) == (("far " * 500)[:400],)
 
 
-def test_another_language_leans_where_there_is_hardly_a_word() -> None:
+def test_in_the_neutral_lexicon_only_a_very_short_query_is_a_follow_up() -> None:
     assert is_follow_up("Warum?", NEUTRAL, TERMS)
     assert not is_follow_up("Wann hat meine Schwester das Haus verkauft?", NEUTRAL, TERMS)
 
@@ -190,7 +190,7 @@ def memory(tmp_path):
     run(opened.close())
 
 
-def test_a_follow_up_finds_what_the_turn_before_was_about_and_says_so(memory):
+def test_a_follow_up_query_is_recalled_together_with_its_context_and_noted(memory):
     alone = run(memory.recall("And when was that?"))
     assert alone.hits == ()
     leaning = run(memory.recall("And when was that?", context=[BEFORE]))
@@ -198,12 +198,12 @@ def test_a_follow_up_finds_what_the_turn_before_was_about_and_says_so(memory):
     assert f"asked together with what it leans on: {BEFORE}" in leaning.notes
 
 
-def test_a_question_that_stands_by_itself_is_asked_as_if_nothing_was_said(memory):
+def test_a_complete_query_is_recalled_without_its_context(memory):
     question = "For how much was the boat sold?"
     assert run(memory.recall(question, context=[BEFORE])) == run(memory.recall(question))
 
 
-def test_what_the_turn_before_asked_for_is_not_asked_for_again(memory):
+def test_the_asked_kind_of_a_follow_up_comes_from_its_own_words_not_its_context(memory):
     """Whether a time is asked for is what the last question says, not the one it leans on."""
     parts = run(memory.recall("And why?", context=["When did Ana paint?"], explain=True))[0].parts
     assert "kind" not in parts
@@ -211,7 +211,7 @@ def test_what_the_turn_before_asked_for_is_not_asked_for_again(memory):
 
 
 @pytest.mark.parametrize("bad", ["a text", [3], 5])
-def test_a_bad_context_is_refused(memory, bad):
+def test_recall_refuses_an_invalid_context(memory, bad):
     with pytest.raises(ArgumentError, match="context"):
         run(memory.recall("And when?", context=bad))
 
@@ -231,7 +231,7 @@ def test_a_bad_context_is_refused(memory, bad):
         ("She flew to Lisbon.", TextFeature.NAME),
     ],
 )
-def test_a_text_shows_its_cue(text: str, cue: TextFeature) -> None:
+def test_text_features_find_each_english_cue(text: str, cue: TextFeature) -> None:
     assert text_features(text, ENGLISH) & cue
 
 
@@ -247,21 +247,21 @@ def test_a_text_shows_its_cue(text: str, cue: TextFeature) -> None:
         ("it's what I said", TextFeature.NAME),
     ],
 )
-def test_a_text_without_the_cue_does_not_show_it(text: str, cue: TextFeature) -> None:
+def test_text_features_do_not_find_absent_english_cues(text: str, cue: TextFeature) -> None:
     assert not text_features(text, ENGLISH) & cue
 
 
-def test_another_language_knows_question_marks_and_digits_and_no_more() -> None:
+def test_the_neutral_lexicon_sees_question_marks_and_digits_only() -> None:
     assert lexicon_for("french") is NEUTRAL
     assert text_features("Ich war gestern in Rom, I said.", NEUTRAL) == 0
     assert text_features("Am 3. Mai?", NEUTRAL) == TextFeature.ASKS | TextFeature.ENDS_ASKING | TextFeature.NUMBER
 
 
 @pytest.mark.parametrize("text", ["What books has she read?", "How many cats are there?", "Which different places?"])
-def test_a_question_for_several_things_is_seen(text: str) -> None:
+def test_asks_several_matches_questions_for_several_things(text: str) -> None:
     assert ENGLISH.asks_several.search(text)
 
 
 @pytest.mark.parametrize("text", ["What is her name?", "What does he do?", "Which book was it?", "Where is the bus?"])
-def test_a_question_for_one_thing_is_not_taken_for_several(text: str) -> None:
+def test_asks_several_does_not_match_questions_for_one_thing(text: str) -> None:
     assert not ENGLISH.asks_several.search(text)

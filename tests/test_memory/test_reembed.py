@@ -84,7 +84,9 @@ def filled(memory: LongTermMemory, count: int = 600) -> list[str]:
     return [line.id for line in run(memory.remember_many([f"note {n} about the harbour" for n in range(count)]))]
 
 
-def test_everything_gets_a_vector_of_the_new_model_and_is_found_by_it(memory: LongTermMemory, tmp_path: Path) -> None:
+def test_reembed_gives_every_entry_a_vector_of_the_new_embedder_and_recall_uses_it(
+    memory: LongTermMemory, tmp_path: Path
+) -> None:
     filled(memory)
     first = run(memory.remember("The archive is in Turin."))
     run(memory.remember("for somebody else", namespace="other"))
@@ -107,7 +109,7 @@ def test_everything_gets_a_vector_of_the_new_model_and_is_found_by_it(memory: Lo
     assert run(memory.reembedding()) is None
 
 
-def test_the_old_vectors_serve_meanwhile(memory: LongTermMemory) -> None:
+def test_the_old_space_serves_writes_and_recall_during_a_reembedding(memory: LongTermMemory) -> None:
     filled(memory, 600)
     new = Model("new", 48)
     seen: list[Any] = []
@@ -136,7 +138,7 @@ def test_the_old_vectors_serve_meanwhile(memory: LongTermMemory) -> None:
     assert wrong(memory, new) == []
 
 
-def test_what_an_error_stopped_is_gone_on_with_where_it_was(memory: LongTermMemory) -> None:
+def test_a_reembedding_stopped_by_an_embedder_error_resumes_at_its_progress(memory: LongTermMemory) -> None:
     filled(memory)
     new = Model("new", 48)
 
@@ -156,7 +158,7 @@ def test_what_an_error_stopped_is_gone_on_with_where_it_was(memory: LongTermMemo
     assert wrong(memory, new) == []
 
 
-def test_it_can_be_abandoned(memory: LongTermMemory) -> None:
+def test_an_unfinished_reembedding_can_be_abandoned(memory: LongTermMemory) -> None:
     filled(memory, 10)
     new = Model("new", 48)
     run(memory.reembed(new, switch=False))
@@ -171,7 +173,9 @@ def test_it_can_be_abandoned(memory: LongTermMemory) -> None:
     assert wrong(memory, third) == []
 
 
-def test_a_model_changed_under_its_name_does_not_go_on_with_what_another_began(memory: LongTermMemory) -> None:
+def test_an_embedder_with_changed_probes_does_not_resume_the_reembedding_of_its_namesake(
+    memory: LongTermMemory,
+) -> None:
     filled(memory, 10)
     run(memory.reembed(Model("new", 48), switch=False))
     run(memory.remember("One more note about the harbour."))
@@ -183,7 +187,7 @@ def test_a_model_changed_under_its_name_does_not_go_on_with_what_another_began(m
     assert wrong(memory, Model("new", 48)) == []
 
 
-def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(memory: LongTermMemory) -> None:
+def test_a_memory_corrected_during_a_reembedding_gets_the_vector_of_its_new_text(memory: LongTermMemory) -> None:
     ids = filled(memory, 20)
     new = Model("new", 48)
     loops: list[Any] = []
@@ -205,7 +209,7 @@ def test_what_is_corrected_while_its_vector_is_made_gets_that_of_its_new_text(me
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_many_write_while_it_is_switched_mixes_no_vectors(memory: LongTermMemory, seed: int) -> None:
+def test_concurrent_writes_during_a_reembedding_mix_no_vectors(memory: LongTermMemory, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
 
@@ -236,7 +240,7 @@ def test_what_many_write_while_it_is_switched_mixes_no_vectors(memory: LongTermM
     assert run(memory.count()) == 30 + 40
 
 
-def test_a_model_changed_under_its_name_is_embedded_anew(tmp_path: Path) -> None:
+def test_an_embedder_with_changed_probes_is_reembedded_into_a_space_of_its_own(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     filled(memory, 20)
     run(memory.close())
@@ -261,7 +265,7 @@ def test_a_model_changed_under_its_name_is_embedded_anew(tmp_path: Path) -> None
     run(memory.close())
 
 
-def test_the_same_model_again_embeds_only_what_is_pending_unless_told(memory: LongTermMemory) -> None:
+def test_reembed_with_the_embedder_in_use_embeds_nothing_anew_without_again_true(memory: LongTermMemory) -> None:
     filled(memory, 20)
     model = memory.embedder
     assert run(memory.reembed()).already
@@ -271,7 +275,7 @@ def test_the_same_model_again_embeds_only_what_is_pending_unless_told(memory: Lo
     assert wrong(memory, Model()) == []
 
 
-def test_a_memory_without_vectors_is_embedded_at_once(tmp_path: Path) -> None:
+def test_reembed_of_a_store_without_vectors_embeds_every_entry_and_switches(tmp_path: Path) -> None:
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"))
     run(memory.remember_many([f"note {n}" for n in range(300)]))
     model = Model()
@@ -284,7 +288,7 @@ def test_a_memory_without_vectors_is_embedded_at_once(tmp_path: Path) -> None:
     run(memory.close())
 
 
-def test_the_embedder_of_the_vectors_in_use_is_taken_without_embedding_anew(tmp_path: Path) -> None:
+def test_reembed_adopts_the_embedder_of_the_space_in_use_without_embedding(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     filled(memory, 3)
     run(memory.close())
@@ -294,7 +298,7 @@ def test_the_embedder_of_the_vectors_in_use_is_taken_without_embedding_anew(tmp_
     run(memory.close())
 
 
-def test_an_embedder_that_refuses_since_it_is_down_is_not_switched_to(memory: LongTermMemory) -> None:
+def test_reembed_does_not_switch_to_an_embedder_that_is_down(memory: LongTermMemory) -> None:
     filled(memory, 3)
 
     class Down(Model):
@@ -329,7 +333,7 @@ def test_a_file_whose_embedder_is_gone_is_embedded_with_another(tmp_path: Path) 
     run(memory.close())
 
 
-def test_a_switch_made_elsewhere_is_noticed_at_the_next_call(tmp_path: Path) -> None:
+def test_a_space_switch_by_another_memory_is_noticed_at_the_next_call(tmp_path: Path) -> None:
     here = opened(tmp_path, Model())
     run(here.remember("The archive is in Turin."))
     run(here.recall("archive"))
@@ -347,7 +351,7 @@ def test_a_switch_made_elsewhere_is_noticed_at_the_next_call(tmp_path: Path) -> 
     run(there.close())
 
 
-def test_a_switch_made_elsewhere_to_a_model_changed_under_its_name_mixes_no_vectors(tmp_path: Path) -> None:
+def test_a_space_switch_by_another_memory_to_changed_probes_mixes_no_vectors(tmp_path: Path) -> None:
     here, changed = opened(tmp_path, Model()), Model(turn=1)
     assert run(here.remember("first")).deferred is None
     there = opened(tmp_path, changed)
@@ -359,7 +363,7 @@ def test_a_switch_made_elsewhere_to_a_model_changed_under_its_name_mixes_no_vect
     run(there.close())
 
 
-def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path) -> None:
+def test_a_space_switch_by_another_memory_to_the_embedder_of_this_memory_is_followed(tmp_path: Path) -> None:
     first = opened(tmp_path, Model())
     filled(first, 20)
     new = Model("new")
@@ -375,9 +379,7 @@ def test_a_switch_made_elsewhere_to_ones_own_embedder_is_followed(tmp_path: Path
 
 @pytest.mark.parametrize("elsewhere", [True, False])
 @pytest.mark.parametrize("road", ["remember", "turn", "correct", "flush", "ingest"])
-def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(
-    tmp_path: Path, road: str, elsewhere: bool
-) -> None:
+def test_a_vector_embedded_during_a_space_switch_is_not_stored(tmp_path: Path, road: str, elsewhere: bool) -> None:
     memory = opened(tmp_path, Model())
     first = run(memory.remember("first"))
     new = Model("new")  # of the same length, so that only care keeps them apart
@@ -417,7 +419,7 @@ def test_a_vector_that_is_under_way_while_the_memory_is_switched_is_not_stored(
     run(again.close())
 
 
-def test_a_question_that_is_under_way_while_the_memory_is_switched_is_answered_by_words(tmp_path: Path) -> None:
+def test_a_query_embedded_during_a_space_switch_is_answered_by_words_alone(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("The archive is in Turin."))
     switched: list[bool] = []
@@ -441,7 +443,7 @@ def test_a_question_that_is_under_way_while_the_memory_is_switched_is_answered_b
     run(memory.close())
 
 
-def test_two_that_embed_anew_at_once_share_the_work(tmp_path: Path) -> None:
+def test_two_concurrent_reembeddings_of_one_file_both_succeed_without_wrong_vectors(tmp_path: Path) -> None:
     one, other = opened(tmp_path, Model()), opened(tmp_path, Model())
     filled(one, 700)
     models = Model("new", 48), Model("new", 48)
@@ -457,7 +459,7 @@ def test_two_that_embed_anew_at_once_share_the_work(tmp_path: Path) -> None:
         run(memory.close())
 
 
-def test_what_cannot_be_embedded_anew_says_why(tmp_path: Path) -> None:
+def test_reembed_without_an_embedder_or_store_support_raises_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="embedder"):
         run(LongTermMemory(open_store("numpy:")).reembed())
     with pytest.raises(ArgumentError, match="embedder"):
@@ -499,7 +501,7 @@ KILLED = """
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_kill_at_any_moment_loses_nothing_and_the_same_call_goes_on(tmp_path: Path, seed: int) -> None:
+def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: Path, seed: int) -> None:
     memory = opened(tmp_path, Model())
     ids = filled(memory, 1000)
     run(memory.close())

@@ -154,7 +154,7 @@ def state(memory):
     embedder=st.sampled_from(sorted(EMBEDDERS)),
     batch=st.sampled_from([1, 2, 256]),
 )
-def test_many_are_as_many_singles(items, policies, embedder, batch):
+def test_remember_many_reports_and_stores_the_same_as_single_remembers(items, policies, embedder, batch):
     many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
     seen = []
     with pytest.MonkeyPatch.context() as patch:
@@ -176,7 +176,7 @@ def test_many_are_as_many_singles(items, policies, embedder, batch):
     policies=st.lists(st.sampled_from(["length", "secrets", "judge", "facts"]), max_size=3, unique=True),
     batch=st.sampled_from([2, 256]),
 )
-def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policies, batch):
+def test_remember_many_differs_from_single_remembers_only_in_deferred_where_embedding_fails(items, policies, batch):
     many, single = (opened(policies, Refusing()) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
@@ -194,7 +194,7 @@ def test_where_an_embedder_fails_on_some_only_the_waiting_differs(items, policie
     assert state(many) == state(single)
 
 
-def test_what_is_known_already_has_its_facts_made_no_second_time():
+def test_a_duplicate_item_has_no_facts_extracted_again():
     memory = opened(["facts"], None)
     item = Memory("I like green tea.", key="tea")
     (first,) = run_sync(memory.remember_many([item]))
@@ -204,7 +204,7 @@ def test_what_is_known_already_has_its_facts_made_no_second_time():
     assert run_sync(memory.count()) == 3
 
 
-def test_what_comes_from_an_item_of_the_same_batch_is_trusted_as_what_is_stored_of_it():
+def test_a_memory_derived_from_an_item_of_its_batch_takes_the_trust_stored_for_that_item():
     """Also where that one is named by its key, and where it is not stored, since it is there already."""
     memory = opened([], None)
     keyed = run_sync(memory.remember(Memory("Rain comes.", key="rain"))).id
@@ -218,7 +218,7 @@ def test_what_comes_from_an_item_of_the_same_batch_is_trusted_as_what_is_stored_
         assert run_sync(memory.get([made.id]))[0].trust == trust
 
 
-def test_what_would_have_been_made_of_an_item_that_is_known_is_near_to_nothing():
+def test_a_fact_of_a_duplicate_item_counts_as_no_near_duplicate():
     numbers = itertools.count()
     facts = Extractor(lambda turn: [f"fact {next(numbers)} of tea"] if "like" in turn.text else [], kinds=["fact"])
     memory = LongTermMemory(open_store("numpy:"), policies=[facts, NearDuplicates(words=1)])
@@ -249,7 +249,7 @@ def test_items_stream_in_bounded_batches():
     embedder=st.sampled_from(sorted(EMBEDDERS)),
     batch=st.sampled_from([1, 2, 3]),
 )
-def test_a_list_whose_next_batch_is_made_ready_early_is_as_many_singles(items, policies, embedder, batch):
+def test_remember_many_of_a_list_with_batches_prepared_ahead_equals_single_remembers(items, policies, embedder, batch):
     many, single = (opened(policies, EMBEDDERS[embedder]) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory_writer, "WRITE_BATCH", batch)
@@ -314,7 +314,7 @@ class LookedAt(WrapperStore):
         return found
 
 
-def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(monkeypatch, tmp_path):
+def test_a_memory_derived_from_an_item_of_the_previous_batch_waits_until_it_is_stored(monkeypatch, tmp_path):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     memory = LongTermMemory(LookedAt(open_store(f"sqlite:///{tmp_path / 'm.db'}")))
     source = Memory("Snow comes.", actor="tool", id="snow")
@@ -324,7 +324,7 @@ def test_what_comes_from_an_item_of_the_batch_before_waits_until_that_is_stored(
 
 
 @pytest.mark.parametrize("kind", [list, iter])
-def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
+def test_remember_many_stores_no_batch_after_a_failing_progress_callback(kind, monkeypatch):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     memory = opened([], LetterEmbedder())
 
@@ -337,7 +337,7 @@ def test_what_follows_a_progress_that_fails_is_not_stored(kind, monkeypatch):
     assert {one.text for one in run_sync(memory.list())} == {"a", "b"}
 
 
-def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
+def test_remember_many_reports_progress_of_batches_stored_before_a_bad_item(monkeypatch):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 2)
     memory, seen = opened([], LetterEmbedder()), []
     with pytest.raises(ArgumentError, match=r"items\[5\]"):
@@ -346,7 +346,7 @@ def test_what_is_stored_while_a_bad_item_is_found_is_told(monkeypatch):
     assert len(run_sync(memory.list())) == 4
 
 
-def test_a_call_that_is_cancelled_stores_no_batch_that_it_had_not_begun_to_store(monkeypatch):
+def test_a_cancelled_remember_many_stores_no_further_batch(monkeypatch):
     monkeypatch.setattr(memory_writer, "WRITE_BATCH", 1)
     asked, stop = threading.Event(), threading.Event()
     store = Slow(open_store("numpy:"), stop)
@@ -381,12 +381,12 @@ def test_a_bad_item_raises_before_its_batch_is_written_and_after_the_earlier_one
 
 
 @pytest.mark.parametrize("bad", ["text", b"x", Memory("x"), 5, None])
-def test_what_is_no_list_of_items_is_refused(bad):
+def test_remember_many_of_an_invalid_items_argument_raises(bad):
     with pytest.raises(ArgumentError, match="items"):
         run_sync(opened([], None).remember_many(bad))
 
 
-def test_a_text_that_the_embedder_cuts_is_told_as_cut_and_kept_whole():
+def test_a_text_truncated_by_the_embedder_is_reported_as_truncated_and_stored_whole():
     from memory import HashingEmbedder
 
     class Cutting(HashingEmbedder):
@@ -420,5 +420,5 @@ def test_a_text_that_the_embedder_cuts_is_told_as_cut_and_kept_whole():
         (Report(Outcome.STORED, "m1", kept=5, total=9), "stored, truncated (kept 5 of 9 tokens)"),
     ],
 )
-def test_a_report_says_itself_in_words(report, line):
+def test_a_write_report_has_a_readable_text_form(report, line):
     assert str(report) == line

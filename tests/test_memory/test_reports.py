@@ -47,7 +47,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[object]:
         run_sync(one.close())
 
 
-def test_how_much_was_taken_out_is_told_by_every_way_in(make):
+def test_every_write_call_reports_the_number_and_kind_of_redacted_spans(make):
     memory = make(NoSecrets())
     one = run_sync(memory.remember(CARDS))
     (many,) = run_sync(memory.remember_many([CARDS]))
@@ -58,7 +58,7 @@ def test_how_much_was_taken_out_is_told_by_every_way_in(make):
         assert line.operation is not None
 
 
-def test_what_was_made_and_not_kept_has_its_line_too(make):
+def test_rejected_derived_memories_have_reports_of_their_own(make):
     facts = Extractor(lambda turn: ["ok", "Ana lives in Porto.", "My PIN is 4821."], kinds=["fact"])
     memory = make(facts, MinimumLength(4), NoSecrets("reject"))
     for line in (run_sync(memory.remember("Ana told me.")), run_sync(memory.remember_many(["Ana said so."]))[0]):
@@ -77,7 +77,7 @@ def replace_kinds(facts: Extractor) -> Extractor:
     return Extractor(facts.function)
 
 
-def test_every_message_of_a_turn_has_a_line_in_its_place(make):
+def test_remember_turn_returns_one_report_for_each_message_in_order(make):
     memory = make(MinimumLength(5), NoSecrets(), NearDuplicates(fold=True), Judge(lambda one: "lunch" not in one.text))
     run_sync(memory.remember_turn("s", [Message.user("The boat is in the harbour.")]))
     messages = [
@@ -106,7 +106,7 @@ def test_every_message_of_a_turn_has_a_line_in_its_place(make):
 # --- a key of one's own
 
 
-def test_a_key_names_text_and_caption_together_in_its_namespace(make):
+def test_an_idempotency_key_covers_text_and_caption_within_its_namespace(make):
     memory = make()
     item = Memory("The view", caption="a harbour", key="view")
     first = run_sync(memory.remember(item))
@@ -121,7 +121,7 @@ def test_a_key_names_text_and_caption_together_in_its_namespace(make):
     assert kept.caption == "a harbour"
 
 
-def test_a_key_that_was_forgotten_can_be_used_again_and_comes_to_stay(make):
+def test_the_idempotency_key_of_a_forgotten_memory_can_be_used_again_and_clears_its_tombstone(make):
     memory = make()
     first = run_sync(memory.remember(Memory("Ana lives in Porto.", key="ana")))
     run_sync(memory.forget([first.id]))
@@ -152,7 +152,7 @@ class Switching(HashingEmbedder):
         return made
 
 
-def test_a_vector_of_a_space_that_was_left_meanwhile_is_not_kept_and_the_line_says_so(tmp_path):
+def test_a_vector_of_a_space_switched_meanwhile_is_not_stored_and_reported_as_deferred(tmp_path):
     memory = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'm.db'}"), embedder=Switching())
     kept = run_sync(memory.remember("Ana lives in Porto.")).id
     other = open_store(f"sqlite:///{tmp_path / 'm.db'}")

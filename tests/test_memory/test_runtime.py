@@ -24,18 +24,18 @@ async def failing() -> None:
     raise LookupError("lost")
 
 
-def test_a_coroutine_is_run_to_its_result() -> None:
+def test_run_sync_returns_the_result_of_a_coroutine() -> None:
     assert run_sync(answer(3)) == 3
 
 
-def test_it_works_inside_a_running_loop() -> None:
+def test_run_sync_works_inside_a_running_event_loop() -> None:
     async def outer() -> int:
         return run_sync(answer(4)) + await answer(1)
 
     assert asyncio.run(outer()) == 5
 
 
-def test_an_error_of_the_work_reaches_the_caller_from_either_place() -> None:
+def test_run_sync_raises_the_error_of_the_coroutine_inside_and_outside_a_loop() -> None:
     with pytest.raises(LookupError, match="lost"):
         run_sync(failing())
 
@@ -46,7 +46,7 @@ def test_an_error_of_the_work_reaches_the_caller_from_either_place() -> None:
         asyncio.run(outer())
 
 
-def test_context_variables_are_seen_by_the_work() -> None:
+def test_run_sync_passes_context_variables_to_the_coroutine() -> None:
     async def place() -> str:
         return PLACE.get()
 
@@ -65,12 +65,12 @@ def test_an_awaitable_that_is_no_coroutine_is_accepted() -> None:
     assert run_sync(Later()) == 9
 
 
-def test_what_cannot_be_awaited_is_an_argument_error() -> None:
+def test_run_sync_of_a_value_that_cannot_be_awaited_raises() -> None:
     with pytest.raises(ArgumentError, match="await"):
         run_sync(7)  # type: ignore[arg-type]
 
 
-def test_no_thread_is_left_behind() -> None:
+def test_run_sync_leaves_no_thread_behind() -> None:
     before = threading.active_count()
 
     async def outer() -> int:
@@ -80,7 +80,7 @@ def test_no_thread_is_left_behind() -> None:
     assert threading.active_count() == before
 
 
-def test_an_interrupt_cancels_the_work_and_is_raised_after_it() -> None:
+def test_an_interrupt_cancels_the_coroutine_of_run_sync_and_is_raised_afterwards() -> None:
     seen = []
 
     async def waiting() -> None:
@@ -97,7 +97,7 @@ def test_an_interrupt_cancels_the_work_and_is_raised_after_it() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_interrupt_that_comes_while_the_loop_is_closed_waits_until_it_is() -> None:
+def test_an_interrupt_while_run_sync_closes_its_loop_is_raised_after_the_close() -> None:
     seen = []
 
     async def numbers() -> AsyncIterator[int]:
@@ -118,7 +118,7 @@ def test_an_interrupt_that_comes_while_the_loop_is_closed_waits_until_it_is() ->
     assert seen == ["closed"]
 
 
-def test_an_interrupt_is_not_lost_when_the_work_goes_on_to_its_end() -> None:
+def test_an_interrupt_is_raised_by_run_sync_also_when_the_coroutine_ignores_cancellation() -> None:
     seen = []
 
     async def unmoved() -> None:
@@ -133,7 +133,7 @@ def test_an_interrupt_is_not_lost_when_the_work_goes_on_to_its_end() -> None:
     assert seen == ["done all the same"]
 
 
-def test_a_second_interrupt_breaks_off_work_that_does_not_give_way() -> None:
+def test_a_second_interrupt_stops_a_coroutine_of_run_sync_that_resists_cancellation() -> None:
     async def stubborn() -> None:
         signal.raise_signal(signal.SIGINT)
         try:
@@ -146,7 +146,7 @@ def test_a_second_interrupt_breaks_off_work_that_does_not_give_way() -> None:
         run_sync(stubborn())
 
 
-def test_a_handler_of_the_callers_own_is_left_in_place() -> None:
+def test_run_sync_leaves_an_interrupt_handler_of_the_caller_in_place() -> None:
     seen = []
     before = signal.signal(signal.SIGINT, lambda *_: seen.append("theirs"))
     try:

@@ -47,7 +47,7 @@ def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LongTermM
 
 
 @pytest.mark.parametrize(("options", "chosen"), CHOSEN)
-def test_every_call_chooses_the_same_memories(memory, tmp_path, options, chosen):
+def test_scopes_tags_and_filters_select_the_same_memories_in_every_call(memory, tmp_path, options, chosen):
     found = run_sync(memory.recall("When is the launch?", **options))
     recalled = [hit.memory.id for hit in found] + [left.id for left in found.left_out]  # the same words are folded
     assert "".join(sorted(recalled)) == chosen
@@ -66,7 +66,7 @@ def test_every_call_chooses_the_same_memories(memory, tmp_path, options, chosen)
         assert (told is RecallStage.FILTER) == (id not in chosen)
 
 
-def test_of_several_namespaces_each_is_bounded_alike(memory):
+def test_recall_over_several_namespaces_applies_the_tag_filter_to_each(memory):
     run_sync(
         memory.remember(Memory("the launch is in May", id="x", scopes={"user": "ann"}, tags=("work",)), namespace="n")
     )

@@ -41,7 +41,7 @@ CODE = "k9" + "Zt4" * 9
 
 
 @pytest.mark.parametrize("seed", [11, 12])
-def test_of_forty_forms_nearly_all_are_found_and_look_alikes_are_left(seed):
+def test_secret_screening_finds_nearly_all_secret_kinds_and_leaves_look_alikes(seed):
     print(f"seed {seed}")
     found = measured(seed, 4)
     assert found.secrets >= 40 * 4
@@ -50,14 +50,14 @@ def test_of_forty_forms_nearly_all_are_found_and_look_alikes_are_left(seed):
     assert found.false_alarms <= 0.02, found.alarmed
 
 
-def test_a_screen_that_finds_nothing_is_measured_as_such():
+def test_the_secret_screening_measure_rates_a_blind_and_an_overeager_screen():
     blind = measured(1, 1, lambda text: (text, 0))
     jumpy = measured(1, 1, lambda text: ("", 1))
     assert (blind.recall, blind.false_alarms) == (0, 0)
     assert (jumpy.recall, jumpy.false_alarms) == (1, 1)
 
 
-def test_the_sentences_are_the_same_from_the_same_seed():
+def test_the_generated_secret_sentences_are_the_same_for_the_same_seed():
     assert list(secrets(7)) == list(secrets(7)) != list(secrets(8))
     assert list(look_alikes(7)) == list(look_alikes(7)) != list(look_alikes(8))
 
@@ -76,7 +76,7 @@ def test_the_sentences_are_the_same_from_the_same_seed():
         ("redis://:s3cr3t@cache:6379/0", "redis://:[redacted: password in an address]@cache:6379/0"),
     ],
 )
-def test_only_the_secret_goes(text, kept):
+def test_redact_secrets_replaces_only_the_secret(text, kept):
     assert redact_secrets(text) == (kept, 1)
 
 
@@ -98,7 +98,7 @@ def test_only_the_secret_goes(text, kept):
         "PIN 4821 items",
     ],
 )
-def test_what_only_speaks_of_secrets_is_left(text):
+def test_redact_secrets_leaves_a_text_that_only_mentions_secrets(text):
     assert redact_secrets(text) == (text, 0)
 
 
@@ -127,7 +127,7 @@ def test_a_card_number_has_its_checksum_and_its_first_digits(digits):
     assert not is_card_number("9" + digits[1:])
 
 
-def test_checks_by_themselves():
+def test_the_checks_of_wallet_keys_seed_phrases_and_passwords_reject_look_alikes():
     assert not is_wallet_key("5" + "J" * 50)
     assert is_seed_phrase(" ".join(["ripple"] * 12))
     assert not is_seed_phrase(" ".join(["ripple"] * 13))
@@ -143,13 +143,13 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_a_long_hostile_text_comes_to_an_end(piece):
+def test_redact_secrets_terminates_on_a_long_hostile_text(piece):
     text = (piece * (100_000 // len(piece) + 1))[:100_000]
     cleaned, _ = redact_secrets(text)
     assert cleaned
 
 
-def test_kinds_of_one_s_own_are_looked_for_beside_the_list():
+def test_secret_kinds_of_the_caller_are_redacted_beside_the_built_in_kinds():
     badge = SecretKind("badge", r"BADGE-(?P<secret>[0-9]{4})", ("badge-",))
     policy = NoSecrets(also=[badge])
     decision = policy.decide(Memory(f"BADGE-1234 and {KEY}"))
@@ -170,12 +170,12 @@ def test_kinds_of_one_s_own_are_looked_for_beside_the_list():
         (lambda: NoSecrets(also=[SecretKind("x", "(")]), "pattern"),
     ],
 )
-def test_a_kind_or_an_action_that_is_none_is_refused(make, argument):
+def test_an_invalid_secret_kind_or_action_raises(make, argument):
     with pytest.raises(ArgumentError, match=argument):
         make()
 
 
-def test_every_text_of_a_memory_is_looked_through():
+def test_the_secret_policy_screens_text_caption_tags_metadata_and_source():
     memory = Memory(
         "plain",
         caption=f"a photo of {KEY}",
@@ -191,14 +191,14 @@ def test_every_text_of_a_memory_is_looked_through():
 
 
 @pytest.mark.parametrize("field", ["id", "key", "session", "speaker", "kind", "role"])
-def test_a_secret_in_what_names_a_memory_refuses_it(field):
+def test_a_secret_in_an_identifying_field_of_a_memory_rejects_it(field):
     decision = NoSecrets().decide(Memory("plain", **{field: KEY}))
     assert (decision.action, decision.reason) == ("reject", "secret: GitHub token")
     for scopes in ({"project": KEY}, {KEY: "project"}):
         assert NoSecrets().decide(Memory("plain", scopes=scopes)).action == "reject"
 
 
-def test_names_in_which_nothing_was_found_are_remembered_in_bounded_number(monkeypatch):
+def test_the_cache_of_harmless_names_of_the_secret_policy_is_bounded(monkeypatch):
     monkeypatch.setattr(no_secrets, "_HARMLESS_LIMIT", 3)
     policy = NoSecrets()
     for number in range(20):
@@ -208,13 +208,13 @@ def test_names_in_which_nothing_was_found_are_remembered_in_bounded_number(monke
     assert policy.decide(Memory("plain", speaker=KEY)).action == "reject"  # what was found is not taken for harmless
 
 
-def test_reject_refuses_the_whole_memory():
+def test_the_secret_policy_with_action_reject_rejects_the_whole_memory():
     decision = NoSecrets("reject").decide(Memory(f"use {KEY}"))
     assert (decision.action, decision.reason, decision.memory) == ("reject", "secret: GitHub token", None)
 
 
 @pytest.mark.parametrize("action", ["redact", "reject"])
-def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
+def test_no_write_call_leaves_a_byte_of_a_secret_on_disk(tmp_path, action):
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "keys.md").write_text(f"# Access\n\nThe API key is {CODE}.\n\nThe house is red.\n")
@@ -253,7 +253,7 @@ def test_no_byte_of_a_secret_is_kept_by_any_way_in(tmp_path, action):
 
 
 @pytest.mark.parametrize("action", ["redact", "reject"])
-def test_no_byte_of_a_secret_comes_in_with_a_file(tmp_path, action):
+def test_an_import_leaves_no_byte_of_a_secret_on_disk(tmp_path, action):
     source = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'open.db'}"))
     run(source.remember(f"use {KEY}"))
     run(source.remember_turn("s", [Message.user(f"the token is {CODE}"), Message.assistant("Noted.")]))
@@ -273,7 +273,7 @@ def test_no_byte_of_a_secret_comes_in_with_a_file(tmp_path, action):
 
 
 @pytest.mark.parametrize("action", ["redact", "reject"])
-def test_no_vector_is_kept_of_a_secret_that_was_only_looked_with(tmp_path, action):
+def test_the_embedding_cache_keeps_no_vector_of_a_secret_screened_for_near_duplicates(tmp_path, action):
     """Near-duplicates are looked for before the secret is taken out; what the cache keeps, nobody could forget."""
     memory = open_memory(
         tmp_path / "m.db",
@@ -306,14 +306,14 @@ def test_no_vector_is_kept_of_a_secret_that_was_only_looked_with(tmp_path, actio
     run(memory.close())
 
 
-def test_what_is_no_secret_is_in_history_byte_for_byte():
+def test_history_keeps_messages_without_secrets_byte_for_byte():
     memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
     said = [Message.user("I moved.", name="Ann"), Message.assistant("To where?")]
     run(memory.remember_turn("s", said))
     assert [one.message for one in run(memory.conversations.load("s"))] == said
 
 
-def test_the_list_is_documented():
+def test_the_secret_kinds_are_listed_in_the_documentation():
     text = DOCS.read_text(encoding="utf-8")
     listed = text[text.index("<!-- kinds -->") : text.index("<!-- end of kinds -->")]
     assert set(re.findall(r"^- (.+)$", listed, flags=re.M)) == {kind.name for kind in SECRET_KINDS}

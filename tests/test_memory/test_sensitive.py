@@ -40,7 +40,7 @@ def url(request, tmp_path):
     return request.param if request.param == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}"
 
 
-def test_only_what_a_person_marked_is_kept_whole_by_the_policy():
+def test_the_secret_policy_keeps_a_sensitive_memory_whole_only_with_user_trust():
     memory = LongTermMemory(open_store("numpy:"), policies=[NoSecrets()])
     marked = run(memory.remember(Memory(SECRET, sensitive=True)))
     tool = run(memory.remember(Memory(SECRET, sensitive=True, actor="tool")))
@@ -49,7 +49,7 @@ def test_only_what_a_person_marked_is_kept_whole_by_the_policy():
 
 
 @pytest.mark.parametrize(("remote", "sent"), [(None, False), (True, False), (False, True)])
-def test_what_is_sensitive_is_sent_to_an_embedder_on_this_machine_only(url, remote, sent):
+def test_a_sensitive_memory_is_embedded_by_a_local_embedder_only(url, remote, sent):
     embedder = Asked(remote)
     memory = LongTermMemory(open_store(url), embedder=embedder, policies=[NearDuplicates()])
     report = run(memory.remember(Memory(SECRET, sensitive=True)))
@@ -62,7 +62,7 @@ def test_what_is_sensitive_is_sent_to_an_embedder_on_this_machine_only(url, remo
     run(memory.close())
 
 
-def test_what_waits_for_a_vector_is_not_sent_later_either(url):
+def test_backfill_sends_no_sensitive_memory_to_a_remote_embedder(url):
     store = open_store(url)
     before = LongTermMemory(store)
     run(before.remember(Memory(SECRET, sensitive=True)))
@@ -77,7 +77,7 @@ def test_what_waits_for_a_vector_is_not_sent_later_either(url):
     run(after.close())
 
 
-def test_a_correction_of_what_is_sensitive_is_sensitive(url):
+def test_a_correction_of_a_sensitive_memory_stays_sensitive(url):
     embedder = Asked(remote=True)
     memory = LongTermMemory(open_store(url), embedder=embedder)
     id = run(memory.remember(Memory(SECRET, sensitive=True))).id
@@ -90,7 +90,7 @@ def test_a_correction_of_what_is_sensitive_is_sensitive(url):
 
 @pytest.mark.parametrize("how", ["correct", "merge"])
 @pytest.mark.parametrize("actor", ["user", "tool"])
-def test_a_secret_may_be_put_in_the_place_of_other_words_and_marked(url, how, actor):
+def test_correct_and_merge_can_replace_text_by_a_secret_marked_sensitive(url, how, actor):
     embedder = Asked(remote=True)
     memory = LongTermMemory(open_store(url), embedder=embedder, policies=[NoSecrets()])
     ids = [run(memory.remember(text)).id for text in ("The safe is green.", "The safe is old.")]
@@ -109,7 +109,7 @@ def test_a_secret_may_be_put_in_the_place_of_other_words_and_marked(url, how, ac
     run(memory.close())
 
 
-def test_the_same_words_can_be_marked_afterwards(url):
+def test_correct_can_mark_a_memory_sensitive_without_changing_its_text(url):
     memory = LongTermMemory(open_store(url))
     id = run(memory.remember(SECRET)).id
     assert run(memory.correct(id, SECRET, sensitive=True)).outcome == "stored"

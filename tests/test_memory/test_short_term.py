@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 A, B, C = Message.user("a"), Message.assistant("b"), Message.user("c")
 
 
-async def test_the_window_is_the_policys_and_the_storage_keeps_everything() -> None:
+async def test_the_window_policy_selects_messages_and_history_keeps_all() -> None:
     memory = ShortTermMemory(InMemoryHistory(), policy=FixedWindow(messages=2))
     await memory.append(A, B, C)
     window = await memory.window()
@@ -21,7 +21,7 @@ async def test_the_window_is_the_policys_and_the_storage_keeps_everything() -> N
     assert [stored.message for stored in await memory.load()] == [A, B, C]
 
 
-async def test_without_a_policy_everything_is_shown() -> None:
+async def test_short_term_memory_without_a_policy_shows_every_message() -> None:
     memory = ShortTermMemory(InMemoryHistory())
     await memory.append(A, B)
     assert (await memory.window()).messages == (A, B)
@@ -39,7 +39,7 @@ async def test_messages_are_numbered_and_numbers_are_not_reused() -> None:
     assert await memory.append(C) == [3]
 
 
-async def test_appending_nothing_is_nothing() -> None:
+async def test_appending_no_messages_returns_no_sequence_numbers() -> None:
     memory = ShortTermMemory(InMemoryHistory())
     assert await memory.append() == []
 
@@ -51,7 +51,7 @@ async def test_two_sessions_of_one_storage_do_not_see_each_other() -> None:
     assert (await other.window()).messages == ()
 
 
-async def test_the_same_session_in_two_namespaces_is_two() -> None:
+async def test_one_session_id_in_two_namespaces_shares_no_messages() -> None:
     storage = InMemoryHistory()
     await ShortTermMemory(storage, session="s", namespace="ann").append(A)
     assert (await ShortTermMemory(storage, session="s", namespace="bob").window()).messages == ()
@@ -79,14 +79,14 @@ async def test_storage_returns_thinking_as_it_was_given() -> None:
     assert (await memory.window()).messages == (message,)
 
 
-async def test_what_is_no_message_is_an_argument_error_and_nothing_is_kept() -> None:
+async def test_appending_an_invalid_message_raises_and_stores_nothing() -> None:
     memory = ShortTermMemory(InMemoryHistory())
     with pytest.raises(ArgumentError, match=r"messages\[1\]"):
         await memory.append(A, "b")  # type: ignore[arg-type]
     assert await memory.load() == []
 
 
-async def test_what_is_kept_can_be_paged_from_the_newest() -> None:
+async def test_load_pages_stored_messages_from_the_newest_and_filters_by_role() -> None:
     memory = ShortTermMemory(InMemoryHistory(), policy=FixedWindow(messages=1))
     await memory.append(A, B, C)
     assert [stored.sequence for stored in await memory.load(limit=1, offset=1)] == [2]

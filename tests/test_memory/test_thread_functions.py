@@ -44,7 +44,7 @@ def thread_of(name: str) -> threading.Thread:
     return next(thread for thread in threading.enumerate() if thread.name == name)
 
 
-def test_a_coroutine_that_comes_when_the_call_was_given_up_is_closed() -> None:
+def test_a_coroutine_returned_after_its_call_was_cancelled_is_closed() -> None:
     async def late(asked: Asked) -> None:
         await given_up(asked)
         thread = thread_of("asked")
@@ -56,7 +56,7 @@ def test_a_coroutine_that_comes_when_the_call_was_given_up_is_closed() -> None:
     assert asked.cleared
 
 
-def test_a_coroutine_that_comes_when_the_loop_has_ended_is_closed() -> None:
+def test_a_coroutine_returned_after_the_event_loop_ended_is_closed() -> None:
     asyncio.run(given_up(asked := Asked()))
     thread = thread_of("asked")
     asked.may.set()
@@ -64,7 +64,7 @@ def test_a_coroutine_that_comes_when_the_loop_has_ended_is_closed() -> None:
     assert asked.cleared
 
 
-def test_a_coroutine_that_comes_together_with_the_cancellation_is_closed() -> None:
+def test_a_coroutine_returned_at_the_moment_of_cancellation_is_closed() -> None:
     async def together(asked: Asked) -> None:
         waiting = asyncio.ensure_future(run_in_thread(asked, name="asked"))
         assert await asyncio.to_thread(asked.begun.wait, 60)
@@ -80,7 +80,7 @@ def test_a_coroutine_that_comes_together_with_the_cancellation_is_closed() -> No
     assert asked.cleared
 
 
-def test_a_coroutine_that_comes_in_time_is_the_callers() -> None:
+def test_a_coroutine_returned_in_time_is_handed_to_the_caller() -> None:
     asked = Asked()
     asked.may.set()
 

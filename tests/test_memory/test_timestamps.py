@@ -23,7 +23,7 @@ MOMENTS = st.datetimes(
 
 
 @given(MOMENTS, MOMENTS)
-def test_text_order_is_time_order(one, other):
+def test_timestamp_texts_sort_in_time_order(one, other):
     assert (timestamp_to_text(one) < timestamp_to_text(other)) == (one < other)
 
 
@@ -41,7 +41,7 @@ def test_stored_times_are_utc_with_microseconds():
     )
 
 
-def test_what_utc_cannot_express_is_clamped_to_the_calendar():
+def test_times_beyond_the_utc_calendar_are_clamped():
     east, west = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
     assert timestamp_to_text(datetime(1, 1, 1, tzinfo=east)) == "0001-01-01T00:00:00.000000Z"
     assert timestamp_to_text(datetime(9999, 12, 31, 23, 59, tzinfo=west)).startswith("9999-12-31T23:59:59")
@@ -80,10 +80,10 @@ def test_naive_times_at_the_ends_of_the_calendar_are_taken(year):
 
 
 @pytest.mark.parametrize("bad", ["2026-01-01", 5, None])
-def test_what_is_not_a_datetime_is_refused(bad):
+def test_to_aware_of_a_value_other_than_a_datetime_raises(bad):
     with pytest.raises(ArgumentError, match="valid_from"):
         to_aware(bad, argument="valid_from")
 
 
-def test_the_clock_is_aware():
+def test_the_system_clock_returns_aware_utc_times():
     assert system_clock().utcoffset() == timedelta(0)

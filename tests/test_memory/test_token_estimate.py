@@ -87,7 +87,7 @@ def test_no_sentence_is_counted_too_low_nor_far_too_high(text: str) -> None:
 @given(
     st.lists(st.tuples(st.sampled_from(SENTENCES), st.sampled_from([" ", "\n", "\n\n", " - "])), min_size=1, max_size=8)
 )
-def test_no_text_made_of_such_sentences_is_counted_too_low(parts: list[tuple[str, str]]) -> None:
+def test_the_token_estimate_of_joined_sentences_is_never_too_low(parts: list[tuple[str, str]]) -> None:
     text = "".join(sentence + gap for sentence, gap in parts).strip()
     assert EstimatingCounter().count(text) >= real(text)
 
@@ -122,7 +122,7 @@ class Letters:
         return len(text)
 
 
-def test_a_tokenizer_of_ones_own_takes_the_place_of_ours() -> None:
+def test_message_tokens_uses_a_token_counter_of_the_caller() -> None:
     counter: TokenCounter = Letters()
     blocks = [
         TextBlock(text="four"),

@@ -126,14 +126,14 @@ def test_the_estimate_of_two_texts_joined_is_at_most_their_sum(one: str, other: 
     assert counter.count(one) <= counter.count(one + other) <= counter.count(one) + counter.count(other)
 
 
-def test_the_estimate_says_that_it_is_one() -> None:
+def test_the_estimating_counter_names_itself_an_estimate_and_not_exact() -> None:
     counter = EstimatingCounter()
     assert isinstance(counter, TokenCounter)
     assert not counter.exact
     assert "estimate" in counter.name
 
 
-def test_a_tokenizer_that_is_there_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tiktoken_counter_counts_exactly_with_an_available_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(tiktoken.registry.ENCODINGS, "toy", toy_encoding())
     counter = TiktokenCounter("toy")
     assert (counter.count("héllo wörld"), counter.exact, counter.name) == (13, True, "toy")
@@ -144,7 +144,7 @@ def test_words_that_look_like_control_tokens_are_plain_text(monkeypatch: pytest.
     assert TiktokenCounter("toy").count("<|end|>") == 7
 
 
-def test_a_fetch_that_never_answers_is_given_up_and_not_tried_again(
+def test_a_tokenizer_fetch_that_never_answers_times_out_and_is_not_retried(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with silent_proxy(monkeypatch):
@@ -160,7 +160,7 @@ def test_a_fetch_that_never_answers_is_given_up_and_not_tried_again(
         assert tried == []
 
 
-def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
+def test_the_tiktoken_counter_waits_for_its_time_limit_and_not_for_the_fetch(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     over = threading.Event()
@@ -175,7 +175,7 @@ def test_counting_goes_on_when_the_limit_is_over_and_not_when_the_fetch_is(
     over.set()
 
 
-def test_the_fallback_decides_once() -> None:
+def test_the_fallback_counter_tries_the_first_counter_only_once() -> None:
     class Absent(TiktokenCounter):
         tries = 0
 
@@ -231,7 +231,9 @@ def test_offline_a_whole_cache_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert TiktokenCounter(offline=True, cache=tmp_path).count("four") == 4
 
 
-def test_the_cache_that_the_user_chose_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_tiktoken_counter_respects_a_tiktoken_cache_dir_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     seen: list[str | None] = []
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/chosen")
     monkeypatch.setattr(
@@ -242,7 +244,9 @@ def test_the_cache_that_the_user_chose_stands(monkeypatch: pytest.MonkeyPatch, t
     assert seen == ["/chosen"]
 
 
-def test_else_the_cache_is_ours_while_loading_and_unset_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_tiktoken_counter_sets_its_own_cache_dir_only_while_loading(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     seen: list[str | None] = []
     for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
@@ -255,7 +259,7 @@ def test_else_the_cache_is_ours_while_loading_and_unset_again(monkeypatch: pytes
     assert "TIKTOKEN_CACHE_DIR" not in os.environ
 
 
-def test_the_hashes_known_here_are_those_that_tiktoken_expects() -> None:
+def test_the_known_table_hashes_and_urls_equal_those_of_tiktoken() -> None:
     import inspect
 
     import tiktoken_ext.openai_public
@@ -272,7 +276,7 @@ def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, float("nan")])
-def test_an_unusable_limit_raises(limit: float) -> None:
+def test_an_invalid_time_limit_of_the_tiktoken_counter_raises(limit: float) -> None:
     with pytest.raises(ArgumentError, match="limit"):
         TiktokenCounter(limit=limit)
 
@@ -288,7 +292,7 @@ def test_an_empty_message_takes_the_overhead() -> None:
     assert message_tokens(Message.user(""), Words()) == MESSAGE_OVERHEAD
 
 
-def test_text_and_name_count() -> None:
+def test_message_tokens_count_text_and_name() -> None:
     assert message_tokens(Message.user("one two three", name="Ann Lee"), Words()) == MESSAGE_OVERHEAD + 5
 
 
@@ -308,7 +312,7 @@ def test_tool_results_count_with_their_images() -> None:
     assert message_tokens(Message.tool([named]), Words()) == MESSAGE_OVERHEAD + 3 + 2 + 340
 
 
-def test_thinking_counts() -> None:
+def test_message_tokens_count_thinking_blocks() -> None:
     blocks = [ThinkingBlock(text="let me see", signature="s"), ThinkingBlock(redacted="opaque")]
     assert message_tokens(Message.assistant(blocks), Words()) == MESSAGE_OVERHEAD + 4
 
@@ -332,18 +336,18 @@ def test_an_image_takes_a_number_of_tokens_for_each_tile(width: int, height: int
 
 @pytest.mark.parametrize("make", ["png", "gif", "jpeg", "webp_lossy", "webp_lossless", "webp_extended"])
 @pytest.mark.parametrize("size", [(1, 1), (640, 480), (3, 4097)])
-def test_the_size_is_read_from_each_kind_of_header(make: str, size: tuple[int, int]) -> None:
+def test_image_size_is_read_from_each_image_format(make: str, size: tuple[int, int]) -> None:
     assert image_size(IMAGES[make](*size)) == size
 
 
 @pytest.mark.parametrize("make", ["png", "gif", "jpeg", "webp_lossy", "webp_lossless", "webp_extended"])
-def test_a_header_cut_anywhere_is_unreadable_or_right(make: str) -> None:
+def test_image_size_of_a_truncated_header_is_none_or_right(make: str) -> None:
     whole = IMAGES[make](640, 480)
     assert {image_size(whole[:length]) for length in range(len(whole) + 1)} == {None, (640, 480)}
 
 
 @given(st.binary(max_size=80), st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"\xff\xd8", b"RIFF0000WEBP"]))
-def test_any_bytes_have_a_size_or_none(data: bytes, start: bytes) -> None:
+def test_image_size_of_any_bytes_is_positive_or_none(data: bytes, start: bytes) -> None:
     size = image_size(start + data)
     assert size is None or min(size) > 0
 

@@ -85,7 +85,7 @@ def only(memory: LongTermMemory, role: str = "tool") -> Memory:
     return found
 
 
-def test_each_message_of_a_turn_with_tools_that_left_the_window_is_found_by_recall(memory: LongTermMemory) -> None:
+def test_recall_finds_each_message_of_a_tool_turn_that_left_the_window(memory: LongTermMemory) -> None:
     run(memory.remember_turn("s", [Message.system("Be brief."), *FORECAST]))
     run(memory.remember_turn("s", [asks("c2", "archive", shelf="the third")]))
     run(memory.remember_turn("s", [Message.user("Thanks."), Message.assistant("Gladly.")]))
@@ -106,7 +106,7 @@ def test_each_message_of_a_turn_with_tools_that_left_the_window_is_found_by_reca
         assert told_by.get(sequence, sequence) in found, question
 
 
-def test_a_result_is_remembered_below_what_was_asked_for_it(memory: LongTermMemory) -> None:
+def test_a_tool_result_is_stored_with_the_name_and_arguments_of_its_call(memory: LongTermMemory) -> None:
     reports = run(memory.remember_turn("s", FORECAST))
     assert [one.outcome for one in reports] == ["stored", "rejected", "stored", "stored"]
     assert reports[1].reason == "no text of its own; kept in history only"
@@ -125,7 +125,7 @@ def test_results_of_one_message_are_one_memory(memory: LongTermMemory) -> None:
     assert only(memory).text == "price (of: salt)\n2 crowns\n\nprice (of: tea)\n31\ncrowns"
 
 
-def test_a_result_that_shows_what_is_remembered_is_not_remembered_again(memory: LongTermMemory) -> None:
+def test_a_tool_result_that_quotes_recalled_memories_is_not_stored_again(memory: LongTermMemory) -> None:
     said = [asks("c1", "search_memory", question="tea"), tool(answers("c1", "search_memory", "Tea!"), recalled=["c1"])]
     reports = run(memory.remember_turn("s", said))
     assert [one.reason for one in reports] == [
@@ -135,24 +135,24 @@ def test_a_result_that_shows_what_is_remembered_is_not_remembered_again(memory: 
     assert run(memory.list()) == []
 
 
-def test_of_several_results_those_that_are_new_are_remembered(memory: LongTermMemory) -> None:
+def test_only_tool_results_not_marked_as_recalled_are_stored(memory: LongTermMemory) -> None:
     results = tool(answers("1", "search_memory", "I like tea."), answers("2", "price", "31"), recalled=["1"])
     run(memory.remember_turn("s", [results]))
     assert only(memory).text == "price\n31"
 
 
 @pytest.mark.parametrize("recalled", [None, 7, "c1", {"c1": True}, [None, 3]])
-def test_a_mark_of_another_kind_leaves_nothing_out(memory: LongTermMemory, recalled: Any) -> None:
+def test_an_invalid_recalled_mark_excludes_no_tool_result(memory: LongTermMemory, recalled: Any) -> None:
     run(memory.remember_turn("s", [tool(answers("c1", "price", "31"), recalled=recalled)]))
     assert only(memory).text == "price\n31"
 
 
-def test_a_failed_call_says_so(memory: LongTermMemory) -> None:
+def test_the_memory_of_a_failed_tool_call_says_failed(memory: LongTermMemory) -> None:
     run(memory.remember_turn("s", [asks("c1", "book", seat=4), tool(answers("c1", "book", "sold out", failed=True))]))
     assert only(memory).text == "book (seat: 4) (failed)\nsold out"
 
 
-def test_a_result_without_words_is_told_by_its_call_and_its_images(memory: LongTermMemory) -> None:
+def test_a_tool_result_without_text_is_stored_as_its_call_and_image_descriptions(memory: LongTermMemory) -> None:
     picture = ImageBlock(media_type="image/png", data=b"\x89PNG", caption="a fjord")
     results = [
         answers("1", "mute"),
@@ -164,7 +164,7 @@ def test_a_result_without_words_is_told_by_its_call_and_its_images(memory: LongT
     assert second.startswith("photo\n(image: a fjord, ")
 
 
-def test_a_call_that_nothing_answers_is_remembered_itself(memory: LongTermMemory) -> None:
+def test_a_tool_call_without_a_result_is_stored_as_a_memory(memory: LongTermMemory) -> None:
     calls = [ToolCallBlock(id="1", name="ring", arguments={"who": "Åse"}), ToolCallBlock(id="2", name="x", invalid="{")]
     run(memory.remember_turn("s", [Message.assistant(calls)]))
     assert only(memory, "assistant").text == "ring (who: Åse)\nx ({)"
@@ -175,7 +175,7 @@ def test_a_document_that_a_tool_read_is_trusted_as_a_document(memory: LongTermMe
     assert (only(memory).trust, only(memory).actor) == (Trust.DOCUMENT, "document")
 
 
-def test_secrets_are_taken_out_of_what_was_asked_and_of_what_was_answered(make: Storing) -> None:
+def test_secrets_are_redacted_in_tool_calls_and_tool_results(make: Storing) -> None:
     memory = make(policies=[NoSecrets()])
     key = "sk-ant-api03-" + "Ab3dEf6hIj" * 9
     said = [asks("1", "login", key=key), tool(answers("1", "login", f"logged in with {key}"))]
@@ -185,7 +185,7 @@ def test_secrets_are_taken_out_of_what_was_asked_and_of_what_was_answered(make: 
     assert all(key not in one.message.model_dump_json() for one in run(memory.conversations.load("s")))
 
 
-def test_a_policy_sees_each_result_alone_and_makes_no_facts_of_it(make: Storing) -> None:
+def test_an_extractor_sees_the_turn_without_tool_results_and_derives_no_facts_from_them(make: Storing) -> None:
     seen: list[list[str]] = []
 
     def facts(turn: MemoryTurn) -> list[Memory]:
@@ -201,7 +201,7 @@ def test_a_policy_sees_each_result_alone_and_makes_no_facts_of_it(make: Storing)
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_nothing_is_made_of_a_result_that_is_remembered_by_itself(make: Storing, many: bool) -> None:
+def test_an_extractor_derives_nothing_from_a_tool_result_stored_on_its_own(make: Storing, many: bool) -> None:
     memory = make(policies=[Extractor(lambda turn: [Memory(text="They go to Trondheim.")])])
     item = Memory(text="Sleet in Trondheim.", kind="turn", role="tool", trust=Trust.TOOL, actor="tool")
     (report,) = run(memory.remember_many([item])) if many else [run(memory.remember(item))]
@@ -209,14 +209,14 @@ def test_nothing_is_made_of_a_result_that_is_remembered_by_itself(make: Storing,
     assert [one.text for one in run(memory.list())] == ["Sleet in Trondheim."]
 
 
-def test_a_result_is_no_part_of_a_turns_length(make: Storing) -> None:
+def test_the_length_policy_of_turns_does_not_count_tool_results(make: Storing) -> None:
     memory = make(policies=[MinimumLength(40, of="turn")])
     said = [Message.user("Hm?"), tool(answers("1", "page", "many words " * 9)), Message.assistant("Yes.")]
     reports = run(memory.remember_turn("s", said))
     assert [one.outcome for one in reports] == ["rejected", "stored", "rejected"]
 
 
-def test_turns_around_a_hit_are_those_of_the_talk(memory: LongTermMemory) -> None:
+def test_neighbour_expansion_skips_tool_messages(memory: LongTermMemory) -> None:
     run(memory.remember_turn("s", FORECAST))
     (hit,) = run(memory.recall("Is a coat needed?", 1, neighbours="exchange"))
     assert [one.text for one in (*hit.before, hit.memory)] == [
@@ -225,7 +225,7 @@ def test_turns_around_a_hit_are_those_of_the_talk(memory: LongTermMemory) -> Non
     ]
 
 
-def test_a_page_that_a_tool_read_does_not_crowd_out_what_the_user_said(memory: LongTermMemory) -> None:
+def test_pages_read_by_a_tool_do_not_outrank_a_user_statement(memory: LongTermMemory) -> None:
     page = "Nut allergies are common. An allergy to nuts can be severe; sisters and brothers are often allergic, too. "
     run(memory.remember_turn("s", [Message.user("My sister is allergic to nuts."), Message.assistant("Noted.")]))
     for at in range(6):
@@ -236,7 +236,7 @@ def test_a_page_that_a_tool_read_does_not_crowd_out_what_the_user_said(memory: L
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_what_history_alone_has_is_completed_in_the_same_words(asked: bool) -> None:
+def test_complete_stores_tool_results_of_history_in_the_form_of_remember_turn(asked: bool) -> None:
     history = InMemoryHistory()
     run(history.append("s", FORECAST[0 if asked else 2 :]))
     memory = LongTermMemory(open_store("numpy:"), history=history)
@@ -246,7 +246,7 @@ def test_what_history_alone_has_is_completed_in_the_same_words(asked: bool) -> N
     assert [bool(one.memory) for one in run(history.load("s"))] == ([True, False] if asked else []) + [True, True]
 
 
-def test_a_forgotten_result_is_not_completed_again() -> None:
+def test_complete_does_not_restore_a_forgotten_tool_result() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     memory = LongTermMemory(open_store("numpy:"), history=InMemoryHistory(clock=lambda: now), clock=lambda: now)
     run(memory.remember_turn("s", FORECAST))
@@ -256,7 +256,7 @@ def test_a_forgotten_result_is_not_completed_again() -> None:
     assert {one.role for one in run(memory.list())} == {"user", "assistant"}
 
 
-def test_calls_are_told_by_their_last_result_that_has_none_yet() -> None:
+def test_a_tool_result_is_assigned_the_last_open_call_of_its_id() -> None:
     first, again = asks("a", "one"), asks("a", "two")
     said = [first, tool(answers("a", "one")), again, Message.user("wait"), tool(answers("a", "two"), answers("b", "x"))]
     told = [[call.name for call in calls] for calls in calls_by_message(said)]

@@ -20,16 +20,16 @@ ACTORS = ["user", "assistant", "tool", "document"]
 
 
 @pytest.mark.parametrize(("actor", "trust"), list(product(ACTORS, ORDER)))
-def test_an_actor_changes_what_is_trusted_no_more_than_itself(actor, trust):
+def test_an_actor_may_change_only_memories_of_its_own_trust_or_less(actor, trust):
     assert may_change(actor, Memory("x", trust=trust)) is (ACTORS.index(actor) <= ORDER.index(trust))
 
 
-def test_the_owner_s_own_settings_at_work_may_change_everything():
+def test_the_system_actor_may_change_memories_of_any_trust():
     assert all(may_change("system", Memory("x", trust=trust)) for trust in Trust)
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_with_the_user_s_approval_anybody_may_change_anything(actor):
+def test_with_the_approval_of_the_user_every_actor_may_change_a_memory_of_the_user(actor):
     assert may_change(actor, Memory("x", trust=Trust.USER), approved_by="user")
 
 
@@ -37,14 +37,14 @@ def test_an_approval_by_somebody_untrusted_approves_nothing():
     assert not may_change("document", Memory("x", trust=Trust.USER), approved_by="tool")
 
 
-def test_a_refused_change_says_what_whose_and_what_would_be_right():
+def test_a_not_trusted_error_names_the_memory_the_operation_and_the_actor():
     with pytest.raises(NotTrusted, match=r"memory m2 is the user's: forget by tool needs approval") as error:
         Caller("", "tool").check_may_change([Memory("a", id="m1", trust=Trust.TOOL), Memory("b", id="m2")], "forget")
     assert (error.value.id, error.value.operation, error.value.actor) == ("m2", "forget", "tool")
 
 
 @pytest.mark.parametrize("actor", ["robot", "", None, 5])
-def test_who_is_not_an_actor_is_named(actor):
+def test_an_unknown_actor_or_approver_raises(actor):
     with pytest.raises(ArgumentError, match="actor"):
         may_change(actor, Memory("x"))
     with pytest.raises(ArgumentError, match="approved_by"):
@@ -60,7 +60,7 @@ def test_the_least_of_several_trusts_counts():
     assert Trust.least([]) is Trust.USER
 
 
-def test_only_the_user_s_words_raise_trust():
+def test_only_a_change_by_the_user_or_with_user_approval_raises_trust():
     noted = Memory("x", trust=Trust.TOOL)
     assert Caller("", "user").trust_after_change(noted) is Trust.USER
     assert Caller("", "assistant").trust_after_change(noted) is Trust.TOOL
@@ -92,7 +92,7 @@ STORED = {
         (None, (), "abcd"),
     ],
 )
-def test_scopes_agree_all_tags_any(scopes, tags, expected):
+def test_a_scope_filter_needs_all_scopes_and_any_of_the_tags(scopes, tags, expected):
     store = open_store("numpy:")
     store.upsert([to_entry(one) for one in STORED.values()])
     assert "".join(entry.id for entry in store.scan(where=scope_filter(scopes, tags))) == expected
@@ -107,7 +107,7 @@ def test_recall_stays_within_the_scopes_it_is_given(scopes):
     assert run_sync(memory.why_not("when is the launch", "b", scopes=scopes)).stage is RecallStage.FILTER
 
 
-def test_a_filter_given_beside_them_must_hold_too():
+def test_a_filter_beside_scopes_must_hold_as_well():
     where = {"speaker": "Ann"}
     assert scope_filter(None, (), where) == where
     assert scope_filter({"user": "ann"}, (), where) == {"$and": [where, {"scope.user": "ann"}]}
@@ -128,6 +128,6 @@ def test_a_filter_given_beside_them_must_hold_too():
         (None, [1]),
     ],
 )
-def test_what_names_no_scope_or_tag_is_refused(scopes, tags):
+def test_invalid_scopes_or_tags_raise(scopes, tags):
     with pytest.raises(ArgumentError, match=r"scopes|tags"):
         scope_filter(scopes, tags)

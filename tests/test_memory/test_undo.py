@@ -67,7 +67,7 @@ DEEDS: dict[str, Callable[[LongTermMemory, str, str], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_undoing_gives_back_what_was_and_undoing_that_does_it_again(memory, deed):
+def test_undo_restores_the_previous_state_and_undo_of_the_undo_redoes_the_operation(memory, deed):
     tags = ("place", "old")
     one = run_sync(memory.remember(Memory("I live in Lisbon.", tags=tags, importance=0.5, key="home"))).id
     other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
@@ -97,7 +97,7 @@ def test_the_vector_and_the_words_come_back_with_the_version(memory):
     assert memory.store.verify() == []
 
 
-def test_what_was_remembered_by_mistake_leaves_every_answer_and_stays_in_history(memory):
+def test_undo_of_remember_removes_the_memory_from_recall_and_keeps_it_in_its_history(memory):
     report = run_sync(memory.remember("I live in Lisbon."))
     known = memory.clock()
     run_sync(memory.undo(report.operation))
@@ -110,7 +110,7 @@ def test_what_was_remembered_by_mistake_leaves_every_answer_and_stays_in_history
     assert run_sync(memory.list()) == []
 
 
-def test_a_batch_and_a_turn_are_taken_back_whole(memory):
+def test_undo_of_a_batch_or_a_turn_removes_all_its_memories(memory):
     batch = run_sync(memory.remember_many(["one thing", "another thing"]))
     turn = run_sync(memory.remember_turn("s", [Message.user("I sail."), Message.assistant("Where?")]))
     run_sync(memory.undo(turn[0].operation))
@@ -121,7 +121,7 @@ def test_a_batch_and_a_turn_are_taken_back_whole(memory):
     assert run_sync(memory.count()) == 2
 
 
-def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp_path):
+def test_undo_of_an_import_removes_its_memories_and_their_earlier_versions(memory, tmp_path):
     given = LongTermMemory(open_store("numpy:"), clock=TickingClock(START, timedelta(hours=1)))
     one = run_sync(given.remember("I live in Lisbon.")).id
     run_sync(given.remember("I have a boat."))
@@ -140,7 +140,7 @@ def test_an_import_is_taken_back_whole_with_the_past_that_it_brought(memory, tmp
     assert run_sync(memory.count()) == 2
 
 
-def test_a_batch_is_not_taken_back_in_part(memory):
+def test_undo_of_a_batch_is_refused_while_one_memory_of_it_was_changed_since(memory):
     one, other = run_sync(memory.remember_many(["one thing", "another thing"]))
     run_sync(memory.correct(other.id, "a changed thing"))
     correction = last(memory).id
@@ -152,7 +152,7 @@ def test_a_batch_is_not_taken_back_in_part(memory):
     assert run_sync(memory.count()) == 0
 
 
-def test_a_later_change_of_the_same_memory_is_in_the_way_and_is_named(memory):
+def test_undo_is_refused_naming_a_later_change_of_the_same_memory(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     first, second = (run_sync(memory.correct(one, f"I live in {city}.")).operation for city in ("Porto", "Faro"))
     with pytest.raises(CannotUndo) as refused:
@@ -186,7 +186,7 @@ def test_marks_and_corrections_are_not_in_each_others_way(memory):
         run_sync(memory.undo(tag.id))
 
 
-def test_what_is_done_again_can_be_undone_again(memory):
+def test_a_redone_operation_can_be_undone_again(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     pin = run_sync(memory.pin(one))
     back = run_sync(memory.undo(pin.id))
@@ -198,7 +198,7 @@ def test_what_is_done_again_can_be_undone_again(memory):
     assert not get(memory, one).pinned
 
 
-def test_the_log_names_what_took_each_operation_back_however_often_it_was_done_again(memory):
+def test_the_operation_log_names_the_undo_of_each_operation_after_repeated_redos(memory):
     report = run_sync(memory.remember("Ana lives in Porto."))
     chain = [report.operation]
     for _ in range(4):
@@ -207,7 +207,7 @@ def test_the_log_names_what_took_each_operation_back_however_often_it_was_done_a
     assert [named[one] for one in chain] == [None, chain[2], None, chain[4], None]
 
 
-def test_erasure_is_final(memory):
+def test_undo_of_an_erasing_forget_is_refused(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     correction = run_sync(memory.correct(one, "I live in Porto.")).operation
     forgotten = run_sync(memory.forget([one]))
@@ -218,7 +218,7 @@ def test_erasure_is_final(memory):
     assert get(memory, one) is None
 
 
-def test_what_was_undone_or_merged_away_can_still_be_forgotten(memory):
+def test_a_memory_undone_or_merged_into_another_can_still_be_forgotten(memory):
     undone, one, other = (run_sync(memory.remember(Memory(f"The {what} secret.", session=what))) for what in "abc")
     run_sync(memory.undo(undone.operation))
     merge = run_sync(memory.merge([one.id, other.id], "Both are known.")).operation
@@ -235,7 +235,7 @@ def test_what_was_undone_or_merged_away_can_still_be_forgotten(memory):
     assert run_sync(memory.forget([undone.id])).memories == ()
 
 
-def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
+def test_undo_of_a_soft_delete_restores_the_memory_within_its_grace(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     correction = run_sync(memory.correct(one, "I live in Porto.")).operation
     pin = run_sync(memory.pin(one)).id
@@ -254,7 +254,7 @@ def test_a_forgetting_is_taken_back_while_its_time_of_grace_lasts(memory):
     assert (get(memory, one).text, get(memory, one).pinned) == ("I live in Lisbon.", True)
 
 
-def test_a_version_whose_words_were_erased_does_not_come_back(memory):
+def test_undo_does_not_restore_a_version_with_erased_text(memory):
     one = run_sync(memory.remember("The code of the safe is 4711.")).id
     correction = run_sync(memory.correct(one, "The safe was sold.")).operation
     other = run_sync(memory.remember("The code of the safe is 4711.")).id
@@ -264,7 +264,7 @@ def test_a_version_whose_words_were_erased_does_not_come_back(memory):
     assert get(memory, one).text == "The safe was sold."
 
 
-def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
+def test_a_less_trusted_actor_changes_no_memory_without_approval(memory):
     one, other = (run_sync(memory.remember(text)).id for text in ("I live in Lisbon.", "I have a boat."))
     pinned = run_sync(memory.pin(other)).id
     for call in (
@@ -287,7 +287,7 @@ def test_who_is_trusted_less_changes_nothing_unless_somebody_approves(memory):
     assert get(memory, one).trust == "assistant"
 
 
-def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
+def test_a_less_trusted_actor_cannot_undo_or_restore_an_operation_of_the_user(memory):
     noted = run_sync(memory.remember(Memory("A note.", trust="tool", actor="tool"))).id
     disabled = run_sync(memory.disable(noted)).id
     forgotten = run_sync(memory.forget([noted], grace=timedelta(days=90))).operation
@@ -312,7 +312,7 @@ def test_what_the_user_decided_is_not_taken_back_by_who_is_trusted_less(memory):
         run_sync(memory.restore_forgotten(gone, actor="tool"))  # its own deed, on the user's word
 
 
-def test_what_is_in_the_way_is_found_however_much_was_done_since(memory):
+def test_undo_finds_a_conflicting_operation_behind_many_later_operations(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     pinned = run_sync(memory.pin(one)).id
     unpinned = run_sync(memory.unpin(one)).id
@@ -328,7 +328,7 @@ def test_what_is_in_the_way_is_found_however_much_was_done_since(memory):
     assert (get(memory, one).pinned, len(get(memory, one).tags)) == (False, 45)
 
 
-def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
+def test_undo_does_not_overwrite_a_field_changed_without_the_operation_log(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     marked = run_sync(memory.set_importance(one, 0.5)).id
     (entry,) = memory.store.get([one], namespace="/conversation")
@@ -339,7 +339,7 @@ def test_what_somebody_changed_beside_the_log_is_not_overwritten(memory):
 
 
 @pytest.mark.parametrize("how", ["remember", "pin", "correct"])
-def test_what_somebody_removed_beside_the_log_cannot_be_taken_back(memory, how):
+def test_undo_is_refused_for_a_memory_deleted_without_the_operation_log(memory, how):
     report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
     done = {
         "remember": lambda: report.operation,
@@ -351,7 +351,7 @@ def test_what_somebody_removed_beside_the_log_cannot_be_taken_back(memory, how):
         run_sync(memory.undo(done))
 
 
-def test_what_is_no_change_of_a_memory_says_why_it_is_not_taken_back(memory, tmp_path):
+def test_undo_of_a_restore_or_an_export_is_refused_with_the_reason(memory, tmp_path):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     gone = run_sync(memory.forget([one], grace=timedelta(days=9))).operation
     restored = run_sync(memory.restore_forgotten(gone)).id
@@ -362,7 +362,7 @@ def test_what_is_no_change_of_a_memory_says_why_it_is_not_taken_back(memory, tmp
         run_sync(memory.undo(run_sync(memory.operations(limit=1))[0].id))
 
 
-def test_what_took_the_place_beside_the_log_is_not_overwritten(memory):
+def test_redo_does_not_overwrite_a_memory_stored_without_the_operation_log(memory):
     report = run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
     (entry,) = memory.store.get(["home"], namespace="/conversation")
     undone = run_sync(memory.undo(report.operation))
@@ -371,7 +371,7 @@ def test_what_took_the_place_beside_the_log_is_not_overwritten(memory):
         run_sync(memory.undo(undone.id))
 
 
-def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
+def test_after_repeated_undos_exactly_one_version_counts_at_every_moment(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     moments = [memory.clock()]
     done = run_sync(memory.correct(one, "I live in Porto.")).operation
@@ -383,7 +383,7 @@ def test_a_version_that_is_back_is_there_once_at_every_moment(memory):
 
 
 @pytest.mark.parametrize("deed", ["remember", "forget", "undo", *DEEDS])
-def test_what_cannot_be_logged_is_not_done(memory, monkeypatch, deed):
+def test_an_operation_that_cannot_be_logged_changes_nothing(memory, monkeypatch, deed):
     report = run_sync(memory.remember(Memory("I live in Lisbon.", tags=("place",))))
     other = run_sync(memory.remember(Memory("I have a boat.", pinned=True, disabled=deed == "enable"))).id
     before = [[*memory.store.scan(namespace=lane)] for lane in memory.store.namespaces()]
@@ -405,7 +405,7 @@ def test_what_cannot_be_logged_is_not_done(memory, monkeypatch, deed):
     assert run_sync(memory.operations()) == log
 
 
-def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory):
+def test_undo_rejects_an_operation_of_another_namespace_and_an_unknown_actor(memory):
     report = run_sync(memory.remember("mine", namespace="a"))
     with pytest.raises(ArgumentError, match="operation"):
         run_sync(memory.undo(report.operation, namespace="b"))
@@ -414,7 +414,7 @@ def test_an_undo_is_of_its_own_namespace_and_names_what_it_does_not_know(memory)
     assert run_sync(memory.count(namespace="a")) == 1
 
 
-def test_a_memory_that_is_not_there_cannot_be_marked_ended_or_merged(memory):
+def test_pin_end_and_merge_of_an_unknown_memory_raise(memory):
     one = run_sync(memory.remember("there")).id
     for call in (memory.pin([one, "nope"]), memory.end("nope", None), memory.merge([one, "nope"], "both")):
         with pytest.raises(NoSuchMemory, match="nope"):
@@ -423,7 +423,7 @@ def test_a_memory_that_is_not_there_cannot_be_marked_ended_or_merged(memory):
     assert [operation.kind for operation in run_sync(memory.operations())] == ["remember"]
 
 
-def test_what_an_undone_correction_said_never_held(memory):
+def test_the_text_of_an_undone_correction_is_valid_at_no_time(memory):
     one = run_sync(memory.remember("I live in Lisbon.")).id
     at = [memory.clock()]
     for step in ("correct", "undo", "redo", "undo"):

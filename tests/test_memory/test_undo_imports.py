@@ -64,7 +64,7 @@ def everything(memory: LongTermMemory) -> list[Memory]:
 
 
 @in_a_file
-def test_memories_go_and_come_back_and_passages_stay(memory, theirs, tmp_path):
+def test_undo_of_an_import_removes_memories_and_keeps_passages(memory, theirs, tmp_path):
     passage = ingested(theirs, tmp_path / "docs")
     run_sync(theirs.remember("Ana lives in Porto."))
     run_sync(theirs.remember("Ana has a boat."))
@@ -77,7 +77,7 @@ def test_memories_go_and_come_back_and_passages_stay(memory, theirs, tmp_path):
 
 
 @in_a_file
-def test_a_passage_that_went_since_is_not_in_the_way_and_a_forgotten_memory_is(memory, theirs, tmp_path):
+def test_undo_of_an_import_is_blocked_by_a_forgotten_memory_and_not_by_a_forgotten_passage(memory, theirs, tmp_path):
     ingested(theirs, tmp_path / "docs")
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     imported = taken(memory, theirs, tmp_path / "x.jsonl")
@@ -100,7 +100,7 @@ def test_an_import_of_documents_alone_is_forgotten_and_not_undone(memory, theirs
     assert run_sync(memory.stats()).lanes["documents"] == 1
 
 
-def test_what_a_file_corrected_is_as_before_with_all_its_marks(memory, theirs, tmp_path):
+def test_undo_of_a_correcting_import_restores_text_and_all_marks(memory, theirs, tmp_path):
     one = run_sync(theirs.remember(Memory("Ana lives in Porto.", tags=("home",), importance=0.5))).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     run_sync(memory.pin(one))
@@ -118,7 +118,7 @@ def test_what_a_file_corrected_is_as_before_with_all_its_marks(memory, theirs, t
     assert everything(memory) == after
 
 
-def test_what_a_file_corrected_holds_since_then_and_what_was_here_until_then(memory, theirs, tmp_path):
+def test_a_correction_by_an_import_is_valid_from_the_import_and_the_old_text_until_then(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
@@ -133,7 +133,7 @@ def test_what_a_file_corrected_holds_since_then_and_what_was_here_until_then(mem
     assert found(memory, as_of=memory.clock()) == found(memory, as_of=between) == ["Ana lives in Porto."]
 
 
-def test_what_was_taken_back_in_the_file_counts_from_the_import_on_too(memory, theirs, tmp_path):
+def test_a_correction_undone_in_the_imported_file_leaves_validity_counted_from_the_import(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
@@ -144,7 +144,7 @@ def test_what_was_taken_back_in_the_file_counts_from_the_import_on_too(memory, t
     assert found(memory, as_of=memory.clock()) == ["Ana lives in Faro."]
 
 
-def test_what_was_taken_back_in_the_file_stays_so_when_the_import_is_done_again(theirs, memory, tmp_path):
+def test_versions_withdrawn_in_the_imported_file_stay_withdrawn_when_the_import_is_redone(theirs, memory, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     for home in ("Faro", "Beja"):
         mistake = run_sync(theirs.correct(one, f"Ana lives in {home}.")).operation
@@ -160,7 +160,7 @@ def test_what_was_taken_back_in_the_file_stays_so_when_the_import_is_done_again(
     assert [one for one in after if one != ("Ana lives in Evora.", True)] == before  # but for what was here in between
 
 
-def test_a_memory_that_was_merged_into_another_since_is_in_the_way(memory, theirs, tmp_path):
+def test_undo_of_an_import_is_blocked_by_a_later_merge_of_its_memory(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     imported = taken(memory, theirs, tmp_path / "x.jsonl")
     own = run_sync(memory.remember("Ana has a boat.")).id
@@ -173,7 +173,7 @@ def test_a_memory_that_was_merged_into_another_since_is_in_the_way(memory, their
     assert [memory.text for memory in run_sync(memory.list())] == ["Ana has a boat."]
 
 
-def test_what_a_file_hides_is_hidden_with_its_earlier_versions(memory, theirs, tmp_path):
+def test_a_memory_expired_by_an_import_is_hidden_with_its_earlier_versions(memory, theirs, tmp_path):
     one = run_sync(theirs.remember("Ana lives in Porto.")).id
     taken(memory, theirs, tmp_path / "first.jsonl")
     between = memory.clock()
@@ -184,7 +184,7 @@ def test_what_a_file_hides_is_hidden_with_its_earlier_versions(memory, theirs, t
     assert found(memory, as_of=between) == ["Ana lives in Porto."]
 
 
-def test_an_import_in_the_place_of_everything_is_final_and_says_so(memory, theirs, tmp_path):
+def test_undo_of_an_import_in_mode_replace_over_existing_memories_is_refused(memory, theirs, tmp_path):
     run_sync(theirs.remember("Ana lives in Porto."))
     assert taken(memory, theirs, tmp_path / "empty.jsonl", mode="replace")
     run_sync(memory.undo(run_sync(memory.operations())[0].id))  # nothing was here before it
@@ -195,9 +195,7 @@ def test_an_import_in_the_place_of_everything_is_final_and_says_so(memory, their
     assert [one.text for one in run_sync(memory.list())] == ["Ana lives in Porto."]
 
 
-def test_taking_back_looks_through_archive_and_log_once_however_many_memories_there_are(
-    theirs, memory, tmp_path, monkeypatch
-):
+def test_undo_of_an_import_reads_archive_and_log_a_constant_number_of_times(theirs, memory, tmp_path, monkeypatch):
     """Neither is asked for each memory: what an import brought may be a hundred thousand."""
     asked = Counter()
 

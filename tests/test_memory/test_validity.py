@@ -64,7 +64,7 @@ def naive(moment: datetime) -> datetime:
 
 
 @pytest.mark.parametrize("told", [lambda moment: moment, naive])
-def test_what_holds_from_a_moment_until_another_is_found_from_the_first_and_not_at_the_second(memory, told):
+def test_a_memory_is_recalled_from_valid_from_inclusive_to_valid_to_exclusive(memory, told):
     start, end = NOW + HOUR, NOW + 2 * HOUR
     run_sync(memory.remember(Memory("Ana lives in Porto.", valid_from=told(start), valid_to=told(end))))
     for moment, there in ((start - INSTANT, 0), (start, 1), (end - INSTANT, 1), (end, 0)):
@@ -79,7 +79,7 @@ def test_what_holds_from_a_moment_until_another_is_found_from_the_first_and_not_
 
 
 @pytest.mark.parametrize("told", [lambda moment: moment, naive])
-def test_what_was_known_stands_from_its_recording_until_it_was_replaced(memory, told):
+def test_a_version_is_known_from_its_recording_until_its_correction(memory, told):
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     put(memory, NOW + HOUR)
     run_sync(memory.correct(one, "Ana lives in Faro."))
@@ -93,7 +93,7 @@ def test_what_was_known_stands_from_its_recording_until_it_was_replaced(memory, 
 
 
 @pytest.mark.parametrize("told", [lambda moment: moment, naive])
-def test_what_expires_at_a_moment_is_out_of_every_answer_at_that_moment(memory, told):
+def test_an_expiring_memory_is_absent_from_every_call_from_its_expiry_on(memory, told):
     one = run_sync(memory.remember("Ana lives in Porto.")).id
     run_sync(memory.expire(one, told(NOW + HOUR)))
     for moment, there in ((NOW + HOUR - INSTANT, 1), (NOW + HOUR, 0)):
@@ -129,7 +129,7 @@ def test_every_operation_has_the_moment_of_the_clock_in_its_zone(memory):
     assert run_sync(memory.operations(limit=1))[0].at == NOW
 
 
-def test_what_is_older_than_a_time_without_a_zone_is_meant_in_the_memory_s(memory):
+def test_forget_older_than_reads_a_naive_time_in_the_zone_of_the_memory(memory):
     run_sync(memory.remember(Memory("Ana lives in Porto.", occurred_at=NOW)))
     assert run_sync(memory.forget(older_than=naive(NOW), dry_run=True)).memories == ()
     assert len(run_sync(memory.forget(older_than=naive(NOW + INSTANT), dry_run=True)).memories) == 1
@@ -138,7 +138,7 @@ def test_what_is_older_than_a_time_without_a_zone_is_meant_in_the_memory_s(memor
     assert len(run_sync(memory.forget(older_than=HOUR - INSTANT, dry_run=True)).memories) == 1
 
 
-def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
+def test_validity_bounds_are_the_same_on_a_store_with_the_data_part_alone():
     memory = LongTermMemory(DataOnlyStore(open_store("numpy:")), clock=Hand(naive=False))
     told = [
         Memory("Ana lives in Porto.", expires_at=NOW + HOUR),
@@ -153,7 +153,7 @@ def test_on_a_store_with_the_data_part_alone_moments_are_the_same():
         assert sorted(hit.memory.text.split()[-1].rstrip(".") for hit in found) == there
 
 
-def test_a_version_that_says_nothing_of_its_end_held_until_it_was_replaced(memory):
+def test_a_version_without_valid_to_is_valid_until_it_was_retired(memory):
     """As a file that another program has written may have it."""
     lane, archive = store_namespace("", CONVERSATION), store_namespace("", ARCHIVE)
     kept = run_sync(memory.remember("Ana lives in Porto.")).id
@@ -169,7 +169,7 @@ NOT_STANDING = [{"expires_at": NOW}, {"disabled": True}, {"valid_from": NOW + HO
 
 @pytest.mark.parametrize("fields", NOT_STANDING)
 @pytest.mark.parametrize("kind", ["whole", "data only"])
-def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
+def test_expired_disabled_and_invalid_memories_take_no_candidate_places(fields, kind):
     """More than the searches name as candidates, and each nearer to the question than what is to be found."""
     store = open_store("numpy:")
     memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
@@ -182,7 +182,7 @@ def test_many_that_do_not_stand_take_no_place_among_the_first(fields, kind):
         assert stage == {"expires_at": "expired", "disabled": "disabled"}.get(next(iter(fields)), "validity")
 
 
-def test_many_that_were_not_known_yet_take_no_place_among_the_first():
+def test_memories_recorded_after_known_at_take_no_candidate_places():
     """Nothing here has a bound of its own: it is the time asked about that leaves them out."""
     clock = Hand(naive=False)
     few = RecallSettings(candidates=3)
@@ -195,7 +195,7 @@ def test_many_that_were_not_known_yet_take_no_place_among_the_first():
 
 
 @pytest.mark.parametrize("kind", ["whole", "data only"])
-def test_many_of_another_tag_or_scope_take_no_place_among_the_first(kind):
+def test_memories_outside_the_tag_or_scope_filter_take_no_candidate_places(kind):
     store = open_store("numpy:")
     memory = LongTermMemory(store if kind == "whole" else DataOnlyStore(store), clock=lambda: NOW)
     run_sync(memory.remember_many(Memory(f"Ana lives in house {n}.", tags=("other",)) for n in range(1500)))

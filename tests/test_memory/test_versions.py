@@ -22,7 +22,9 @@ def expected(store: VectorStore, ids: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("between", [0, 1, 3, 256])
 @pytest.mark.parametrize("seed", range(5))
-def test_versions_of_many_are_those_of_each(monkeypatch: pytest.MonkeyPatch, between: int, seed: int) -> None:
+def test_archived_versions_read_for_many_ids_equal_those_read_for_each_id(
+    monkeypatch: pytest.MonkeyPatch, between: int, seed: int
+) -> None:
     monkeypatch.setattr(entry_store, "_MAX_SKIPPED", between)
     rng = random.Random(seed)
     memory = LongTermMemory(open_store("numpy:"))

@@ -35,7 +35,7 @@ def told(memory: LongTermMemory, id: str, k: int = 10, **options: object) -> tup
     return answer.stage, answer.reason
 
 
-def test_a_hit_is_said_to_be_one_with_its_place_score_and_parts(memory):
+def test_why_not_of_a_hit_returns_its_rank_score_and_parts(memory):
     cello = kept(memory, "My sister plays the cello, an instrument with strings.")
     kept(memory, "The instrument shop is closed.")
     answer = run(memory.why_not(QUESTION, cello))
@@ -46,7 +46,7 @@ def test_a_hit_is_said_to_be_one_with_its_place_score_and_parts(memory):
     assert sum(answer.parts.values()) == pytest.approx(answer.score)
 
 
-def test_one_that_is_ranked_too_low_is_told_its_rank_and_what_it_lacked(memory):
+def test_why_not_of_a_memory_below_the_limit_returns_its_rank_and_the_needed_score(memory):
     kept(memory, "My sister plays the cello, an instrument with strings.")
     low = kept(memory, "The instrument shop is closed.")
     answer = run(memory.why_not(QUESTION, low, 1))
@@ -54,7 +54,7 @@ def test_one_that_is_ranked_too_low_is_told_its_rank_and_what_it_lacked(memory):
     assert answer.score < answer.needed
 
 
-def test_an_unknown_id_and_one_of_another_namespace_are_told_the_same(memory):
+def test_why_not_answers_alike_for_an_unknown_id_and_an_id_of_another_namespace(memory):
     hidden = run(memory.remember("My sister plays the cello.", namespace="other")).id
     assert (
         told(memory, hidden)
@@ -63,7 +63,7 @@ def test_an_unknown_id_and_one_of_another_namespace_are_told_the_same(memory):
     )
 
 
-def test_one_in_a_lane_that_was_not_asked_is_told_so(memory):
+def test_why_not_of_a_memory_in_an_excluded_partition_names_the_partition(memory):
     cello = kept(memory, "My sister plays the cello.")
     assert told(memory, cello, partitions=(DOCUMENTS,)) == (
         RecallStage.PARTITION,
@@ -72,7 +72,7 @@ def test_one_in_a_lane_that_was_not_asked_is_told_so(memory):
     assert told(memory, cello, partitions=(CONVERSATION,))[0] is RecallStage.FOUND
 
 
-def test_an_earlier_version_is_told_what_superseded_it(memory):
+def test_why_not_of_an_earlier_version_names_the_superseding_memory(memory):
     id = kept(memory, "My sister plays the cello.")
     run(memory.correct(id, "My sister plays the violin."))
     old = run(memory.history(id))[1].id
@@ -91,26 +91,26 @@ def test_an_earlier_version_is_told_what_superseded_it(memory):
         ({"valid_to": NOW - timedelta(days=1)}, RecallStage.VALIDITY, "until 2026-02-28"),
     ],
 )
-def test_one_that_does_not_stand_now_is_told_why(memory, fields, stage, words):
+def test_why_not_names_why_a_memory_is_not_current(memory, fields, stage, words):
     id = kept(memory, "My sister plays the cello.", **fields)
     found, reason = told(memory, id)
     assert found is stage
     assert words in reason
 
 
-def test_one_that_was_not_known_then_is_told_so(memory):
+def test_why_not_of_a_memory_recorded_after_known_at_names_the_validity_stage(memory):
     id = kept(memory, "My sister plays the cello.")
     assert told(memory, id, known_at=NOW - timedelta(days=1))[0] is RecallStage.VALIDITY
 
 
-def test_one_that_the_filter_leaves_out_is_told_so(memory):
+def test_why_not_of_a_memory_outside_the_filter_names_the_filter_stage(memory):
     id = kept(memory, "My sister plays the cello.", tags=("music",))
     assert told(memory, id, tags=("work",))[0] is RecallStage.FILTER
     assert told(memory, id, where={"kind": "event"})[0] is RecallStage.FILTER
     assert told(memory, id, tags=("music",))[0] is RecallStage.FOUND
 
 
-def test_one_that_says_the_same_as_another_is_told_into_which_it_was_folded(memory):
+def test_why_not_of_a_deduplicated_memory_names_the_memory_with_the_same_text(memory):
     first = kept(memory, "My sister plays the cello.", speaker="Ana")
     second = kept(memory, "My  sister plays the CELLO.", speaker="Ana")
     stages = {id: told(memory, id) for id in (first, second)}
@@ -119,12 +119,12 @@ def test_one_that_says_the_same_as_another_is_told_into_which_it_was_folded(memo
     assert stages[folded][1] == f"says the same as {other}"
 
 
-def test_one_without_room_in_the_budget_is_told_so(memory):
+def test_why_not_of_a_memory_over_the_token_budget_names_the_budget_stage(memory):
     id = kept(memory, "My sister plays the cello.")
     assert told(memory, id, token_budget=2, counter=len)[0] is RecallStage.BUDGET
 
 
-def test_one_that_is_no_candidate_is_told_its_places_in_both_searches(tmp_path):
+def test_why_not_of_a_memory_that_was_no_candidate_returns_its_rank_in_both_searches(tmp_path):
     embedder = HashingEmbedder(dimension=64)
     settings = RecallSettings(candidates=2)
     memory = LongTermMemory(open_store("numpy:"), embedder=embedder, recall_settings=settings, clock=lambda: NOW)
@@ -140,7 +140,7 @@ def test_one_that_is_no_candidate_is_told_its_places_in_both_searches(tmp_path):
     )
 
 
-def test_a_store_without_stages_says_that_it_cannot_explain():
+def test_why_not_on_a_store_without_query_stages_raises_unsupported():
     class Data(WrapperStore):
         """Data alone, whatever it wraps."""
 
@@ -150,7 +150,7 @@ def test_a_store_without_stages_says_that_it_cannot_explain():
 
 
 @pytest.mark.parametrize("bad", [("", "a"), (QUESTION, ""), (QUESTION, 7)])
-def test_a_bad_question_or_id_is_refused(memory, bad):
+def test_why_not_with_an_invalid_question_or_id_raises(memory, bad):
     with pytest.raises(ArgumentError):
         run(memory.why_not(*bad))
 

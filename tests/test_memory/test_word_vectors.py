@@ -18,7 +18,7 @@ needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local
 
 
 @needs_local
-def test_they_keep_the_protocol() -> None:
+def test_local_word_vectors_implement_the_word_vectors_protocol() -> None:
     vectors = LocalWordVectors()
     assert isinstance(vectors, WordVectors)
     assert vectors.words([]).shape == (0, vectors.dimension)
@@ -51,7 +51,7 @@ def test_words_and_texts_share_one_table_and_have_different_fingerprints() -> No
 
 
 @needs_local
-def test_what_is_no_word_is_an_argument_error() -> None:
+def test_word_vectors_of_an_invalid_word_raise() -> None:
     with pytest.raises(ArgumentError, match=r"words\[1\]"):
         LocalWordVectors().words(["fine", "\udfff"])
 

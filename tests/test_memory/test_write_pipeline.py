@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 # --- what may be remembered
 
 
-def test_a_text_is_a_memory():
+def test_checked_memory_turns_a_text_into_a_memory():
     assert checked_memory("I moved.") == Memory("I moved.")
 
 
@@ -96,7 +96,7 @@ def test_trust_may_be_given_as_a_word():
         ("caption", None),
     ],
 )
-def test_a_bad_field_is_named_with_its_value(field, value):
+def test_checked_memory_of_an_invalid_field_raises_naming_the_field(field, value):
     with pytest.raises(ArgumentError) as error:
         checked_memory(replace(Memory("fine"), **{field: value}))
     assert field in error.value.argument
@@ -108,7 +108,7 @@ def test_a_validity_that_ends_before_it_begins_is_refused():
         checked_memory(Memory("x", valid_from=NOW, valid_to=NOW - timedelta(seconds=1)))
 
 
-def test_metadata_may_not_be_bottomless():
+def test_metadata_nested_too_deeply_is_rejected():
     deep = []
     for _ in range(200):
         deep = [deep]
@@ -143,7 +143,7 @@ def test_ids_rise_when_the_clock_steps_back():
     assert given == sorted(set(given))
 
 
-def test_processes_differ_in_the_random_part():
+def test_time_ordered_ids_of_two_processes_differ_in_the_random_part():
     one = TimeOrderedIds(clock=lambda: NOW, token=lambda count: b"\x00" * count)()
     other = TimeOrderedIds(clock=lambda: NOW, token=lambda count: b"\xff" * count)()
     assert one[:9] == other[:9]
@@ -151,7 +151,7 @@ def test_processes_differ_in_the_random_part():
     assert other[9:] == "zzzzzzz"
 
 
-def test_a_key_names_the_same_memory_wherever_the_file_is_open():
+def test_a_keyed_id_depends_only_on_file_key_namespace_and_idempotency_key():
     assert keyed_id(b"s" * 32, "n", "k") == keyed_id(b"s" * 32, "n", "k")
     others = [(b"t" * 32, "n", "k"), (b"s" * 32, "m", "k"), (b"s" * 32, "n", "l"), (b"s" * 32, "nk", "")]
     assert len({keyed_id(b"s" * 32, "n", "k"), *(keyed_id(*one) for one in others)}) == 5
@@ -170,7 +170,7 @@ def tombstones(request, tmp_path):
         database.close()
 
 
-def test_a_forgotten_id_is_known_in_its_lane_only(tombstones):
+def test_an_id_tombstone_applies_to_its_store_namespace_only(tombstones):
     tombstones.add("/conversation", ["a", "b"], NOW)
     assert tombstones.which("/conversation", ["a", "c"]) == {"a"}
     assert tombstones.which("x/conversation", ["a"]) == set()
@@ -178,7 +178,7 @@ def test_a_forgotten_id_is_known_in_its_lane_only(tombstones):
     assert tombstones.which("/conversation", ["a", "b"]) == {"b"}
 
 
-def test_forgotten_words_are_known_by_when_not_by_what(tombstones):
+def test_a_text_tombstone_returns_its_latest_time_for_the_same_text_and_namespace(tombstones):
     tombstones.add_words("n", ["The code is 4417"], NOW)
     tombstones.add_words("n", ["The code is 4417"], NOW + timedelta(hours=1))
     assert tombstones.words_at("n", " The code is 4417\n") == NOW + timedelta(hours=1)
@@ -186,7 +186,7 @@ def test_forgotten_words_are_known_by_when_not_by_what(tombstones):
     assert tombstones.words_at("m", "The code is 4417") is None
 
 
-def test_the_key_of_a_file_stays_and_is_its_own(tmp_path):
+def test_the_tombstone_key_of_a_file_persists_and_differs_between_files(tmp_path):
     first = SqliteDatabase(tmp_path / "a.db")
     key = Tombstones(first).key
     first.close()
@@ -206,7 +206,7 @@ def test_no_words_are_in_the_tables_of_tombstones(tmp_path):
     assert b"canary" not in (tmp_path / "m.db").read_bytes()
 
 
-def test_a_key_that_is_damaged_or_gone_is_found(tmp_path):
+def test_verify_finds_a_damaged_or_missing_tombstone_key(tmp_path):
     database = SqliteDatabase(tmp_path / "m.db")
     Tombstones(database).add_words("n", ["words"], NOW)
     with database.write() as connection:
@@ -235,13 +235,13 @@ def test_tombstones_are_salvaged(tmp_path):
 # --- words held by a text
 
 
-def test_a_longer_text_is_held_wherever_it_stands():
+def test_verbatim_texts_find_a_long_text_anywhere_in_another_text():
     assert VerbatimTexts(["my code is 4417"]).held_by("you said: my code is 4417!")
     assert VerbatimTexts(["CANARY123"]).held_by("xCANARY123y")
     assert not VerbatimTexts(["my code is 4417"]).held_by("my code is 441")
 
 
-def test_a_short_text_must_stand_by_itself():
+def test_verbatim_texts_find_a_short_text_only_as_whole_words():
     assert VerbatimTexts(["4417"]).held_by("it is 4417, he said")
     assert VerbatimTexts(["ok"]).held_by("ok")
     assert not VerbatimTexts(["ok"]).held_by("a book")
@@ -290,7 +290,7 @@ def test_the_first_vectors_set_the_space_of_the_store():
         Counting(answer="nonsense"),
     ],
 )
-def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
+def test_vectors_of_an_embedder_that_fails_or_returns_nonsense_are_deferred(embedder):
     store = open_store("numpy:")
     made = asyncio.run(EmbeddingService(store, embedder).vectors(["text"]))
     assert [(text.vector, text.no_vector) for text in made] == [(None, None)]
@@ -298,7 +298,7 @@ def test_an_embedder_that_fails_or_talks_nonsense_defers(embedder):
     assert store.space is None
 
 
-def test_without_an_embedder_vectors_are_still_to_come():
+def test_vectors_without_an_embedder_are_deferred():
     made = asyncio.run(EmbeddingService(open_store("numpy:"), None).vectors(["a"]))
     assert [(text.vector, text.deferred) for text in made] == [(None, NO_EMBEDDER)]
 
@@ -315,7 +315,7 @@ def test_vectors_of_another_length_than_the_spaces_are_deferred():
     assert "dimensions" in made[0].deferred
 
 
-def test_a_space_that_another_process_has_set_meanwhile_defers():
+def test_vectors_are_deferred_if_another_process_sets_another_space_meanwhile():
     store = open_store("numpy:")
 
     class Late(Counting):

@@ -113,7 +113,7 @@ def test_without_policies_everything_is_stored():
     assert judged(Memory("ok"), StoreAlways()).memory == Memory("ok")
 
 
-def test_what_is_no_longer_than_the_minimum_is_rejected_with_the_reason():
+def test_a_text_no_longer_than_the_minimum_length_is_rejected_with_the_reason():
     short = judged(Memory("  yes  "), MinimumLength(3))
     assert (short.memory, short.outcome, short.reason) == (None, Outcome.REJECTED, "too short")
     assert judged(Memory("yes!"), MinimumLength(3)).outcome is Outcome.STORED
@@ -121,11 +121,11 @@ def test_what_is_no_longer_than_the_minimum_is_rejected_with_the_reason():
     assert judged(Memory("日本語"), MinimumLength(3)).outcome is Outcome.REJECTED
 
 
-def test_the_first_rejection_ends_it():
+def test_the_first_rejecting_policy_ends_the_policy_chain():
     assert judged(Memory("x"), Says(Action.REJECT, "first"), Says(Action.REJECT, "second")).reason == "first"
 
 
-def test_the_next_policy_sees_what_the_last_one_made():
+def test_each_policy_sees_the_memory_transformed_by_the_previous_policy():
     longer = Says(Action.TRANSFORM, "spelled out", Memory("a longer text"))
     found = judged(Memory("x"), longer, MinimumLength(5))
     assert (found.memory.text, found.outcome, found.reason) == ("a longer text", Outcome.STORED, "spelled out")
@@ -141,7 +141,7 @@ def test_a_redacted_memory_is_reported_as_such():
     )
 
 
-def test_what_several_policies_did_is_all_told_and_a_rejection_tells_why_alone():
+def test_reasons_of_several_policies_are_joined_and_a_rejection_gives_its_reason_alone():
     first = Says(Action.REDACT, "secret", Memory("my key is ***"), spans=2)
     again = Says(Action.REDACT, "name", Memory("the key is ***"))  # one that counts nothing took one at least
     found = judged(Memory("my key is abc"), first, again)
@@ -163,7 +163,7 @@ def test_a_policy_may_be_a_coroutine():
     assert judged(Memory("x"), Slow()).reason == "thought about it"
 
 
-def test_no_policy_raises_trust_or_takes_the_mark_of_what_is_sensitive_away():
+def test_no_policy_raises_trust_or_removes_the_sensitive_mark():
     found = judged(
         Memory("x", trust=Trust.TOOL, actor="tool", sensitive=True),
         Says(Action.TRANSFORM, "", Memory("y", trust=Trust.USER, actor="user")),
@@ -181,7 +181,7 @@ def test_no_policy_changes_the_id_or_the_key_of_the_caller_so_that_repeating_is_
     assert run_sync(memory.remember("My dog is Tom.")).id not in ("mine", "theirs")
 
 
-def test_a_fact_gets_an_id_of_its_own_whatever_its_maker_says(make):
+def test_an_extracted_fact_gets_a_new_id_regardless_of_the_id_the_extractor_gave(make):
     named = Memory("Rex is a dog.", id="theirs")
     memory = make(Extractor(lambda whole: [named]), Judge(lambda one: replace(one, id="other")))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
@@ -190,7 +190,7 @@ def test_a_fact_gets_an_id_of_its_own_whatever_its_maker_says(make):
 
 
 @pytest.mark.parametrize("bad", [{"characters": 0}, {"characters": 5, "of": "word"}])
-def test_a_minimum_that_means_nothing_is_refused(bad):
+def test_an_invalid_minimum_length_argument_raises(bad):
     with pytest.raises(ArgumentError, match=r"characters|of"):
         MinimumLength(**bad)
 
@@ -206,13 +206,13 @@ def test_a_policy_that_fails_leaves_the_memory_as_it_was_and_is_named(broken):
     assert found.reason.endswith("kept as it was")
 
 
-def test_what_a_policy_fails_on_may_be_left_out_instead():
+def test_a_failing_policy_with_on_failure_reject_rejects_the_memory():
     found = judged(Memory("x"), Breaks(), on_failure="reject")
     assert (found.memory, found.outcome) == (None, Outcome.REJECTED)
     assert found.reason == "Breaks failed (the model is away); not kept"
 
 
-def test_a_policy_s_own_word_on_its_failing_counts_first():
+def test_the_on_failure_of_a_policy_overrides_the_setting_of_the_memory():
     def fails(memory):
         raise OSError("away")
 
@@ -220,7 +220,7 @@ def test_a_policy_s_own_word_on_its_failing_counts_first():
     assert judged(Memory("x"), Judge(fails, on_failure="store"), on_failure="reject").memory == Memory("x")
 
 
-def test_what_the_screen_for_secrets_fails_on_is_not_kept():
+def test_a_failing_secret_policy_rejects_the_memory():
     def broken(value):
         raise OSError("no checksum")
 
@@ -229,7 +229,7 @@ def test_what_the_screen_for_secrets_fails_on_is_not_kept():
     assert (found.memory, found.reason) == (None, "NoSecrets failed (no checksum); not kept")
 
 
-def test_a_failing_judge_never_loses_what_was_said(make):
+def test_a_failing_judge_with_reject_still_keeps_the_messages_in_history(make):
     memory = make(Judge(lambda one: 1 / 0), on_policy_failure="reject")
     reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "Noted.")))
     assert [report.outcome for report in reports] == ["rejected", "rejected"]
@@ -239,7 +239,7 @@ def test_a_failing_judge_never_loses_what_was_said(make):
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine", "awaitable"])
 @pytest.mark.parametrize("made", ["judge", "judge of turns", "extractor"])
-def test_a_function_that_never_answers_has_failed_after_a_while_and_holds_up_nothing(make, kind, made):
+def test_a_policy_function_that_never_answers_fails_after_its_patience(make, kind, made):
     never, daemons = threading.Event(), []
 
     def plain(given):
@@ -265,7 +265,7 @@ def test_a_function_that_never_answers_has_failed_after_a_while_and_holds_up_not
     assert all(daemons)  # the end of the program does not wait for it
 
 
-def test_a_function_s_own_time_out_is_told_as_its_own_and_one_without_a_limit_is_waited_for():
+def test_a_timeout_error_of_a_judge_function_is_reported_and_patience_none_waits():
     def away(memory):
         raise TimeoutError("the model is away")
 
@@ -274,13 +274,13 @@ def test_a_function_s_own_time_out_is_told_as_its_own_and_one_without_a_limit_is
 
 
 @pytest.mark.parametrize("patience", [0, -1, True, "5", float("nan"), float("inf")])
-def test_a_patience_that_is_none_is_refused(patience):
+def test_an_invalid_patience_of_a_policy_raises(patience):
     for policy in (Judge, Extractor):
         with pytest.raises(ArgumentError, match="patience"):
             policy(lambda given: True, patience=patience)
 
 
-def test_an_unknown_way_to_fail_is_refused():
+def test_an_unknown_on_policy_failure_raises():
     with pytest.raises(ArgumentError, match="on_policy_failure"):
         LongTermMemory(open_store("numpy:"), on_policy_failure="raise")
 
@@ -347,7 +347,7 @@ def test_a_judge_of_turns_rewords_one_item_in_its_place(make):
     assert (kept.text, kept.kind, kept.derived_from) == ("Dog: Rex", "note", ())
 
 
-def test_a_distilled_text_comes_from_both_and_is_trusted_as_the_lesser(make):
+def test_a_distilled_text_derives_from_both_messages_and_has_the_lower_trust(make):
     memory = make(Judge(lambda whole: "Rex is the dog.", of="turn"))
     reports = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
     assert [(report.outcome, report.reason) for report in reports] == [("rejected", "distilled")] * 2
@@ -381,7 +381,7 @@ def test_facts_are_stored_beside_the_turn_each_with_its_source(make):
     assert len({report.operation for report in (question, answer, *question.made)}) == 1
 
 
-def test_what_is_made_has_of_its_sources_what_they_agree_in_and_is_as_careful_as_each():
+def test_a_derived_memory_takes_common_scopes_and_the_strictest_marks_of_its_sources():
     said = [
         Memory("My dog is Rex.", speaker="Ana", scopes={"user": "ann", "project": "atlas"}, occurred_at=NOW),
         Memory("Noted.", scopes={"user": "ann", "project": "borea"}, occurred_at=NOW + timedelta(hours=1)),
@@ -418,7 +418,7 @@ class Makes:
         return TurnDecision(tuple(PolicyDecision(Action.ACCEPT) for _ in whole.memories), self.made)
 
 
-def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_may_be():
+def test_a_derived_memory_without_a_source_is_a_failure_and_making_false_derives_none():
     own = judged(Memory("x"), Makes(Memory("from nowhere"), places=()))
     assert (own.facts, own.memory) == ([], Memory("x"))
     assert "what is made has at least one source" in own.reason
@@ -426,13 +426,13 @@ def test_what_is_made_of_nothing_is_a_failure_and_nothing_is_made_where_nothing_
     assert [one.memory.text for one in judged(Memory("x"), Makes(Memory("a fact"))).facts] == ["a fact"]
 
 
-def test_nobody_is_asked_about_a_turn_of_which_nothing_is_left():
+def test_a_turn_policy_is_not_called_for_a_turn_whose_memories_were_all_rejected():
     policy = Makes()
     judged(Memory("ok"), MinimumLength(3), policy)
     assert policy.asked == []
 
 
-def test_a_few_are_judged_at_once_and_no_more():
+def test_at_most_eight_memories_of_a_batch_are_judged_concurrently():
     now, most = [0], [0]
 
     async def count(memory):
@@ -447,7 +447,7 @@ def test_a_few_are_judged_at_once_and_no_more():
     assert most == [8]
 
 
-def test_a_fact_goes_with_what_it_was_found_in(make):
+def test_forgetting_a_message_also_forgets_the_fact_extracted_from_it(make):
     memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,))]))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
     receipt = run_sync(memory.forget([report.id]))
@@ -455,7 +455,7 @@ def test_a_fact_goes_with_what_it_was_found_in(make):
     assert texts(memory) == []
 
 
-def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(make):
+def test_an_extractor_with_keep_false_stores_facts_alone_and_the_message_if_it_finds_none(make):
     memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
     assert (report.outcome, report.reason, [one.outcome for one in report.made]) == (
@@ -468,7 +468,7 @@ def test_with_facts_alone_the_words_stay_in_history_unless_nothing_was_found(mak
     assert texts(memory) == ["Rex is a dog.", "I like tea."]
 
 
-def test_with_facts_alone_what_no_fact_came_from_is_kept(make):
+def test_an_extractor_with_keep_false_stores_a_message_that_yielded_no_fact(make):
     memory = make(Extractor(lambda whole: [ExtractedFact("Rex is a dog.", (0,))], keep=False))
     question, answer = run_sync(memory.remember_turn("s", turn("My dog is Rex.", "A fine name.")))
     assert (question.outcome, answer.outcome) == ("rejected", "stored")
@@ -476,7 +476,7 @@ def test_with_facts_alone_what_no_fact_came_from_is_kept(make):
 
 
 @pytest.mark.parametrize("facts", [[5], [ExtractedFact("x", (7,))], [""], 5])
-def test_an_extractor_that_answers_nonsense_changes_nothing_but_the_report(make, facts):
+def test_an_extractor_returning_nonsense_leaves_the_memory_and_is_named_in_the_report(make, facts):
     memory = make(Extractor(lambda whole: facts, keep=False))
     (report,) = run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
     assert report.outcome == "stored"
@@ -484,7 +484,7 @@ def test_an_extractor_that_answers_nonsense_changes_nothing_but_the_report(make,
     assert texts(memory) == ["My dog is Rex."]
 
 
-def test_notes_are_not_looked_through_for_facts_unless_their_kind_is_named(make):
+def test_an_extractor_skips_memories_of_kinds_it_does_not_name(make):
     memory = make(Extractor(lambda whole: ["a fact"]))
     assert run_sync(memory.remember("My dog is Rex.")).made == ()
     memory = make(Extractor(lambda whole: ["a fact"], kinds=["fact"]))
@@ -498,7 +498,7 @@ def test_a_later_policy_sees_the_facts_as_well(make):
     assert [(one.outcome, one.reason) for one in report.made] == [("rejected", "too short"), ("stored", "")]
 
 
-def test_what_was_said_before_a_policy_of_turns_may_be_gone_for_it(make):
+def test_a_turn_policy_does_not_see_a_message_rejected_by_an_earlier_policy(make):
     class Counts:
         def decide(self, memory):
             return PolicyDecision(Action.ACCEPT)
@@ -529,7 +529,7 @@ def test_a_near_duplicate_is_stored_with_the_link(make, embedder):
 
 
 @pytest.mark.parametrize(("words", "near"), [(0.5, True), (0.51, False)])
-def test_what_is_as_like_as_asked_for_is_near_and_keeps_its_own_metadata(make, words, near):
+def test_a_near_duplicate_at_the_threshold_is_linked_and_keeps_its_own_metadata(make, words, near):
     memory = make(NearDuplicates(words=words))
     first = run_sync(memory.remember("The cat sat."))
     report = run_sync(memory.remember(Memory("The cat ran.", metadata={"mood": "glad"})))  # two words of four
@@ -537,7 +537,7 @@ def test_what_is_as_like_as_asked_for_is_near_and_keeps_its_own_metadata(make, w
     assert kept.metadata == ({"mood": "glad", "near": first.id} if near else {"mood": "glad"})
 
 
-def test_what_adds_no_word_can_be_folded_and_what_does_never_is(make):
+def test_a_near_duplicate_without_new_words_is_folded_and_one_with_a_new_word_is_stored(make):
     memory = make(NearDuplicates(words=0.5, fold=True))
     first = run_sync(memory.remember("I do like green tea."))
     same = run_sync(memory.remember("Green tea I do like!"))
@@ -558,14 +558,14 @@ def test_a_memory_is_no_near_duplicate_of_itself_by_its_id_or_key(make, name):
     assert run_sync(memory.remember("Green tea I like!")).outcome == "near-duplicate"
 
 
-def test_of_two_that_are_as_near_the_first_by_id_is_named(make):
+def test_of_two_equally_near_duplicates_the_first_by_id_is_linked(make):
     memory = make(NearDuplicates())
     run_sync(memory.remember(Memory("I like green tea.", id="b")))
     lines = run_sync(memory.remember_many([Memory("I like green tea.", id="a"), Memory("I like green tea.", id="c")]))
     assert [line.of for line in lines] == ["b", "a"]
 
 
-def test_another_s_words_another_kind_and_another_scope_are_no_near_duplicates(make):
+def test_memories_differing_in_speaker_kind_scope_or_namespace_are_no_near_duplicates(make):
     memory = make(NearDuplicates(fold=True))
     said = Memory("I like tea.", speaker="Ann", scopes={"project": "atlas"})
     run_sync(memory.remember(said))
@@ -580,7 +580,7 @@ def test_another_s_words_another_kind_and_another_scope_are_no_near_duplicates(m
     assert run_sync(memory.remember(said)).of is not None
 
 
-def test_what_is_disabled_or_over_is_not_repeated(make):
+def test_disabled_ended_or_expired_memories_are_not_matched_as_near_duplicates(make):
     memory = make(NearDuplicates(fold=True))
     run_sync(memory.remember(Memory("I like tea.", disabled=True)))
     run_sync(memory.remember(Memory("I like tea.", valid_to=NOW)))
@@ -589,7 +589,7 @@ def test_what_is_disabled_or_over_is_not_repeated(make):
 
 
 @pytest.mark.parametrize("bad", [{"meaning": 0}, {"words": 1.5}, {"meaning": True}, {"words": "all"}])
-def test_a_nearness_out_of_range_is_refused(bad):
+def test_a_near_duplicate_threshold_out_of_range_raises(bad):
     with pytest.raises(ArgumentError, match=next(iter(bad))):
         NearDuplicates(**bad)
 
@@ -597,7 +597,7 @@ def test_a_nearness_out_of_range_is_refused(bad):
 # --- trust on the way in
 
 
-def test_nobody_is_trusted_more_than_who_wrote_it_or_what_it_came_from(make):
+def test_a_memory_derived_from_a_document_has_document_trust(make):
     memory = make()
     page = run_sync(memory.remember(Memory("The moon is cheese.", actor="document")))
     note = run_sync(memory.remember(Memory("The moon is cheese, they say.", derived_from=(page.id, "gone"))))
@@ -605,7 +605,7 @@ def test_nobody_is_trusted_more_than_who_wrote_it_or_what_it_came_from(make):
     assert [one.trust for one in kept] == [Trust.DOCUMENT, Trust.DOCUMENT]
 
 
-def test_who_is_trusted_less_supersedes_and_corrects_nothing(make):
+def test_a_less_trusted_actor_neither_supersedes_nor_corrects_a_memory_of_the_user(make):
     memory = make()
     said = run_sync(memory.remember("I live in Lisbon."))
     line = run_sync(memory.remember(Memory("I live in Porto.", actor="tool", supersedes=f"{said.id}@1")))
@@ -619,7 +619,7 @@ def test_who_is_trusted_less_supersedes_and_corrects_nothing(make):
     assert (now.text, now.trust, now.actor) == ("I live in Porto.", Trust.USER, "assistant")
 
 
-def test_a_correction_by_a_tool_stays_the_tool_s_word(make):
+def test_a_tool_cannot_correct_a_memory_of_the_assistant_corrected_by_the_system(make):
     memory = make()
     noted = run_sync(memory.remember(Memory("It is 20 degrees.", actor="assistant")))
     run_sync(memory.correct(noted.id, "It is 21 degrees.", actor="system"))
@@ -651,7 +651,7 @@ def corrected_turn(memory, text="My dog is Max."):
     return said, run_sync(memory.correct(said.id, text))
 
 
-def test_a_correction_is_looked_through_for_facts_and_those_of_the_old_words_go(make):
+def test_a_correction_extracts_new_facts_and_retires_those_of_the_old_text(make):
     memory = make(Extractor(named))
     said, report = corrected_turn(memory)
     assert [(one.outcome, one.reason) for one in report.made] == [("stored", ""), ("duplicate", "known already")]
@@ -675,7 +675,7 @@ def test_undoing_a_correction_brings_the_old_facts_back_and_takes_the_new_ones(m
     assert sorted(texts(memory)) == before
 
 
-def test_what_leans_on_other_words_as_well_stays_and_what_leans_on_what_goes_does_not(make):
+def test_a_correction_retires_derived_memories_except_those_with_a_further_source(make):
     memory = make()
     first, second = (run_sync(memory.remember(text)).id for text in ("one", "two"))
     alone = run_sync(memory.remember(Memory("of one", derived_from=(first,)))).id
@@ -695,7 +695,7 @@ def test_a_correction_of_the_time_alone_leaves_the_facts(make):
     assert len(texts(memory)) == 3
 
 
-def test_nobody_retires_by_a_correction_what_is_trusted_more(make):
+def test_a_correction_by_a_tool_retires_no_derived_memory_of_the_user(make):
     memory = make()
     noted = run_sync(memory.remember(Memory("It is 20 degrees.", actor="tool", trust=Trust.TOOL)))
     leaning = run_sync(memory.remember(Memory("It is warm.", derived_from=(noted.id,)))).id
@@ -705,7 +705,7 @@ def test_nobody_retires_by_a_correction_what_is_trusted_more(make):
     assert run_sync(memory.correct(noted.id, "It is 1 degree.")).retired == (leaning,)
 
 
-def test_what_a_correction_retired_is_forgotten_with_what_it_was_made_of(make):
+def test_facts_retired_by_a_correction_are_forgotten_with_their_source(make):
     memory = make(Extractor(named))
     said, report = corrected_turn(memory)
     receipt = run_sync(memory.forget([said.id]))
@@ -715,14 +715,14 @@ def test_what_a_correction_retired_is_forgotten_with_what_it_was_made_of(make):
     assert run_sync(memory.verify_forgotten(receipt)).gone
 
 
-def test_a_new_fact_is_forgotten_without_the_one_that_it_followed(make):
+def test_forgetting_a_new_fact_keeps_the_fact_it_superseded_in_history(make):
     memory = make(Extractor(named))
     said, report = corrected_turn(memory)
     assert run_sync(memory.forget([report.made[0].id])).derived == ()
     assert [one.text for one in run_sync(memory.history(said.made[0].id))] == ["Dog: Rex"]
 
 
-def test_facts_alone_never_take_the_place_of_what_is_corrected(make):
+def test_a_correction_is_stored_beside_its_facts_even_with_keep_false(make):
     memory = make(Extractor(lambda whole: ["Rex is a dog."] if "dog" in whole.text else [], keep=False))
     (said,) = run_sync(memory.remember_turn("s", turn("I like tea.")))
     report = run_sync(memory.correct(said.id, "I like my dog."))
@@ -742,7 +742,7 @@ def test_a_correction_that_repeats_another_memory_is_linked_to_it_and_never_left
     assert (report.of, run_sync(memory.get([second.id]))[0].metadata) == (None, {})
 
 
-def test_a_memory_does_not_repeat_its_own_old_words(make):
+def test_a_correction_is_no_near_duplicate_of_the_memory_it_corrects(make):
     memory = make(NearDuplicates(words=0.5))
     said = run_sync(memory.remember("The plumber comes on Friday."))
     assert run_sync(memory.correct(said.id, "The plumber comes on Monday.")).of is None
@@ -751,7 +751,7 @@ def test_a_memory_does_not_repeat_its_own_old_words(make):
 # --- what history holds and memory lacks
 
 
-def test_what_is_completed_is_judged_without_a_lock_and_what_was_forgotten_is_not_shown_again(make):
+def test_complete_applies_policies_and_skips_forgotten_texts(make):
     asked = []
     memory = make(Judge(lambda one: asked.append(one.text) or "weather" not in one.text), NoSecrets())
     (gone,) = run_sync(memory.remember_turn("s", turn("I had a cat.")))
@@ -768,7 +768,7 @@ def test_what_is_completed_is_judged_without_a_lock_and_what_was_forgotten_is_no
     assert texts(memory) == ["My PIN is [redacted: PIN].", "My dog is Rex."]
 
 
-def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
+def test_complete_with_a_failing_judge_leaves_no_message_waiting(make):
     memory = make(Judge(lambda one: 1 / 0))
     run_sync(memory.conversations.append("s", turn("My dog is Rex.")))
     assert run_sync(memory.complete()) == 1
@@ -777,7 +777,7 @@ def test_a_judge_that_fails_while_completing_leaves_nothing_waiting(make):
 
 
 @pytest.mark.parametrize("embedder", [None, LetterEmbedder()])
-def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder):
+def test_the_near_duplicate_search_equals_comparing_with_every_memory(make, embedder):
     rng = np.random.default_rng(5)
     words = [
         "plumber",
@@ -825,7 +825,7 @@ def test_what_is_nearest_is_what_comparing_with_everything_gives(make, embedder)
         assert [near.similarity for near in run_sync(stored.nearest(one))] == pytest.approx(wanted, abs=1e-6)
 
 
-def test_a_batch_is_looked_up_at_once(make, monkeypatch):
+def test_the_near_duplicate_search_of_a_batch_makes_a_constant_number_of_store_calls(make, monkeypatch):
     memory = make(NearDuplicates(), embedder=LetterEmbedder())
     run_sync(memory.remember_many(f"letter {chr(97 + n % 26) * (n + 1)}" for n in range(50)))
     asked = []

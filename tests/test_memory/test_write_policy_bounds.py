@@ -57,7 +57,7 @@ def test_a_turn_must_have_strictly_more_of_prompt_and_answer_together(answer, ke
     assert len(run_sync(memory.conversations.load("s"))) == 2
 
 
-def test_a_share_of_words_that_equals_the_bound_is_near():
+def test_a_word_share_equal_to_the_threshold_is_a_near_duplicate():
     memory = LongTermMemory(open_store("numpy:"), policies=[NearDuplicates(words=0.75)])
     one = run_sync(memory.remember("the plumber comes"))
     at_it = run_sync(memory.remember("the plumber comes tomorrow"))  # three of four
@@ -66,7 +66,7 @@ def test_a_share_of_words_that_equals_the_bound_is_near():
     assert below.of is None
 
 
-def test_what_is_made_of_several_is_as_careful_as_the_most_careful_of_them():
+def test_a_memory_derived_from_several_takes_the_strictest_trust_scopes_and_sensitivity():
     said = [
         Memory("a", scopes={"user": "ann", "project": "x"}, speaker="Ann", actor="user"),
         Memory("b", scopes={"user": "ann", "project": "y"}, speaker="Bot", actor="tool", trust="tool", sensitive=True),

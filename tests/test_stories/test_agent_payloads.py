@@ -209,7 +209,9 @@ async def assert_no_harm(memory) -> None:
         assert [one.text for one in await memory.history(id)] == [text]
 
 
-async def test_a_model_that_obeys_everything_does_nothing_unapproved_and_lies_to_no_memory(memory, tmp_path) -> None:
+async def test_a_model_obeying_document_payloads_makes_no_unapproved_call_and_no_false_user_memory(
+    memory, tmp_path
+) -> None:
     transferred: list[str] = []
     asked: list[str] = []
 
@@ -244,7 +246,7 @@ async def test_a_model_that_obeys_everything_does_nothing_unapproved_and_lies_to
     await assert_no_harm(memory)
 
 
-async def test_where_nobody_can_be_asked_nothing_is_corrected_or_forgotten_for_a_document(memory, tmp_path) -> None:
+async def test_without_an_approver_no_memory_is_corrected_or_forgotten_for_a_document_payload(memory, tmp_path) -> None:
     knowledge = await filled(memory, tmp_path / "documents")
     tools = [*memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True), *knowledge_tools(knowledge)]
     refused = 0
@@ -281,7 +283,9 @@ def hidden_in(words: str, number: int) -> bool:
 
 
 @pytest.mark.parametrize("number", range(30))
-async def test_a_payload_in_a_tools_result_is_answered_for_in_the_same_way(memory, number: int) -> None:
+async def test_a_model_obeying_a_tool_result_payload_makes_no_unapproved_call_or_false_memory(
+    memory, number: int
+) -> None:
     sent: list[str] = []
     asked: list[str] = []
     note = Memory(text="The user likes tea.", id="note", kind="note", trust=Trust.ASSISTANT, actor="assistant")

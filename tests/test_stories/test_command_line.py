@@ -86,7 +86,7 @@ def abstracts(folder: Path, data: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize(("count", "right"), first_fast([(4, 3), (20, 17)]))
-def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(
+def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_changes(
     tmp_path: Path, data_dir: Path, count: int, right: int
 ) -> None:
     folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
@@ -131,7 +131,7 @@ def test_a_folder_of_paragraphs_is_ingested_asked_and_kept_in_step(
 # A chat over several runs
 
 
-def test_what_is_told_in_one_run_is_used_in_the_third_corrected_and_forgotten(tmp_path: Path) -> None:
+def test_a_statement_in_one_chat_run_is_recalled_in_a_later_one_then_corrected_and_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     told, _ = chatted(path, "My locker at the gym has the number Zanzibar-4417.", "My sister Clara plays the cello.")
     assert told["answer"] == "Noted: “My locker at the gym has the number Zanzibar-4417.”"
@@ -180,7 +180,7 @@ def lines_of(stream) -> Queue[str]:
     return lines
 
 
-def test_a_chat_stays_open_while_another_process_ingests_and_each_sees_the_other(tmp_path: Path) -> None:
+def test_an_open_chat_and_an_ingesting_process_see_the_writes_of_each_other(tmp_path: Path) -> None:
     path, folder = tmp_path / "memory.db", tmp_path / "notes"
     folder.mkdir()
     for number in range(60):

@@ -64,7 +64,7 @@ def make_pdf(pages: list[str]) -> bytes:
 
 
 @pytest.mark.slow
-async def test_paragraphs_of_an_encyclopaedia_are_found_quoted_and_kept_in_step(tmp_path, data_dir):
+async def test_a_knowledge_base_ingests_a_folder_retrieves_from_it_and_follows_its_changes(tmp_path, data_dir):
     folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
     folder.mkdir()
     questions = squad_files(folder, data_dir)

@@ -38,7 +38,7 @@ def file(conversation: Conversation, tmp_path_factory: pytest.TempPathFactory) -
     return path
 
 
-def test_the_evidence_is_among_the_first_ten_as_often_as_measured(conversation: Conversation, file: Path) -> None:
+def test_recall_at_ten_on_a_locomo_conversation_reaches_its_floor(conversation: Conversation, file: Path) -> None:
     memory = open_memory(file)
     asked = [question for question in conversation.questions if question.group != "adversarial"]
     answers = []
@@ -50,7 +50,7 @@ def test_the_evidence_is_among_the_first_ten_as_often_as_measured(conversation: 
     assert recall_at(answers, 10) >= (FLOOR_WITH_VECTORS if local_available() else FLOOR_WITHOUT)
 
 
-def test_a_new_process_finds_what_was_said(conversation: Conversation, file: Path) -> None:
+def test_recall_in_a_new_process_finds_a_stored_turn(conversation: Conversation, file: Path) -> None:
     question = "When did Caroline go to the LGBTQ support group?"
     answer = subprocess.run(
         [sys.executable, "-c", ASK, str(file), question], capture_output=True, text=True, check=True, timeout=300
@@ -58,7 +58,7 @@ def test_a_new_process_finds_what_was_said(conversation: Conversation, file: Pat
     assert '"conv-26/D1:3"' in answer.stdout
 
 
-def test_turns_come_back_as_they_were_said(conversation: Conversation, file: Path) -> None:
+def test_recalled_turns_have_the_text_and_fields_of_the_stored_turns(conversation: Conversation, file: Path) -> None:
     memory = open_memory(file)
     found = run_sync(memory.recall("When did Melanie paint a sunrise?", k=10))
     by_key = {turn.key: turn for turn in conversation.turns}
