@@ -21,7 +21,7 @@ def test_writers_and_readers_in_many_processes_agree(campaign: Campaign, tmp_pat
     assert report["looks"] > sizes["rounds"] * sizes["readers"]
 
 
-def test_what_one_process_wrote_the_other_s_next_call_sees(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_write_of_one_process_is_visible_to_the_next_call_of_another(campaign: Campaign, tmp_path: Path) -> None:
     assert campaign.run(hand_over, folder=str(tmp_path), times=campaign.size(20, 100))["broken"] == []
 
 
@@ -46,20 +46,20 @@ def test_a_store_is_closed_under_load(store: str, campaign: Campaign, tmp_path: 
 
 
 @pytest.mark.slow
-def test_a_store_that_tears_a_batch_is_seen_by_readers(tmp_path: Path) -> None:
+def test_a_planted_store_tearing_batches_is_caught_by_readers(tmp_path: Path) -> None:
     sizes = {"rounds": 1, "writers": 4, "readers": 3, "batches": 20}
     report = isolated(crowd, timeout=1200, folder=str(tmp_path), store="splitting", **sizes)
     assert any("a part of a batch" in line for line in report["broken"])
 
 
 @pytest.mark.slow
-def test_a_store_that_is_deaf_to_other_processes_is_caught(tmp_path: Path) -> None:
+def test_a_planted_store_with_stale_reads_of_other_processes_is_caught(tmp_path: Path) -> None:
     report = isolated(hand_over, timeout=1200, folder=str(tmp_path), times=5, store="deaf")
     assert any("stale ['search'" in line for line in report["broken"])
 
 
 @pytest.mark.slow
-def test_a_store_that_mixes_up_its_threads_is_caught(tmp_path: Path) -> None:
+def test_a_planted_store_mixing_up_the_results_of_threads_is_caught(tmp_path: Path) -> None:
     report = isolated(
         threads, timeout=1200, folder=str(tmp_path), seed=1, count=12, calls=40, store="one for all threads"
     )

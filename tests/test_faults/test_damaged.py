@@ -11,7 +11,9 @@ from tests.test_faults.damaging import damage
 from tests.test_faults.isolated import isolated
 
 
-def test_damage_is_refused_or_harmless_and_named_and_what_is_left_is_saved(campaign: Campaign, tmp_path: Path) -> None:
+def test_file_damage_is_refused_or_harmless_and_readable_entries_are_salvaged(
+    campaign: Campaign, tmp_path: Path
+) -> None:
     for seed in campaign.seeds(5):
         rounds = campaign.size(80, 600)
         folder = tmp_path / str(seed)
@@ -24,6 +26,6 @@ def test_damage_is_refused_or_harmless_and_named_and_what_is_left_is_saved(campa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["checksums are not looked at", "verify finds nothing"])
-def test_a_store_that_does_not_look_is_caught(plant: str, tmp_path: Path) -> None:
+def test_a_planted_store_without_checksum_or_verify_checks_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(damage, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
     assert report["broken"] != []

@@ -46,16 +46,14 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @each_path
-def test_a_process_that_ends_after_any_commit_leaves_all_or_nothing(bench: Bench, path: WritePath) -> None:
+def test_a_process_ending_after_any_commit_leaves_each_write_whole_or_absent(bench: Bench, path: WritePath) -> None:
     commits, wrong = wrong_when_ended(bench, path)
     assert wrong == []
     assert commits > 0
 
 
 @each_path_slowly
-def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(
-    bench: Bench, path: WritePath, campaign: Campaign
-) -> None:
+def test_a_failing_write_leaves_nothing_and_can_be_repeated(bench: Bench, path: WritePath, campaign: Campaign) -> None:
     failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 6 if path.steps else 16)
     assert wrong == []
     assert failures > 0
@@ -63,7 +61,7 @@ def test_a_write_that_fails_leaves_nothing_and_can_be_made_again(
 
 @pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
 @pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
-def test_where_history_is_a_file_of_its_own_opening_completes_what_was_said_and_the_same_call_ends_the_rest(
+def test_with_a_separate_history_file_an_interrupted_write_is_completed_by_opening_and_retry(
     bench: Bench, path: WritePath
 ) -> None:
     commits, wrong = wrong_when_ended(bench, path)
@@ -71,7 +69,7 @@ def test_where_history_is_a_file_of_its_own_opening_completes_what_was_said_and_
     assert commits > 1
 
 
-def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_remembered(tmp_path: Path) -> None:
+def test_opening_beside_an_in_memory_store_remembers_history_messages_not_yet_remembered(tmp_path: Path) -> None:
     file, states = tmp_path / HISTORY, []
     disk = Disk(file)
 
@@ -96,7 +94,7 @@ def test_beside_a_store_in_memory_opening_remembers_what_was_said_and_not_yet_re
         assert remembered(left) == []  # it was remembered, by a store that is gone
 
 
-def test_a_process_that_is_killed_right_after_a_commit_leaves_what_its_files_held(
+def test_a_process_killed_after_any_commit_leaves_each_write_whole_or_absent(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     names = [path.name for path in PATHS] if campaign.full else list(FAST)
@@ -119,6 +117,6 @@ def test_a_memory_without_transactions_is_caught(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
-def test_a_memory_that_settles_before_it_has_committed_is_caught(bench: Bench) -> None:
+def test_a_planted_memory_settling_history_before_its_commit_is_caught(bench: Bench) -> None:
     with mock.patch.object(EntryStore, "history_apart", False):
         assert wrong_when_ended(bench, APART[0])[1] != []

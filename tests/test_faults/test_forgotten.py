@@ -12,7 +12,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.planted import ERASURE_PLANTS
 
 
-def test_what_was_erased_is_in_no_byte(campaign: Campaign, tmp_path: Path) -> None:
+def test_an_erased_entry_is_in_no_byte_of_the_store_files(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(8, 60)
     report = campaign.run(forget, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
     assert report["broken"] == []
@@ -21,6 +21,6 @@ def test_what_was_erased_is_in_no_byte(campaign: Campaign, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", [name for name in ERASURE_PLANTS if name])
-def test_a_store_that_leaves_bytes_is_caught(plant: str, tmp_path: Path) -> None:
+def test_a_planted_store_leaving_erased_bytes_is_caught(plant: str, tmp_path: Path) -> None:
     report = isolated(forget, timeout=1200, folder=str(tmp_path), seed=1, rounds=4, plant=plant)
     assert any("secret" in line or "b'" in line for line in report["broken"])

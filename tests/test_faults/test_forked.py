@@ -14,13 +14,13 @@ from tests.test_faults.isolated import isolated
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 
 
-def test_a_child_is_refused_and_the_parent_goes_on(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_store_refuses_calls_in_a_forked_child_and_goes_on_in_the_parent(campaign: Campaign, tmp_path: Path) -> None:
     turns = campaign.size(3, 30)
     assert campaign.run(fork_with_open_store, folder=str(tmp_path), turns=turns)["broken"] == []
 
 
 @pytest.mark.slow
-def test_a_store_that_is_carried_over_a_fork_is_caught(tmp_path: Path) -> None:
+def test_a_planted_store_usable_in_a_forked_child_is_caught(tmp_path: Path) -> None:
     report = isolated(
         fork_with_open_store, timeout=1200, folder=str(tmp_path), turns=1, plant="the process is not asked"
     )

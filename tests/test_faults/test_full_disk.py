@@ -11,21 +11,23 @@ from tests.test_faults.failing_disk import every_operation, limited_size, may_mo
 from tests.test_faults.isolated import isolated
 
 
-def test_a_failure_of_each_single_disk_operation_is_named_and_undone(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_failure_of_each_disk_operation_raises_a_typed_error_and_is_rolled_back(
+    campaign: Campaign, tmp_path: Path
+) -> None:
     steps = campaign.size(1, 17)
     report = campaign.run(every_operation, folder=str(tmp_path), seed=campaign.seed, steps=steps)
     assert report["broken"] == []
     assert report["failures"] > 20 * steps
 
 
-def test_a_file_that_may_not_grow_is_named_as_a_full_disk(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_write_beyond_the_file_size_limit_raises_storage_full(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(8, 60)
     report = campaign.run(limited_size, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
     assert report["broken"] == []
     assert report["failures"] > rounds / 5
 
 
-def test_a_disk_that_is_full_is_named(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_write_on_a_full_file_system_raises_storage_full(campaign: Campaign, tmp_path: Path) -> None:
     if not may_mount(str(tmp_path)):
         pytest.skip("this user may not mount a small file system")
     rounds = campaign.size(8, 60)

@@ -11,7 +11,7 @@ from tests.test_faults.importing import import_rounds
 from tests.test_faults.isolated import isolated
 
 
-def test_an_import_that_is_killed_lost_nothing_and_can_be_repeated(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_killed_import_loses_nothing_and_can_be_repeated(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(12, 120)
     report = campaign.run(import_rounds, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
     assert report["broken"] == []
@@ -20,6 +20,6 @@ def test_an_import_that_is_killed_lost_nothing_and_can_be_repeated(campaign: Cam
 
 @pytest.mark.slow
 @pytest.mark.parametrize("plant", ["replaced in pieces", "batches in pieces"])
-def test_an_import_in_pieces_is_caught(tmp_path: Path, plant: str) -> None:
+def test_a_planted_import_without_transactions_is_caught(tmp_path: Path, plant: str) -> None:
     report = isolated(import_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=60, plant=plant)
     assert "neither" in report["broken"][0]

@@ -15,7 +15,7 @@ ROUNDS = {"everything": (30, 800), "upsert": (10, 300), "delete": (20, 500), "sw
 
 
 @pytest.mark.parametrize("schedule", [*ROUNDS, "compaction"])
-def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
+def test_a_killed_process_keeps_acknowledged_writes_and_tears_no_unfinished_write(
     schedule: str, campaign: Campaign, tmp_path: Path
 ) -> None:
     reduced, full = ROUNDS.get(schedule, (10, 300))
@@ -31,7 +31,9 @@ def test_what_was_acknowledged_is_there_and_what_was_under_way_is_whole(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("store", "schedule"), [("splitting", "everything"), ("hurrying", "delete")])
-def test_a_store_that_tears_or_hurries_is_caught(store: str, schedule: str, tmp_path: Path) -> None:
+def test_a_planted_store_tearing_batches_or_acknowledging_early_is_caught(
+    store: str, schedule: str, tmp_path: Path
+) -> None:
     report = isolated(
         kill_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=400, schedule=schedule, store=store
     )
@@ -42,9 +44,7 @@ OPERATIONS = ["switch", "migration", "backup", "save", "compaction"]
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
-def test_a_long_operation_that_is_killed_was_made_whole_or_not_at_all(
-    what: str, campaign: Campaign, tmp_path: Path
-) -> None:
+def test_a_killed_long_operation_is_whole_or_absent(what: str, campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(10, 300)
     report = campaign.run(interrupt, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, what=what)
     assert report["broken"] == []
@@ -61,6 +61,6 @@ def test_a_long_operation_that_is_killed_was_made_whole_or_not_at_all(
         ("compaction", "rewriting"),
     ],
 )
-def test_an_operation_in_several_steps_is_caught(what: str, store: str, tmp_path: Path) -> None:
+def test_a_planted_long_operation_in_several_steps_is_caught(what: str, store: str, tmp_path: Path) -> None:
     report = isolated(interrupt, timeout=1200, folder=str(tmp_path), seed=1, rounds=40, what=what, store=store)
     assert any(line.startswith("round") for line in report["broken"])

@@ -14,7 +14,7 @@ from tests.test_faults.migrating import power_lost, raced, stopped_at_each_step
 
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
 @pytest.mark.parametrize("how", first_fast(["killed", "full", "broken", "full for good", "broken for good"]))
-def test_a_migration_stopped_at_any_step_is_made_or_not_and_leaves_no_copy_unnamed(
+def test_a_migration_stopped_at_any_step_is_whole_or_absent_and_records_every_copy(
     how: str, right: bool, campaign: Campaign, tmp_path: Path
 ) -> None:
     report = campaign.run(
@@ -25,14 +25,14 @@ def test_a_migration_stopped_at_any_step_is_made_or_not_and_leaves_no_copy_unnam
     assert report["new"] > 10
 
 
-def test_a_migration_during_which_the_power_goes_is_made_or_not(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_migration_interrupted_by_power_loss_is_whole_or_absent(campaign: Campaign, tmp_path: Path) -> None:
     moments = campaign.size(12, 300)
     report = campaign.run(power_lost, folder=str(tmp_path), seed=campaign.seed, moments=moments)
     assert report["broken"] == []
     assert report["losses"] == 5 * moments
 
 
-def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campaign, tmp_path: Path) -> None:
+def test_processes_migrating_one_file_at_once_make_one_migration_copy(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(3, 60)
     report = campaign.run(raced, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, openers=4)
     assert report["broken"] == []
@@ -40,7 +40,7 @@ def test_processes_that_open_an_older_file_at_once_make_one_copy(campaign: Campa
 
 
 @pytest.mark.slow
-def test_a_copy_that_nobody_names_is_caught(tmp_path: Path) -> None:
+def test_a_planted_unrecorded_migration_copy_is_caught(tmp_path: Path) -> None:
     plant = "records a copy with the migration, and not before"
     report = isolated(
         stopped_at_each_step, timeout=1200, folder=str(tmp_path), seed=1, how="killed", right=False, plant=plant

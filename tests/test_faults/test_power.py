@@ -11,7 +11,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.power import PLANTS, power_losses
 
 
-def test_nothing_acknowledged_is_lost_with_the_power(campaign: Campaign, tmp_path: Path) -> None:
+def test_a_power_loss_loses_no_acknowledged_write(campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(3):
         folder = tmp_path / str(seed)
         folder.mkdir()

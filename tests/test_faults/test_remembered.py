@@ -11,7 +11,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.remembering import life_rounds
 
 
-def test_what_a_memory_acknowledged_is_there_and_what_was_under_way_is_whole(
+def test_a_killed_memory_keeps_acknowledged_calls_and_tears_no_unfinished_call(
     campaign: Campaign, tmp_path: Path
 ) -> None:
     for seed in campaign.seeds(5):
@@ -26,6 +26,6 @@ def test_what_a_memory_acknowledged_is_there_and_what_was_under_way_is_whole(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("life", ["piece by piece", "out of hand"])
-def test_a_memory_that_works_in_pieces_is_caught(life: str, tmp_path: Path) -> None:
+def test_a_planted_memory_writing_in_several_steps_is_caught(life: str, tmp_path: Path) -> None:
     report = isolated(life_rounds, timeout=1200, folder=str(tmp_path), seed=1, rounds=300, life=life)
     assert "nor the one before" in report["broken"][0]

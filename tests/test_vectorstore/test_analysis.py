@@ -29,7 +29,7 @@ ENGLISH = Analyzer()
 PLAIN = Analyzer("none")
 
 
-def test_case_and_inflection_do_not_matter() -> None:
+def test_terms_ignore_case_and_inflection() -> None:
     assert ENGLISH.terms("Adopted CATS") == ENGLISH.terms("adopting cat") == ["adopt", "cat"]
 
 
@@ -42,15 +42,15 @@ def test_contractions_give_no_terms(text: str) -> None:
     assert ENGLISH.terms(text) == []
 
 
-def test_won_without_its_apostrophe_is_a_word() -> None:
+def test_the_word_won_is_no_contraction_and_stays_a_term() -> None:
     assert ENGLISH.terms("she won") == ["won"]
 
 
-def test_a_possessive_is_its_owner() -> None:
+def test_a_possessive_gives_the_term_of_its_owner() -> None:
     assert ENGLISH.terms("Caroline's O’Brien") == ["carolin", "brien"]
 
 
-def test_the_month_of_may_is_kept() -> None:
+def test_the_word_may_is_not_a_stop_word() -> None:
     assert ENGLISH.terms("8 May, 2023") == ["8", "may", "2023"]
 
 
@@ -69,7 +69,7 @@ def test_accents_and_width_fold_where_they_do_not_change_letters(text: str, term
     assert PLAIN.terms(text) == terms
 
 
-def test_composed_and_decomposed_letters_are_one() -> None:
+def test_composed_and_decomposed_letters_give_equal_terms() -> None:
     for text in ("café", "йод", "がぎ", "한국", "résumé"):
         assert PLAIN.terms(unicodedata.normalize("NFD", text)) == PLAIN.terms(text)
 
@@ -87,7 +87,7 @@ def test_composed_and_decomposed_letters_are_one() -> None:
         ("ภาษา", ["ภา", "าษ", "ษา"]),
     ],
 )
-def test_scripts_without_spaces_become_pairs(text: str, terms: list[str]) -> None:
+def test_scripts_without_spaces_give_character_pairs(text: str, terms: list[str]) -> None:
     assert PLAIN.terms(text) == terms
 
 
@@ -113,11 +113,11 @@ def test_scripts_without_spaces_become_pairs(text: str, terms: list[str]) -> Non
         ("wait...what", ["wait", "what"]),
     ],
 )
-def test_what_is_joined_is_found_whole_and_by_part(text: str, terms: list[str]) -> None:
+def test_a_compound_identifier_gives_its_parts_and_the_whole_as_terms(text: str, terms: list[str]) -> None:
     assert PLAIN.terms(text) == terms
 
 
-def test_camel_case_is_found_as_one_word_too() -> None:
+def test_a_camel_case_word_also_gives_its_joined_term() -> None:
     assert ENGLISH.terms("javascripts")[0] in ENGLISH.terms("JavaScripts")
 
 
@@ -141,7 +141,7 @@ def test_plain_prose_gives_its_stemmed_words_and_nothing_else() -> None:
     assert ENGLISH.terms(text) == [stem.stemWord(word) for word in words if word not in stop_words("english")]
 
 
-def test_other_languages_stem_before_they_fold() -> None:
+def test_other_languages_stem_words_before_folding_accents() -> None:
     assert Analyzer("french").terms("mangé") == Analyzer("french").terms("mange")
     assert Analyzer("german").terms("für die schönen Häuser") == ["schon", "haus"]
     assert Analyzer("german").terms("schon") == []
@@ -166,7 +166,7 @@ def test_the_fingerprint_names_the_language() -> None:
     assert Analyzer("german").fingerprint != Analyzer("german").fingerprint.replace("2", "1")
 
 
-def test_analyzers_of_one_language_are_equal_and_can_be_carried() -> None:
+def test_analyzers_of_one_language_are_equal_and_survive_pickling_and_copying() -> None:
     assert Analyzer("german") == Analyzer("german") != Analyzer("french")
     assert hash(Analyzer()) == hash(ENGLISH)
     for twin in (pickle.loads(pickle.dumps(ENGLISH)), copy.deepcopy(ENGLISH)):
@@ -201,7 +201,7 @@ def test_sentences_end_at_stops_and_lines() -> None:
         ("The ship that had left the harbour in the early morning took\n    some code\n\tMore", 3),
     ],
 )
-def test_a_line_that_was_broken_to_fit_a_page_ends_no_sentence(text: str, sentences: list[str] | int) -> None:
+def test_a_wrapped_line_does_not_end_a_sentence(text: str, sentences: list[str] | int) -> None:
     found = [" ".join(sentence) for sentence in PLAIN.sentences(text)]
     assert (found if isinstance(sentences, list) else len(found)) == sentences
 
@@ -219,7 +219,7 @@ def test_sentences_without_a_term_are_left_out() -> None:
         ("", []),
     ],
 )
-def test_questions_are_told_from_statements(text: str, asking: list[bool]) -> None:
+def test_the_analyzer_distinguishes_questions_from_statements(text: str, asking: list[bool]) -> None:
     analyzer = Analyzer("chinese") if "\u6211" in text else ENGLISH
     assert analyzer.asking(text) == asking
     assert len(asking) == len(analyzer.sentences(text))
@@ -231,7 +231,7 @@ def test_sentences_hold_the_terms_of_the_text(text: str) -> None:
 
 
 @given(st.text(alphabet=st.sampled_from("aZé_.-'’,/@+# \n1。!猫がｶ\u0301\u3099\u0338ह\u093f\ud800")))
-def test_any_string_is_safe_and_its_terms_are_bounded(text: str) -> None:
+def test_any_string_gives_terms_of_bounded_length(text: str) -> None:
     for analyzer in (ENGLISH, PLAIN):
         terms = [term for sentence in analyzer.sentences(text) for term in sentence]
         assert terms == analyzer.terms(text)
@@ -239,14 +239,14 @@ def test_any_string_is_safe_and_its_terms_are_bounded(text: str) -> None:
 
 
 @given(st.text())
-def test_folding_twice_changes_nothing(text: str) -> None:
+def test_fold_text_is_idempotent(text: str) -> None:
     assert fold_text(fold_text(text)) == fold_text(text)
 
 
 @pytest.mark.parametrize(
     "unit", [*"a.-_'’,/@+#1! \n。猫…\"é\u0301", "1,", "1,111,", "a.", "aB", "a'", "A+", ". ", "!)", "_a"]
 )
-def test_a_hundred_thousand_of_one_thing_come_to_an_end(unit: str) -> None:
+def test_the_analyzer_finishes_on_a_hundred_thousand_repeated_characters(unit: str) -> None:
     text = unit * (100_000 // len(unit)) + "x"
     assert [term for sentence in ENGLISH.sentences(text) for term in sentence] == ENGLISH.terms(text)
 
@@ -276,7 +276,7 @@ def lines(characters: str, *, longest: int, seed: int) -> Iterator[str]:
         yield "".join(chance.choices(characters, k=chance.randrange(longest)))
 
 
-def test_words_that_are_known_by_themselves_give_what_the_whole_text_gives() -> None:
+def test_the_ascii_fast_path_gives_the_terms_and_sentences_of_the_general_path() -> None:
     several = 0
     for line in lines("aBc1.!?\"']),-_+#/@: \t\x1c\n", longest=20, seed=5):
         # A letter that is not ASCII, in a line of its own, takes the general way; its own term is then left out.
@@ -287,7 +287,7 @@ def test_words_that_are_known_by_themselves_give_what_the_whole_text_gives() -> 
     assert several > 1000
 
 
-def test_the_quick_way_to_split_one_line_splits_as_the_general_one() -> None:
+def test_the_single_line_sentence_splitter_splits_like_the_general_splitter() -> None:
     split = 0
     for line in lines("ab1.!?…؟।\"'”’»)] \t\x1c\xa0\u3000-", longest=14, seed=4):
         general = vectorstore.analyzer._SENTENCE_BREAK.split(line)

@@ -42,7 +42,7 @@ def churn(store: LifecycleStore, writes: int, ids: int = 20) -> None:
         store.upsert(Entry(f"e{i % ids:03}", [1, i % 7, 0, 0], f"text {i}") for i in batch)
 
 
-def test_it_stays_bounded_however_often_is_written(store: LifecycleStore) -> None:
+def test_the_change_log_stays_bounded_under_many_writes(store: LifecycleStore) -> None:
     longest = 0
     for i in range(400):
         store.upsert(Entry(f"e{n:03}", text=f"{i}") for n in range(20))
@@ -50,7 +50,7 @@ def test_it_stays_bounded_however_often_is_written(store: LifecycleStore) -> Non
     assert KEPT <= longest <= 2 * KEPT + 20
 
 
-def test_it_keeps_more_where_there_are_more_entries(store: LifecycleStore) -> None:
+def test_the_change_log_keeps_more_changes_with_more_entries(store: LifecycleStore) -> None:
     store.upsert(Entry(f"e{i:05}") for i in range(6000))
     first = store.changes().cursor
     store.upsert(Entry(f"e{i:05}", text="again") for i in range(2999))
@@ -61,7 +61,7 @@ def test_it_keeps_more_where_there_are_more_entries(store: LifecycleStore) -> No
     assert logged(store) <= 2 * 3000 + 1000
 
 
-def test_a_cursor_is_complete_just_as_far_as_the_log_reaches(store: LifecycleStore) -> None:
+def test_changes_are_complete_only_for_cursors_within_the_change_log(store: LifecycleStore) -> None:
     churn(store, 2500)
     newest = store.changes().cursor.position
     reaches = newest - logged(store)
@@ -75,7 +75,7 @@ def test_a_cursor_is_complete_just_as_far_as_the_log_reaches(store: LifecycleSto
 
 
 @pytest.mark.parametrize("seed", first_fast(range(4)))
-def test_a_follower_by_cursor_always_ends_with_the_truth(store: LifecycleStore, seed: int) -> None:
+def test_following_changes_by_cursor_reproduces_the_stored_entries(store: LifecycleStore, seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)
     held: dict[str, str] = {}
@@ -110,7 +110,7 @@ def answers(store: LifecycleStore) -> list[object]:
 
 
 @pytest.mark.parametrize("writes", first_fast([2500, 10, 900, 7000]))
-def test_a_core_that_slept_while_the_log_was_pruned_answers_as_a_fresh_one(tmp_path: Path, writes: int) -> None:
+def test_an_index_older_than_the_pruned_change_log_answers_like_a_fresh_index(tmp_path: Path, writes: int) -> None:
     path = tmp_path / "log.db"
     store, sleeper = SqliteStore(path, space=SPACE), SqliteStore(path)
     churn(store, 300, 300)
@@ -123,7 +123,7 @@ def test_a_core_that_slept_while_the_log_was_pruned_answers_as_a_fresh_one(tmp_p
         one.close()
 
 
-def test_compacting_shortens_it_and_nobody_is_told_wrong(tmp_path: Path) -> None:
+def test_compacting_shortens_the_change_log_and_old_cursors_become_incomplete(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     store, sleeper = SqliteStore(path, space=SPACE), SqliteStore(path)
     churn(store, 1900)

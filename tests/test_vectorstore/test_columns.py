@@ -54,7 +54,9 @@ def columns_of(metadata: list[dict[str, Any]]) -> MetadataColumns:
 @example([{"x": BIG}, {"x": BIG + 1}, {"x": float(BIG)}], {"x": {"$gt": BIG}})
 @example([{"x": 10**400}, {"x": 1e308}], {"x": {"$lt": 10**400}})
 @example([{"x": True}, {"x": 1}, {"x": 1.0}], {"x": {"$in": [1]}})
-def test_a_filter_means_what_the_reference_says(metadata: list[dict[str, Any]], where: dict[str, Any]) -> None:
+def test_a_mask_of_metadata_columns_equals_matches_filter(
+    metadata: list[dict[str, Any]], where: dict[str, Any]
+) -> None:
     mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
     assert mask is not None
     assert mask.tolist() == [matches_filter(where, one) for one in metadata]
@@ -62,7 +64,7 @@ def test_a_filter_means_what_the_reference_says(metadata: list[dict[str, Any]], 
 
 @pytest.mark.parametrize("operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$contains"])
 @pytest.mark.parametrize("wanted", ["", "a", "b", "\uffff", "\U0001f600", 1, 1.0, BIG, BIG + 1, 10**400])
-def test_every_value_answers_every_bound_alike(operator: str, wanted: Any) -> None:
+def test_metadata_columns_compare_every_value_with_every_bound_like_matches_filter(operator: str, wanted: Any) -> None:
     metadata = [{"x": value} for value in VALUES] + [{}]
     where = {"x": {operator: wanted}}
     mask = columns_of(metadata).mask(filter_tree(where), len(metadata))
@@ -70,14 +72,14 @@ def test_every_value_answers_every_bound_alike(operator: str, wanted: Any) -> No
     assert mask.tolist() == [matches_filter(where, one) for one in metadata]
 
 
-def test_a_field_that_is_not_declared_has_no_answer() -> None:
+def test_metadata_columns_give_no_mask_for_an_undeclared_field() -> None:
     columns = columns_of([{"z": 1}])
     assert columns.mask(filter_tree({"z": 1}), 1) is None
     assert columns.mask(filter_tree({"$or": [{"x": 1}, {"z": 1}]}), 1) is None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_that_come_change_and_go_leave_the_columns_right(seed: int) -> None:
+def test_metadata_columns_stay_correct_under_added_changed_and_deleted_rows(seed: int) -> None:
     print("seed", seed)
     chance = random.Random(seed)
     held: list[dict[str, Any]] = []
@@ -109,7 +111,7 @@ def test_rows_that_come_change_and_go_leave_the_columns_right(seed: int) -> None
                 assert mask.tolist() == [matches_filter(where, one) for one in held]
 
 
-def test_values_that_no_row_has_are_remove_copies() -> None:
+def test_metadata_columns_drop_values_without_rows() -> None:
     columns = columns_of([{"x": -1}])
     for step in range(5000):
         columns.put(0, {"x": step})

@@ -28,7 +28,7 @@ def filled(path: Path, rows: int = 1000) -> SqliteStore:
     return store
 
 
-def test_a_file_shrinks_by_what_was_deleted_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_compacting_shrinks_the_file_by_its_deleted_entries_and_keeps_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     store = filled(path)
     store.delete(f"e{i:05}" for i in range(900))
@@ -48,7 +48,7 @@ def test_a_file_shrinks_by_what_was_deleted_and_keeps_the_rest(tmp_path: Path) -
     again.close()
 
 
-def test_terms_that_no_entry_has_are_removed_and_their_numbers_are_not_used_again(tmp_path: Path) -> None:
+def test_compacting_removes_unused_terms_and_every_handle_finds_a_term_added_again(tmp_path: Path) -> None:
     store, other = filled(tmp_path / "memory.db", 50), None
     other = SqliteStore(tmp_path / "memory.db")
     assert other.search_text("w7")[0].entry.id == "e00007"
@@ -70,7 +70,7 @@ def test_terms_that_no_entry_has_are_removed_and_their_numbers_are_not_used_agai
     store.close()
 
 
-def test_other_objects_go_on_with_their_cores_and_see_later_writes(tmp_path: Path) -> None:
+def test_other_handles_answer_alike_after_compaction_and_see_later_writes(tmp_path: Path) -> None:
     store = filled(tmp_path / "memory.db")
     other = SqliteStore(tmp_path / "memory.db")
     query = np.ones(32)
@@ -85,7 +85,7 @@ def test_other_objects_go_on_with_their_cores_and_see_later_writes(tmp_path: Pat
     store.close()
 
 
-def test_a_reader_in_the_way_is_said_at_once_and_nothing_was_done(tmp_path: Path) -> None:
+def test_compacting_beside_an_open_view_raises_busy_error_and_changes_nothing(tmp_path: Path) -> None:
     store = filled(tmp_path / "memory.db")
     other = SqliteStore(tmp_path / "memory.db")
     with other.view([""]) as view:
@@ -100,7 +100,7 @@ def test_a_reader_in_the_way_is_said_at_once_and_nothing_was_done(tmp_path: Path
     store.close()
 
 
-def test_a_reader_that_comes_meanwhile_leaves_it_pending(tmp_path: Path) -> None:
+def test_a_compaction_stays_pending_when_a_reader_opens_during_it(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     store = filled(path)
     store.delete(f"e{i:05}" for i in range(900))
@@ -124,7 +124,7 @@ def test_a_reader_that_comes_meanwhile_leaves_it_pending(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_writer_in_the_way_is_said(tmp_path: Path) -> None:
+def test_compacting_beside_an_open_write_raises_busy_error(tmp_path: Path) -> None:
     from vectorstore.sqlite import SqliteDatabase
 
     filled(tmp_path / "memory.db").close()
@@ -139,14 +139,14 @@ def test_a_writer_in_the_way_is_said(tmp_path: Path) -> None:
     store.close()
 
 
-def test_it_is_refused_inside_a_view_of_the_same_thread(tmp_path: Path) -> None:
+def test_compacting_is_refused_inside_a_view_of_the_same_thread(tmp_path: Path) -> None:
     store = filled(tmp_path / "memory.db", 10)
     with store.view([""]), pytest.raises(UnsupportedError, match="compact"):
         store.compact()
     store.close()
 
 
-def test_threads_that_read_and_write_go_on(tmp_path: Path) -> None:
+def test_threads_read_and_write_while_the_store_is_compacted(tmp_path: Path) -> None:
     store = filled(tmp_path / "memory.db")
     ended, errors = threading.Event(), []
 
@@ -181,7 +181,7 @@ def test_threads_that_read_and_write_go_on(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_compacting_on_a_full_disk_raises_storage_full_and_leaves_every_entry(tmp_path: Path) -> None:
     pytest.importorskip("resource")
     path = tmp_path / "memory.db"
     store = filled(path, 2000)
@@ -211,7 +211,7 @@ except StorageFull as error:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_a_kill_at_any_moment_leaves_every_entry(tmp_path: Path, seed: int) -> None:
+def test_a_kill_during_compaction_leaves_every_entry(tmp_path: Path, seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)
     path = tmp_path / "memory.db"

@@ -60,7 +60,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_new_file_and_its_folders_are_for_their_owner_alone(tmp_path):
+def test_a_new_database_file_and_its_folders_are_accessible_to_the_owner_only(tmp_path):
     umask = os.umask(0)
     try:
         with SqliteDatabase(tmp_path / "a" / "b" / "m.db", components=[Notes()]) as database:
@@ -74,7 +74,7 @@ def test_a_new_file_and_its_folders_are_for_their_owner_alone(tmp_path):
         os.umask(umask)
 
 
-def test_the_file_names_its_program_and_format_from_the_first_moment(tmp_path):
+def test_a_new_database_file_has_its_application_id_format_and_wal_mode_in_the_header(tmp_path):
     create_database_file(tmp_path / "m.db", [], FileIdentity("identity", "created"), token=os.urandom)
     header = (tmp_path / "m.db").read_bytes()[:100]
     assert header[68:72] == b"Mnem"
@@ -82,12 +82,12 @@ def test_the_file_names_its_program_and_format_from_the_first_moment(tmp_path):
     assert header[18:20] == b"\x02\x02", "WAL mode"
 
 
-def test_nothing_but_the_file_remains_after_closing(tmp_path):
+def test_closing_a_database_leaves_only_its_file(tmp_path):
     SqliteDatabase(tmp_path / "m.db", components=[Notes()]).close()
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
 
 
-def test_the_identity_is_random_and_stays(tmp_path):
+def test_the_database_identity_is_random_and_survives_reopening(tmp_path):
     with SqliteDatabase(tmp_path / "m.db") as one, SqliteDatabase(tmp_path / "n.db") as other:
         assert one.identity != other.identity
         first = one.identity
@@ -132,7 +132,7 @@ def test_an_old_sqlite_is_refused():
         check_sqlite_version(3_051_003, "3.54.0")
 
 
-def test_create_false_makes_nothing(tmp_path):
+def test_opening_a_missing_file_without_create_is_refused_and_makes_no_file(tmp_path):
     with pytest.raises(NotAStore, match="there is no such file"):
         SqliteDatabase(tmp_path / "m.db", create=False)
     with pytest.raises(NotAStore, match="there is no such file"):
@@ -150,7 +150,7 @@ def test_a_path_that_names_no_file_is_refused(path, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seconds", [-1, True, "1", float("nan"), float("inf"), None])
-def test_a_busy_timeout_that_is_no_time_is_refused(seconds, tmp_path):
+def test_an_invalid_busy_timeout_is_refused(seconds, tmp_path):
     with pytest.raises(ArgumentError, match="busy_timeout"):
         SqliteDatabase(tmp_path / "m.db", busy_timeout=seconds)
     assert list(tmp_path.iterdir()) == []
@@ -165,7 +165,7 @@ def test_a_relative_path_keeps_its_meaning_when_the_working_folder_changes(tmp_p
     assert (tmp_path / "m.db").exists()
 
 
-def test_names_with_spaces_percent_and_umlauts_are_plain_names(tmp_path):
+def test_file_names_with_spaces_percent_signs_and_umlauts_are_taken_literally(tmp_path):
     name = "file: ä %41?mode=ro#x.db"
     with SqliteDatabase(tmp_path / name, components=[Notes()]):
         pass
@@ -174,12 +174,12 @@ def test_names_with_spaces_percent_and_umlauts_are_plain_names(tmp_path):
         assert columns(database) == ["key", "text"]
 
 
-def test_a_new_file_comes_with_its_components(tmp_path):
+def test_a_new_database_file_has_the_tables_of_its_components(tmp_path):
     with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as database:
         assert columns(database) == ["key", "text"]
 
 
-def test_attaching_again_is_harmless_and_an_impostor_is_refused(tmp_path):
+def test_attaching_a_component_twice_is_harmless_and_another_of_its_name_is_refused(tmp_path):
     class Other(Notes):
         pass
 
@@ -190,7 +190,7 @@ def test_attaching_again_is_harmless_and_an_impostor_is_refused(tmp_path):
             database.attach(Other())
 
 
-def test_an_older_component_is_migrated_from_where_it_is(tmp_path):
+def test_an_older_component_is_migrated_from_its_recorded_version(tmp_path):
     with SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes)]) as database, database.write() as c:
         c.execute("INSERT INTO notes (text) VALUES ('kept')")
     with SqliteDatabase(tmp_path / "m.db", components=[Notes(m001_notes, m002_stars)]) as database:
@@ -244,7 +244,7 @@ def test_a_migration_by_a_newer_process_is_noticed_at_the_next_call(tmp_path):
         assert c.execute("SELECT count(*) FROM notes").fetchall() == [(0,)]
 
 
-def test_an_attachment_that_is_rolled_back_can_be_made_again(tmp_path):
+def test_a_component_can_be_attached_again_after_a_rollback(tmp_path):
     with SqliteDatabase(tmp_path / "m.db") as database:
         with pytest.raises(RuntimeError), database.write():
             database.attach(Notes())
@@ -255,7 +255,7 @@ def test_an_attachment_that_is_rolled_back_can_be_made_again(tmp_path):
         assert columns(database) == ["key", "text"]
 
 
-def test_a_file_that_is_moved_away_or_replaced_is_noticed(tmp_path):
+def test_a_moved_or_replaced_database_file_is_refused_at_the_next_call(tmp_path):
     with SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as database:
         (tmp_path / "m.db").rename(tmp_path / "elsewhere.db")
         with pytest.raises(NotAStore, match="moved, removed or replaced"), database.write():
@@ -268,7 +268,7 @@ def test_a_file_that_is_moved_away_or_replaced_is_noticed(tmp_path):
         assert columns(database) == ["key", "text"]
 
 
-def test_read_only_reads_and_refuses_to_write(tmp_path):
+def test_a_read_only_database_can_be_read_and_refuses_writes(tmp_path):
     SqliteDatabase(tmp_path / "m.db", components=[Notes()]).close()
     with SqliteDatabase(tmp_path / "m.db", components=[Notes()], read_only=True) as database:
         assert database.read_only
@@ -280,7 +280,7 @@ def test_read_only_reads_and_refuses_to_write(tmp_path):
         database.attach(Notes(m001_notes, m002_stars))
 
 
-def test_a_reader_that_is_read_only_sees_what_a_writer_commits(tmp_path):
+def test_a_read_only_database_sees_the_commits_of_a_writer(tmp_path):
     with (
         SqliteDatabase(tmp_path / "m.db", components=[Notes()]) as writer,
         SqliteDatabase(tmp_path / "m.db", read_only=True) as reader,
@@ -291,7 +291,7 @@ def test_a_reader_that_is_read_only_sees_what_a_writer_commits(tmp_path):
             assert connection.execute("SELECT text FROM notes").fetchall() == [("x",)]
 
 
-def test_after_closing_every_call_says_so(tmp_path):
+def test_every_call_on_a_closed_database_raises_store_closed(tmp_path):
     database = SqliteDatabase(tmp_path / "m.db")
     database.close()
     database.close()

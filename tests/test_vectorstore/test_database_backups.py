@@ -29,14 +29,14 @@ def test_a_backup_is_recorded_with_its_place_and_time(database, tmp_path):
         assert list(again.backups()) == [str(tmp_path / "copies" / "a.db")]
 
 
-def test_a_backup_that_cannot_be_made_is_not_recorded_over_what_stands_there(database, tmp_path):
+def test_a_backup_onto_an_existing_file_is_refused_and_not_recorded(database, tmp_path):
     (tmp_path / "a.db").write_text("mine")
     with pytest.raises(ArgumentError, match="nothing is yet"):
         database.backup(tmp_path / "a.db")
     assert database.backups() == {}
 
 
-def test_a_copy_is_removed_with_its_record(database, tmp_path):
+def test_removing_a_backup_deletes_its_file_and_its_record(database, tmp_path):
     database.backup(tmp_path / "a.db")
     database.backup(tmp_path / "b.db")
     assert database.remove_backup(str(tmp_path / "a.db"))
@@ -44,7 +44,7 @@ def test_a_copy_is_removed_with_its_record(database, tmp_path):
     assert list(database.backups()) == [str(tmp_path / "b.db")]
 
 
-def test_a_copy_that_was_moved_is_said_to_be_gone(database, tmp_path):
+def test_removing_a_moved_backup_returns_false_and_drops_its_record(database, tmp_path):
     database.backup(tmp_path / "a.db")
     (tmp_path / "a.db").rename(tmp_path / "elsewhere.db")
     assert not database.remove_backup(str(tmp_path / "a.db"))
@@ -53,7 +53,7 @@ def test_a_copy_that_was_moved_is_said_to_be_gone(database, tmp_path):
 
 
 @pytest.mark.parametrize("stranger", ["text", "other memory", "link", "the memory itself"])
-def test_what_is_no_copy_of_it_is_left(database, tmp_path, stranger):
+def test_a_foreign_file_at_the_path_of_a_backup_is_not_removed(database, tmp_path, stranger):
     copy = tmp_path / "a.db"
     database.backup(copy)
     copy.unlink()
@@ -72,7 +72,7 @@ def test_what_is_no_copy_of_it_is_left(database, tmp_path, stranger):
     assert os.path.lexists(copy)
 
 
-def test_only_what_is_recorded_can_be_removed(database, tmp_path):
+def test_removing_an_unrecorded_backup_is_refused(database, tmp_path):
     shutil.copy(tmp_path / "m.db", tmp_path / "mine.db")
     with pytest.raises(ArgumentError, match="recorded"):
         database.remove_backup(str(tmp_path / "mine.db"))

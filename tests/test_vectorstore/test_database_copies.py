@@ -83,7 +83,7 @@ def database(tmp_path):
         yield opened
 
 
-def test_a_backup_is_complete_and_for_its_owner_alone(database, tmp_path):
+def test_a_backup_is_complete_and_accessible_to_the_owner_only(database, tmp_path):
     umask = os.umask(0)
     try:
         database.backup(tmp_path / "sub" / "b.db")
@@ -103,7 +103,7 @@ def test_a_backup_is_complete_and_for_its_owner_alone(database, tmp_path):
     assert everything(copy) == everything(tmp_path / "m.db")
 
 
-def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database, tmp_path):
+def test_a_backup_includes_commits_in_the_wal_and_excludes_uncommitted_rows(database, tmp_path):
     add(database, "committed")
     entered, leave = threading.Event(), threading.Event()
 
@@ -126,7 +126,7 @@ def test_a_backup_holds_what_is_only_in_the_log_and_nothing_uncommitted(database
         assert texts(copy)[-1] == "committed"
 
 
-def test_a_backup_while_others_write_is_one_state(database, tmp_path):
+def test_a_backup_during_concurrent_writes_is_one_consistent_state(database, tmp_path):
     written, stop = threading.Event(), threading.Event()
 
     def write():
@@ -154,7 +154,7 @@ def test_a_backup_while_others_write_is_one_state(database, tmp_path):
     assert sizes[-1] > 400, "nothing was written meanwhile, so this showed nothing"
 
 
-def test_a_copy_never_replaces_anything(database, tmp_path):
+def test_backup_and_salvage_never_replace_an_existing_file(database, tmp_path):
     (tmp_path / "there").write_text("precious")
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("there", "link", "m.db", "."):
@@ -165,7 +165,7 @@ def test_a_copy_never_replaces_anything(database, tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_copy_that_cannot_be_written_leaves_nothing(database, tmp_path):
+def test_a_backup_to_an_unwritable_path_is_refused_and_leaves_no_file(database, tmp_path):
     (tmp_path / "file").touch()
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises(StorageUnwritable):
@@ -175,7 +175,7 @@ def test_a_copy_that_cannot_be_written_leaves_nothing(database, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_a_copy_cannot_be_made_inside_a_write(database, tmp_path):
+def test_backup_and_salvage_are_refused_inside_a_write(database, tmp_path):
     with database.write():
         for copy in (database.backup, database.salvage):
             with pytest.raises(UnsupportedError):
@@ -183,14 +183,14 @@ def test_a_copy_cannot_be_made_inside_a_write(database, tmp_path):
     assert not (tmp_path / "b.db").exists()
 
 
-def test_a_whole_file_has_no_findings(database):
+def test_verifying_an_intact_database_gives_no_findings(database):
     assert database.verify() == []
     with database.write():
         add(database, "not committed yet")
         assert database.verify() == []
 
 
-def test_a_component_names_what_is_wrong_and_rebuilding_heals_it(database):
+def test_verify_gives_the_findings_of_a_component_and_rebuild_repairs_them(database):
     with database.write() as connection:
         connection.execute("UPDATE lengths SET length = 0 WHERE key = 7")
     assert database.verify() == [Finding("notes", "differs", "7")]
@@ -198,14 +198,14 @@ def test_a_component_names_what_is_wrong_and_rebuilding_heals_it(database):
     assert database.verify() == []
 
 
-def test_a_row_that_refers_to_nothing_is_named(database):
+def test_verify_reports_a_dangling_foreign_key(database):
     connection = apsw.Connection(str(database.path))
     connection.execute("INSERT INTO lengths VALUES (9999, 1)")
     connection.close()
     assert Finding("references", "row 9999 refers to a missing row of notes", "lengths") in database.verify()
 
 
-def test_a_changed_header_is_named(database):
+def test_verify_reports_a_changed_header_and_a_missing_file_fact(database):
     connection = apsw.Connection(str(database.path))
     connection.pragma("user_version", 0)
     connection.execute("DELETE FROM file_facts WHERE name = 'created'")
@@ -228,7 +228,7 @@ def overwrite(path, page, content):
         file.write(content)
 
 
-def test_a_damaged_index_is_named_and_rebuilt(database, tmp_path):
+def test_verify_reports_a_damaged_index_and_rebuild_repairs_it(database, tmp_path):
     database.close()
     connection = apsw.Connection(str(database.path))
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
@@ -278,21 +278,21 @@ def test_a_backup_of_a_damaged_file_is_refused_and_leaves_nothing(database, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.db"]
 
 
-def test_salvage_of_a_whole_file_saves_all(database, tmp_path):
+def test_salvage_of_an_intact_database_saves_every_row(database, tmp_path):
     assert database.salvage(tmp_path / "s.db") == 400
     with SqliteDatabase(tmp_path / "s.db", components=[Notes()], create=False) as saved:
         assert texts(saved) == texts(database)
         assert stat.S_IMODE(saved.path.stat().st_mode) == 0o600
 
 
-def test_salvage_refuses_to_leave_a_part_behind_in_silence(database, tmp_path):
+def test_salvage_without_every_component_of_the_file_attached_is_refused(database, tmp_path):
     database.close()
     with SqliteDatabase(database.path) as stranger, pytest.raises(UnsupportedError, match="notes"):
         stranger.salvage(tmp_path / "s.db")
     assert not (tmp_path / "s.db").exists()
 
 
-def test_rows_of_a_whole_table_are_read_once_and_in_order(database):
+def test_readable_rows_of_an_intact_table_come_once_and_in_key_order(database):
     with database.write() as connection:
         for key in (-(2**63), -5, 0, 2**40, 2**63 - 1):
             connection.execute("INSERT INTO notes VALUES (?, 'edge', x'')", (key,))

@@ -71,7 +71,7 @@ def reader_elsewhere(database):
         thread.join()
 
 
-def test_without_readers_the_bytes_are_gone_with_the_commit(database, tmp_path):
+def test_without_readers_erased_bytes_are_gone_with_the_commit(database, tmp_path):
     assert traces(tmp_path) > 0
     forget(database)
     assert not database.pending_erasure()
@@ -79,7 +79,7 @@ def test_without_readers_the_bytes_are_gone_with_the_commit(database, tmp_path):
     assert traces(tmp_path) == 0
 
 
-def test_with_a_reader_it_is_pending_and_gone_with_the_next_commit(database, tmp_path):
+def test_erasure_beside_a_reader_is_pending_and_finished_by_the_next_commit(database, tmp_path):
     with reader_elsewhere(database):
         forget(database)
         assert not database.finish_erasure()
@@ -91,7 +91,7 @@ def test_with_a_reader_it_is_pending_and_gone_with_the_next_commit(database, tmp
     assert traces(tmp_path) == 0
 
 
-def test_with_a_reader_it_is_gone_when_that_one_leaves(database, tmp_path):
+def test_a_pending_erasure_is_finished_when_the_reader_leaves(database, tmp_path):
     with reader_elsewhere(database):
         forget(database)
         assert database.pending_erasure()
@@ -99,7 +99,7 @@ def test_with_a_reader_it_is_gone_when_that_one_leaves(database, tmp_path):
     assert traces(tmp_path) == 0
 
 
-def test_with_a_reader_of_another_it_is_gone_when_something_is_read_here(database, tmp_path):
+def test_an_erasure_held_up_by_a_reader_of_another_handle_is_finished_by_the_next_read(database, tmp_path):
     with SqliteDatabase(database.path) as other:
         with reader_elsewhere(other):
             forget(database)
@@ -108,7 +108,7 @@ def test_with_a_reader_of_another_it_is_gone_when_something_is_read_here(databas
         assert traces(tmp_path) == 0
 
 
-def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
+def test_an_erasure_held_up_by_a_reader_of_another_handle_is_finished_by_finish_erasure(database, tmp_path):
     with SqliteDatabase(database.path) as other:
         with reader_elsewhere(other):
             forget(database)
@@ -116,7 +116,7 @@ def test_with_a_reader_it_is_gone_when_asked_again(database, tmp_path):
         assert traces(tmp_path) == 0
 
 
-def test_the_mark_survives_and_opening_finishes(database, tmp_path):
+def test_the_erasure_mark_survives_closing_and_a_later_opening_finishes_the_erasure(database, tmp_path):
     with SqliteDatabase(database.path) as other, reader_elsewhere(other):
         forget(database)
         database.close()
@@ -127,21 +127,21 @@ def test_the_mark_survives_and_opening_finishes(database, tmp_path):
         assert traces(tmp_path) == 0
 
 
-def test_closing_finishes(database, tmp_path):
+def test_after_closing_the_database_no_erased_bytes_are_left(database, tmp_path):
     with reader_elsewhere(database):
         forget(database)
     database.close()
     assert traces(tmp_path) == 0
 
 
-def test_this_threads_own_reader_is_not_waited_for(database):
+def test_finish_erasure_does_not_wait_for_a_read_block_of_its_own_thread(database):
     with database.read():
         forget(database)
         assert not database.finish_erasure()
     assert database.finish_erasure()
 
 
-def test_inside_a_write_it_is_pending(database, tmp_path):
+def test_an_erasure_is_pending_inside_a_write(database, tmp_path):
     with database.write():
         forget(database)
         assert database.pending_erasure()
@@ -150,7 +150,7 @@ def test_inside_a_write_it_is_pending(database, tmp_path):
     assert traces(tmp_path) == 0
 
 
-def test_a_rolled_back_mark_is_no_mark(database):
+def test_a_rolled_back_write_leaves_no_erasure_mark(database):
     with pytest.raises(KeyError), database.write():
         forget(database)
         raise KeyError
@@ -159,14 +159,14 @@ def test_a_rolled_back_mark_is_no_mark(database):
         assert connection.execute("SELECT count(*) FROM t").fetchall() == [(200,)]
 
 
-def test_a_mark_belongs_to_the_present_write(database):
+def test_mark_erasure_needs_the_connection_of_the_current_write(database):
     with database.read() as connection, pytest.raises(UnsupportedError):
         database.mark_erasure(connection)
     with database.read() as reading, database.write(), pytest.raises(ArgumentError):
         database.mark_erasure(reading)
 
 
-def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch):
+def test_finishing_an_erasure_keeps_the_mark_of_a_concurrent_erasure(database, monkeypatch):
     truncated = secure_delete.truncate_log
     with SqliteDatabase(database.path) as other:
 
@@ -184,7 +184,7 @@ def test_a_mark_set_by_another_meanwhile_is_not_taken_away(database, monkeypatch
         assert database.finish_erasure()
 
 
-def test_an_overwritten_value_leaves_no_trace_either(database, tmp_path):
+def test_an_overwritten_value_leaves_no_bytes_in_the_files(database, tmp_path):
     with database.write() as connection:
         connection.execute("UPDATE t SET b = 'short'")
         database.mark_erasure(connection)

@@ -103,7 +103,7 @@ def beside(path):
 COPY = "m.db.before-notes-1-to-2.backup"
 
 
-def test_an_older_file_that_is_right_when_it_was_migrated_needs_no_copy(path, monkeypatch):
+def test_a_migration_without_verification_findings_makes_no_migration_copy(path, monkeypatch):
     monkeypatch.setattr(backup, "write_backup", full)
     with opened(path) as database:
         assert texts(path) == ["A NOTE"]
@@ -111,7 +111,7 @@ def test_an_older_file_that_is_right_when_it_was_migrated_needs_no_copy(path, mo
         assert database.backups() == {}
 
 
-def test_a_migrated_part_that_is_wrong_leaves_a_copy_from_before_and_names_it(path):
+def test_a_migration_with_verification_findings_keeps_and_records_a_migration_copy(path):
     with opened(path, wrong()) as database:
         copy = path.with_name(COPY)
         assert beside(path) == [COPY]
@@ -122,7 +122,7 @@ def test_a_migrated_part_that_is_wrong_leaves_a_copy_from_before_and_names_it(pa
         assert database.verify() == WRONG
 
 
-def test_the_copy_is_the_older_version_whole_and_opens_as_it(path):
+def test_a_migration_copy_is_complete_and_opens_with_the_older_version(path):
     with opened(path, wrong()):
         elsewhere = path.with_name("elsewhere")
         shutil.copy(path.with_name(COPY), elsewhere)
@@ -131,13 +131,13 @@ def test_the_copy_is_the_older_version_whole_and_opens_as_it(path):
         assert list(restored.backups()) == [str(path.with_name(COPY))]  # which still holds what may be erased here
 
 
-def test_a_copy_that_is_put_to_use_as_a_memory_names_itself_no_more(path):
+def test_a_migration_copy_opened_in_place_does_not_list_itself_as_a_backup(path):
     opened(path, wrong()).close()
     with opened(path.with_name(COPY), Notes()) as restored:
         assert restored.backups() == {}
 
 
-def test_the_copy_stays_named_until_it_is_removed_on_request(path):
+def test_a_migration_copy_stays_recorded_until_remove_backup(path):
     with opened(path, wrong()) as database, database.write() as connection:
         connection.execute("INSERT INTO notes (text) VALUES ('later')")
     with opened(path) as database:
@@ -151,7 +151,7 @@ def test_the_copy_stays_named_until_it_is_removed_on_request(path):
         assert facts == [("created",), ("identity",)]
 
 
-def test_the_second_record_that_copies_once_had_goes_with_the_copy(path):
+def test_remove_backup_also_deletes_the_legacy_record_of_a_migration_copy(path):
     with opened(path, wrong()) as database:
         with database.write() as connection:
             connection.execute("INSERT INTO file_facts VALUES (?, '{}')", (f"migration {path.with_name(COPY)}",))
@@ -161,7 +161,7 @@ def test_the_second_record_that_copies_once_had_goes_with_the_copy(path):
         assert facts == [("created",), ("identity",)]
 
 
-def test_new_files_new_parts_and_empty_files_are_not_copied(tmp_path):
+def test_new_files_new_components_and_empty_files_get_no_migration_copy(tmp_path):
     opened(tmp_path / "m.db", wrong()).close()
     with opened(tmp_path / "m.db", wrong()) as database:
         database.attach(Notes(m002_tasks, name="tasks", wrong=WRONG))
@@ -173,7 +173,7 @@ def test_new_files_new_parts_and_empty_files_are_not_copied(tmp_path):
         assert database.backups() == {}
 
 
-def test_each_part_that_is_wrong_has_the_copy_from_before_its_own_migration(tmp_path):
+def test_each_component_with_findings_has_a_copy_from_before_its_own_migration(tmp_path):
     path = filled(tmp_path / "m.db", Notes(), Notes(name="tasks"))
     with opened(path, wrong()) as database:
         database.attach(Notes(m002_tasks, name="tasks", wrong=WRONG))
@@ -184,7 +184,7 @@ def test_each_part_that_is_wrong_has_the_copy_from_before_its_own_migration(tmp_
         assert list(database.backups()) == [str(path.with_name(name)) for name in (COPY, second)]
 
 
-def test_a_migration_that_fails_leaves_the_file_as_it_was_and_no_copy(path):
+def test_a_failing_migration_leaves_the_file_unchanged_and_no_migration_copy(path):
     for _ in range(2):
         with pytest.raises(RuntimeError, match="second half"):
             opened(path, Notes(m002_failing))
@@ -194,7 +194,7 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was_and_no_copy(path):
         assert texts(path) == ["a note"]
 
 
-def test_a_commit_that_fails_after_the_copy_was_made_leaves_the_file_as_it_was_and_no_copy(path, monkeypatch):
+def test_a_failing_commit_of_a_migration_leaves_the_file_unchanged_and_no_migration_copy(path, monkeypatch):
     def failing(connection, *_):
         recorded.append(connection)
         if len(recorded) == 2:
@@ -208,7 +208,7 @@ def test_a_commit_that_fails_after_the_copy_was_made_leaves_the_file_as_it_was_a
     assert texts(path) == ["a note"]
 
 
-def test_a_file_that_can_only_be_read_is_neither_migrated_nor_copied(path):
+def test_a_file_opened_read_only_is_neither_migrated_nor_copied(path):
     before = path.read_bytes()
     with pytest.raises(StorageUnwritable, match="only be read"):
         opened(path, read_only=True)
@@ -216,7 +216,7 @@ def test_a_file_that_can_only_be_read_is_neither_migrated_nor_copied(path):
     assert path.read_bytes() == before
 
 
-def test_inside_a_write_an_older_part_is_refused_since_it_could_not_be_copied(path):
+def test_attaching_an_older_component_inside_a_write_is_refused(path):
     with SqliteDatabase(path) as database:
         with pytest.raises(UnsupportedError, match="outside of write"), database.write():
             database.attach(Notes(m002_louder))
@@ -227,7 +227,7 @@ def test_inside_a_write_an_older_part_is_refused_since_it_could_not_be_copied(pa
         assert beside(path) == [COPY]
 
 
-def test_a_part_attached_in_a_write_that_fails_is_not_attached(path):
+def test_a_component_attached_in_a_failing_write_is_not_attached(path):
     with SqliteDatabase(path) as database:
         with pytest.raises(KeyError), database.write():
             attach_twice_and_fail(database, Notes(name="new"))
@@ -255,7 +255,7 @@ def test_a_damaged_file_is_not_migrated(path):
     assert beside(path) == []
 
 
-def test_no_room_for_the_copy_is_said_with_the_way_on_and_changes_nothing(path, monkeypatch):
+def test_a_full_disk_for_the_migration_copy_raises_storage_full_and_changes_nothing(path, monkeypatch):
     monkeypatch.setattr(backup, "write_backup", full)
     with pytest.raises(StorageFull, match="Nothing was changed; make room"):
         opened(path, wrong())
@@ -269,7 +269,7 @@ def full(*_, **__):
     raise StorageFull("the disk is full")
 
 
-def test_a_file_or_link_of_that_name_is_left_and_another_name_taken(path, tmp_path):
+def test_a_migration_copy_takes_another_name_when_its_name_is_in_use(path, tmp_path):
     (tmp_path / "target").write_text("mine")
     path.with_name(COPY).symlink_to(tmp_path / "target")
     second = "m.db.before-notes-1-to-2-2.backup"
@@ -279,7 +279,7 @@ def test_a_file_or_link_of_that_name_is_left_and_another_name_taken(path, tmp_pa
     assert (tmp_path / "target").read_text() == "mine"
 
 
-def test_what_comes_to_stand_there_meanwhile_is_not_overwritten(path, monkeypatch):
+def test_a_migration_copy_does_not_overwrite_a_file_created_meanwhile(path, monkeypatch):
     real = backup.write_backup
 
     def raced(source, target, **options):
@@ -294,7 +294,7 @@ def test_what_comes_to_stand_there_meanwhile_is_not_overwritten(path, monkeypatc
 
 
 @pytest.mark.parametrize("stranger", ["link", "text", "other memory"])
-def test_a_stranger_in_its_place_is_never_removed_and_stays_named(path, tmp_path, stranger):
+def test_a_foreign_file_in_place_of_a_migration_copy_is_not_removed_and_stays_recorded(path, tmp_path, stranger):
     with opened(path, wrong()) as database:
         copy = path.with_name(COPY)
         copy.rename(tmp_path / "moved")
@@ -310,7 +310,7 @@ def test_a_stranger_in_its_place_is_never_removed_and_stays_named(path, tmp_path
         assert list(database.backups()) == [str(copy)]
 
 
-def test_names_that_are_no_good_in_a_file_s_name_are_made_plain(tmp_path):
+def test_component_names_are_sanitized_in_file_names_of_migration_copies(tmp_path):
     path = filled(tmp_path / "m.db")
     part = wrong()
     part.name = "../no/tes"
@@ -327,14 +327,14 @@ def m001_notes(connection):
     connection.execute("CREATE TABLE notes (key INTEGER PRIMARY KEY, text TEXT NOT NULL)")
 
 
-def test_a_long_name_of_the_file_leaves_room_for_that_of_the_copy(tmp_path):
+def test_a_migration_copy_is_made_for_a_very_long_file_name(tmp_path):
     path = filled(tmp_path / ("ü" * 120 + ".db"), Notes())
     with opened(path, wrong()) as database:
         (copy,) = database.migration_copies()
         assert texts(copy) == ["a note"]
 
 
-def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
+def test_two_concurrent_openings_make_one_migration_copy(path, monkeypatch):
     real, made, both = backup.write_backup, [], threading.Barrier(2)
 
     def counted(source, target, **options):
@@ -357,7 +357,7 @@ def test_two_that_open_at_once_make_one_copy(path, monkeypatch):
         assert beside(path) == [made[0].name]
 
 
-def test_removing_backups_waits_until_the_copy_is_made(path, monkeypatch):
+def test_remove_backup_raises_busy_error_while_a_migration_copy_is_made(path, monkeypatch):
     older = opened(path, Notes(), busy_timeout=0.0)
     real = backup.write_backup
 

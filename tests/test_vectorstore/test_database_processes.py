@@ -81,7 +81,7 @@ for turn in range(5):
     assert [count(tmp_path / f"{turn}.db") for turn in range(5)] == [4] * 5
 
 
-def test_writers_in_several_processes_lose_nothing(tmp_path):
+def test_concurrent_writers_in_several_processes_lose_no_rows(tmp_path):
     program = """
 with SqliteDatabase(path, components=[Rows()], busy_timeout=300) as database:
     for _ in range(30):
@@ -116,7 +116,7 @@ for line in sys.stdin:
         finish(reader)
 
 
-def test_a_killed_writer_leaves_what_it_acknowledged(tmp_path):
+def test_a_killed_writer_leaves_every_acknowledged_commit(tmp_path):
     seed = random.randrange(2**32)
     print("seed", seed)
     rng = random.Random(seed)
@@ -141,7 +141,7 @@ while True:
         acknowledged = there // 2
 
 
-def test_a_process_killed_while_it_makes_the_file_leaves_no_half_file(tmp_path):
+def test_a_process_killed_during_creation_leaves_no_partial_database_file(tmp_path):
     program = """
 import os, signal
 from vectorstore.sqlite import files
@@ -162,7 +162,7 @@ SqliteDatabase(path, components=[Rows()])
             assert database.verify() == []
 
 
-def test_a_file_system_without_hard_links_gets_the_file_too(tmp_path):
+def test_a_database_is_created_on_a_file_system_without_hard_links(tmp_path):
     program = """
 import errno
 def refuse(*_, **__):
@@ -183,7 +183,7 @@ except ValueError as error:
 class TestFork:
     """A child that was forked with an open database."""
 
-    def test_every_use_of_the_parents_raises_and_the_parent_goes_on(self, tmp_path):
+    def test_every_call_on_the_parents_database_raises_forked_error_and_the_parent_goes_on(self, tmp_path):
         program = """
 from vectorstore import ForkedError
 database = SqliteDatabase(path, components=[Rows()])
@@ -209,7 +209,7 @@ os._exit(0)
         run(program, tmp_path / "m.db")
         assert count(tmp_path / "m.db") == 2
 
-    def test_a_child_that_outlives_its_parent_does_not_close_what_is_not_its_own(self, tmp_path):
+    def test_a_child_outliving_its_parent_does_not_close_the_parents_database(self, tmp_path):
         program = """
 import gc, time
 database = SqliteDatabase(path, components=[Rows()])
@@ -228,7 +228,7 @@ os._exit(0)
         assert run(program, tmp_path / "m.db") == "True"
         assert count(tmp_path / "m.db") == 1
 
-    def test_a_child_that_opens_it_anew_keeps_what_it_writes_after_the_parent_closed(self, tmp_path):
+    def test_rows_of_a_child_with_its_own_opening_are_kept_after_the_parent_closed(self, tmp_path):
         program = """
 database = SqliteDatabase(path, components=[Rows()])
 with database.write() as connection:
@@ -249,7 +249,7 @@ assert os.waitpid(child, 0)[1] == 0
         run(program, tmp_path / "m.db")
         assert count(tmp_path / "m.db") == 2
 
-    def test_a_child_forked_inside_a_block_cannot_open_that_file_and_says_why(self, tmp_path):
+    def test_a_child_forked_inside_a_write_is_refused_to_open_the_same_file(self, tmp_path):
         program = """
 from vectorstore import ForkedError
 database = SqliteDatabase(path, components=[Rows()])
@@ -270,7 +270,7 @@ with database.write() as connection:
         assert all("'spawn'" in line for line in said)
         assert count(tmp_path / "m.db") == 1
 
-    def test_the_error_says_what_to_do(self):
+    def test_the_forked_error_advises_to_open_the_database_again(self):
         assert "open it again" in str(ForkedError())
 
 
@@ -288,7 +288,7 @@ limit(100_000)
 """
 
 
-def test_a_full_disk_is_named_and_writing_works_after_it(tmp_path):
+def test_a_write_on_a_full_disk_raises_storage_full_and_later_writes_work(tmp_path):
     program = (
         FULL_DISK
         + """
@@ -312,7 +312,7 @@ print(failed)
     assert count(tmp_path / "m.db") == 2
 
 
-def test_a_full_disk_under_a_copy_is_named_and_leaves_nothing(tmp_path):
+def test_backup_and_salvage_on_a_full_disk_raise_storage_full_and_leave_no_file(tmp_path):
     program = (
         FULL_DISK
         + """
@@ -338,7 +338,7 @@ print(os.listdir(path.with_name("copies")))
     assert run(program, tmp_path / "m.db").splitlines() == ["StorageFull", "StorageFull", "[]"]
 
 
-def test_a_full_disk_under_the_creation_is_named_and_leaves_nothing(tmp_path):
+def test_creating_a_database_on_a_full_disk_raises_storage_full_and_leaves_no_file(tmp_path):
     program = """
 import resource
 from vectorstore import StorageFull
@@ -352,7 +352,7 @@ except StorageFull as error:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_under_the_erasure_leaves_the_commit_and_the_mark(tmp_path):
+def test_an_erasure_on_a_full_disk_keeps_the_commit_and_the_erasure_mark(tmp_path):
     # The log may grow to a megabyte, and so may the file: what stands beyond that cannot be moved into it.
     program = """
 import resource

@@ -117,7 +117,7 @@ def state(folder: Path) -> dict[str, tuple[int, str]]:
 
 @pytest.mark.parametrize("make", REFUSED, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("options", [{}, {"create": False}, {"read_only": True}], ids=str)
-def test_it_is_refused_untouched(make, options, tmp_path):
+def test_opening_anything_but_a_memory_file_raises_not_a_store_and_leaves_it_unchanged(make, options, tmp_path):
     path = tmp_path / "m.db"
     make(path)
     before = state(tmp_path)
@@ -145,7 +145,7 @@ def test_a_newer_format_is_refused_untouched(tmp_path):
     assert state(tmp_path) == before
 
 
-def test_a_newer_format_that_stands_in_the_log_only_is_refused_untouched(tmp_path):
+def test_a_newer_format_recorded_only_in_the_wal_is_refused_untouched(tmp_path):
     path = tmp_path / "m.db"
     SqliteDatabase(path).close()
     connection = apsw.Connection(str(path))
@@ -160,7 +160,7 @@ def test_a_newer_format_that_stands_in_the_log_only_is_refused_untouched(tmp_pat
     assert (after["m.db"], after["m.db-wal"]) == (before["m.db"], before["m.db-wal"])
 
 
-def test_a_header_that_is_ours_over_a_damaged_page_is_named_as_damage(tmp_path):
+def test_a_valid_header_over_a_damaged_page_raises_damage_error(tmp_path):
     path = tmp_path / "m.db"
     SqliteDatabase(path).close()
     data = bytearray(path.read_bytes())
@@ -171,13 +171,13 @@ def test_a_header_that_is_ours_over_a_damaged_page_is_named_as_damage(tmp_path):
     assert path.read_bytes() == data
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path):
+def test_a_path_below_a_regular_file_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageUnwritable):
         SqliteDatabase(tmp_path / "file" / "m.db")
 
 
-def test_a_link_among_the_folders_is_followed(tmp_path):
+def test_a_symbolic_link_among_the_parent_folders_is_followed(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     with SqliteDatabase(tmp_path / "link" / "m.db") as database:
@@ -241,13 +241,13 @@ def protected():
     shutil.rmtree(folder)
 
 
-def test_a_read_only_file_in_a_read_only_folder_is_read_and_nothing_is_made(protected):
+def test_a_read_only_file_in_a_read_only_folder_is_read_without_new_files(protected):
     before = state(protected.parent)
     assert as_somebody_else(READ_AND_WRITE, protected).splitlines() == ["[(1,)] True", "StorageUnwritable", "[]"]
     assert state(protected.parent) == before
 
 
-def test_a_read_only_file_in_a_writable_folder_is_read_and_nothing_is_left_in_the_way(protected):
+def test_a_read_only_file_in_a_writable_folder_is_read_and_no_other_file_is_left(protected):
     protected.parent.chmod(0o777)
     assert as_somebody_else(READ_AND_WRITE, protected).splitlines() == ["[(1,)] True", "StorageUnwritable", "[]"]
     assert [path.name for path in protected.parent.iterdir()] == ["m.db"]
@@ -259,7 +259,7 @@ def test_a_writable_file_in_a_read_only_folder_is_read(protected):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
-def test_a_reader_without_rights_sees_what_the_owner_writes_meanwhile(protected):
+def test_a_reader_without_write_permission_sees_the_commits_of_the_owner(protected):
     protected.chmod(0o644)
     with SqliteDatabase(protected) as owner:
         with owner.write() as connection:
@@ -267,13 +267,13 @@ def test_a_reader_without_rights_sees_what_the_owner_writes_meanwhile(protected)
         assert as_somebody_else(READ_AND_WRITE, protected).splitlines()[0] == "[(1,), (2,)] True"
 
 
-def test_a_file_that_may_not_be_read_is_named(protected):
+def test_opening_an_unreadable_file_raises_storage_unwritable_with_the_reason(protected):
     protected.chmod(0o000)
     program = "try:\n    SqliteDatabase(path)\nexcept StorageUnwritable as error:\n    print(error)"
     assert "no permission to read" in as_somebody_else(program, protected)
 
 
-def test_a_folder_that_may_not_be_written_is_named(protected):
+def test_creating_a_file_in_a_read_only_folder_raises_storage_unwritable_with_the_reason(protected):
     program = "try:\n    SqliteDatabase(path + '2')\nexcept StorageUnwritable as error:\n    print(error)"
     assert "no permission" in as_somebody_else(program, protected)
     assert [path.name for path in protected.parent.iterdir()] == ["m.db"]
@@ -293,7 +293,7 @@ except StorageUnwritable as error:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user who writes")
-def test_a_folder_in_which_an_older_file_cannot_be_copied_is_named_with_the_way_on(protected):
+def test_a_migration_without_permission_for_its_copy_is_refused_with_advice(protected):
     protected.chmod(0o666)
     with SqliteDatabase(protected) as owner:
         with owner.write() as connection:

@@ -56,7 +56,7 @@ def in_thread(function, *arguments):
 
 
 @file_only
-def test_a_write_is_there_for_the_next_read_and_after_reopening(database):
+def test_a_committed_write_is_visible_to_the_next_read_and_after_reopening(database):
     put(database, 1, 2)
     assert values(database) == [1, 2]
     database.close()
@@ -64,7 +64,7 @@ def test_a_write_is_there_for_the_next_read_and_after_reopening(database):
         assert values(again) == [1, 2]
 
 
-def test_an_error_undoes_the_whole_block(database):
+def test_an_error_rolls_back_the_whole_write_block(database):
     put(database, 1)
     with pytest.raises(KeyError), database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (2)")
@@ -74,7 +74,7 @@ def test_an_error_undoes_the_whole_block(database):
     assert values(database) == [1, 3]
 
 
-def test_an_inner_block_joins_the_outer(database):
+def test_an_inner_write_block_joins_the_outer_transaction(database):
     with pytest.raises(KeyError), database.write():
         put(database, 1)
         with database.write():
@@ -83,7 +83,7 @@ def test_an_inner_block_joins_the_outer(database):
     assert values(database) == []
 
 
-def test_an_error_that_leaves_an_inner_block_undoes_that_part_alone(database):
+def test_an_error_leaving_an_inner_write_block_rolls_back_only_that_block(database):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         with pytest.raises(KeyError), database.write():
@@ -126,7 +126,7 @@ def test_nested_blocks_equal_a_model(database):
 
 
 @file_only
-def test_reading_inside_a_write_sees_it_and_other_threads_do_not(database):
+def test_uncommitted_rows_are_visible_inside_their_write_block_and_not_to_other_threads(database):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         with database.read() as reading:
@@ -146,7 +146,7 @@ def test_a_read_block_sees_one_state_from_its_beginning(database):
 
 
 @pytest.mark.parametrize("database", ["memory"], indirect=True)
-def test_blocks_of_other_threads_wait_for_one_in_memory_that_writes(database):
+def test_an_in_memory_write_block_holds_up_blocks_of_other_threads(database):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         with database.read() as reading:
@@ -162,7 +162,7 @@ def test_blocks_of_other_threads_wait_for_one_in_memory_that_writes(database):
 
 
 @file_only
-def test_a_reading_block_that_another_thread_leaves_is_over_where_it_was_entered(database):
+def test_a_read_block_left_by_another_thread_ends_in_the_thread_of_its_entry(database):
     def read_again():
         with database.read() as connection:
             return connection.in_transaction
@@ -175,7 +175,7 @@ def test_a_reading_block_that_another_thread_leaves_is_over_where_it_was_entered
 
 
 @pytest.mark.parametrize("database", ["memory"], indirect=True)
-def test_a_reading_block_in_memory_cannot_write(database):
+def test_an_in_memory_read_block_cannot_write(database):
     with pytest.raises(apsw.ConstraintError), database.read() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
     assert values(database) == []
@@ -187,7 +187,7 @@ def test_a_reading_connection_cannot_write(database):
         connection.execute("INSERT INTO t (a) VALUES (1)")
 
 
-def test_a_bug_in_sql_passes_as_it_is_and_is_not_called_damage(database):
+def test_sql_errors_are_raised_unchanged_and_not_as_damage(database):
     with pytest.raises(apsw.SQLError, match="no such table"), database.read() as connection:
         connection.execute("SELECT * FROM absent")
     with pytest.raises(apsw.ConstraintError), database.write():
@@ -197,14 +197,14 @@ def test_a_bug_in_sql_passes_as_it_is_and_is_not_called_damage(database):
     assert values(database) == []
 
 
-def test_nobody_else_can_commit_inside_a_write(database):
+def test_an_explicit_commit_inside_a_write_block_is_refused(database):
     with pytest.raises(apsw.ConstraintError), database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         connection.execute("COMMIT")
     assert values(database) == []
 
 
-def test_a_cursor_kept_half_read_does_not_keep_its_state(database):
+def test_a_half_read_cursor_does_not_keep_its_read_transaction_open(database):
     put(database, 1, 2, 3)
     with database.read() as connection:
         cursor = connection.execute("SELECT a FROM t")
@@ -217,7 +217,7 @@ def test_a_cursor_kept_half_read_does_not_keep_its_state(database):
     assert values(database) == [2, 3, 4]
 
 
-def test_an_abandoned_block_ends_when_it_is_collected(database):
+def test_an_abandoned_read_block_ends_when_garbage_collected(database):
     block = database.read()
     block.__enter__()
     del block
@@ -226,7 +226,7 @@ def test_an_abandoned_block_ends_when_it_is_collected(database):
     assert values(database) == [1]
 
 
-def test_in_write_is_of_this_thread_alone(database):
+def test_in_write_is_true_only_in_the_writing_thread(database):
     assert not database.in_write()
     with database.write():
         assert database.in_write()
@@ -237,7 +237,7 @@ def test_in_write_is_of_this_thread_alone(database):
     assert not database.in_write()
 
 
-def test_what_waits_for_the_commit_runs_once_after_the_outermost(database):
+def test_an_on_commit_callback_runs_once_after_the_outermost_commit(database):
     seen = []
     with database.write():
         with database.write():
@@ -249,7 +249,7 @@ def test_what_waits_for_the_commit_runs_once_after_the_outermost(database):
     assert len(seen) == 1
 
 
-def test_what_waits_is_dropped_with_the_part_that_is_undone(database):
+def test_on_commit_callbacks_of_a_rolled_back_block_are_dropped(database):
     seen = []
     with pytest.raises(KeyError), database.write():
         database.on_commit(lambda: seen.append("outer"))
@@ -262,7 +262,7 @@ def test_what_waits_is_dropped_with_the_part_that_is_undone(database):
     assert seen == ["kept"]
 
 
-def test_a_failing_callback_stops_no_other_and_says_that_the_commit_stands(database):
+def test_a_failing_on_commit_callback_keeps_the_commit_and_the_other_callbacks(database):
     seen = []
     with pytest.raises(ZeroDivisionError) as caught, database.write():
         put(database, 1)
@@ -279,7 +279,7 @@ def test_on_commit_outside_a_write_is_refused(database):
 
 
 @file_only
-def test_another_process_that_writes_too_long_is_named_busy(database):
+def test_a_write_beside_a_long_write_of_another_handle_raises_busy_error(database):
     other = SqliteDatabase(database.path, busy_timeout=0)
     with database.write(), pytest.raises(BusyError), other.write():
         pass
@@ -288,13 +288,13 @@ def test_another_process_that_writes_too_long_is_named_busy(database):
     assert values(database) == [1]
 
 
-def test_another_thread_that_writes_too_long_is_named_busy(tmp_path):
+def test_a_write_beside_a_long_write_of_another_thread_raises_busy_error(tmp_path):
     with SqliteDatabase(tmp_path / "m.db", busy_timeout=0.01) as database, database.write():
         assert isinstance(in_thread(database.write().__enter__), BusyError)
 
 
 @file_only
-def test_a_full_file_undoes_the_block_and_the_next_write_works(database):
+def test_storage_full_rolls_back_the_write_block_and_the_next_write_works(database):
     put(database, 1)
     with pytest.raises(VectorStoreError) as caught, database.write() as connection:
         connection.pragma("max_page_count", connection.pragma("page_count") + 2)
@@ -307,7 +307,7 @@ def test_a_full_file_undoes_the_block_and_the_next_write_works(database):
     assert database.verify() == []
 
 
-def test_an_undoing_error_that_is_caught_inside_lets_nothing_through(database):
+def test_rows_written_after_sqlite_ended_the_transaction_are_not_committed(database):
     # SQLite ends the transaction itself on some errors; what is then written must not commit on its own.
     with pytest.raises((VectorStoreError, apsw.ConstraintError)), database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
@@ -319,13 +319,13 @@ def test_an_undoing_error_that_is_caught_inside_lets_nothing_through(database):
     assert values(database) == []
 
 
-def test_a_value_too_big_for_a_row_is_the_callers_mistake(database):
+def test_a_value_too_large_for_a_row_raises_argument_error(database):
     with pytest.raises(ArgumentError, match="gigabyte"), database.write() as connection:
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, 1000)
         connection.execute("INSERT INTO t (b) VALUES (zeroblob(?))", (2000,))
 
 
-def test_threads_write_and_read_and_every_row_is_there(database):
+def test_concurrent_threads_write_whole_batches_and_lose_no_row(database):
     seed = random.randrange(2**32)
     print("seed", seed)
     errors = []
@@ -351,7 +351,7 @@ def test_threads_write_and_read_and_every_row_is_there(database):
 
 
 @file_only
-def test_closing_under_load_lets_nothing_be_half_done(database):
+def test_closing_under_load_keeps_every_committed_batch(database):
     outcomes = []
     started = threading.Barrier(7)
 
@@ -385,7 +385,7 @@ def test_closing_under_load_lets_nothing_be_half_done(database):
 
 
 @file_only
-def test_closing_inside_a_block_takes_effect_when_it_ends(database, tmp_path):
+def test_closing_inside_a_write_block_takes_effect_at_its_end(database, tmp_path):
     with database.write() as connection:
         connection.execute("INSERT INTO t (a) VALUES (1)")
         database.close()

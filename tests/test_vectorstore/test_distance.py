@@ -43,14 +43,14 @@ def some_rows(count: int, dimension: int, seed: int = 7) -> np.ndarray:
         np.array([3, 2, 1], dtype=">f4")[::-1],
     ],
 )
-def test_any_form_of_real_numbers_becomes_float32(value) -> None:
+def test_as_vector_converts_any_form_of_real_numbers_to_float32(value) -> None:
     vector = as_vector(value, 3, Metric.COSINE, argument="vector")
     assert vector.dtype == np.dtype("=f4")
     assert vector.flags.c_contiguous
     assert vector.tolist() == [1, 2, 3]
 
 
-def test_a_vector_is_an_own_copy_that_cannot_be_written() -> None:
+def test_as_vector_returns_a_read_only_copy() -> None:
     given = np.ones(3, dtype=np.float32)
     given.flags.writeable = False
     vector = as_vector(given, 3, Metric.DOT, argument="vector")
@@ -78,12 +78,12 @@ def test_a_vector_is_an_own_copy_that_cannot_be_written() -> None:
         np.array([1, 2, 3], dtype="datetime64[s]"),
     ],
 )
-def test_what_is_not_a_vector_of_real_numbers_is_refused(value) -> None:
+def test_as_vector_refuses_values_that_are_not_vectors_of_real_numbers(value) -> None:
     with pytest.raises(ArgumentError, match="entries"):
         as_vector(value, 3, Metric.DOT, argument="entries")
 
 
-def test_another_length_is_refused_with_both_lengths() -> None:
+def test_a_vector_of_another_dimension_is_refused_with_both_dimensions() -> None:
     with pytest.raises(DimensionError) as caught:
         as_vector([1, 2], 3, Metric.DOT, argument="vector")
     assert (caught.value.given, caught.value.dimension) == (2, 3)
@@ -97,14 +97,14 @@ def test_numbers_that_float32_cannot_hold_are_refused(bad: float, metric: Metric
 
 
 @pytest.mark.parametrize("tiny", [0.0, 1e-46, 1e-31])
-def test_cosine_needs_a_direction(tiny: float) -> None:
+def test_cosine_refuses_vectors_of_almost_zero_length(tiny: float) -> None:
     with pytest.raises(ArgumentError, match="direction"):
         as_vector([tiny, 0, 0], 3, Metric.COSINE, argument="vector")
     assert as_vector([tiny, 0, 0], 3, Metric.L2, argument="vector").shape == (3,)
     assert as_vector([1e-29, 0, 0], 3, Metric.COSINE, argument="vector").shape == (3,)
 
 
-def test_a_batch_is_checked_like_its_vectors() -> None:
+def test_as_vectors_checks_a_batch_like_single_vectors() -> None:
     rows = some_rows(4, 3)
     for batch in (rows, rows.astype(np.float64), rows.tolist(), list(rows), iter(rows)):
         assert as_vectors(batch, 3, Metric.COSINE, argument="vectors").tolist() == rows.tolist()
@@ -204,6 +204,6 @@ def test_a_float32_product_stays_within_the_bound(seed: int, metric: Metric, dim
 
 
 @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
-def test_there_is_no_bound_where_float32_could_overflow(metric: Metric) -> None:
+def test_the_rounding_bound_is_infinite_where_float32_could_overflow(metric: Metric) -> None:
     assert rounding_bound(4, metric, 1e19, 1e19) == math.inf
     assert rounding_bound(4, metric, 1e10, 1e10) < math.inf

@@ -110,7 +110,9 @@ class TestFastSqliteStore(VectorStoreContract, FilterContract, LifecycleContract
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_random_operations_are_answered_as_by_exact_stores(tmp_path: Path, few_rows_too: None, seed: int) -> None:
+def test_fast_stores_answer_random_operations_on_few_rows_like_exact_stores(
+    tmp_path: Path, few_rows_too: None, seed: int
+) -> None:
     space = Space("toy", 3)
     runs = iter(range(1000))
 
@@ -127,7 +129,9 @@ def test_random_operations_are_answered_as_by_exact_stores(tmp_path: Path, few_r
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_scores_are_the_exact_ones_and_filter_and_threshold_hold(tmp_path: Path, lossy: None, engine: str) -> None:
+def test_fast_search_gives_exact_scores_and_respects_filter_and_threshold(
+    tmp_path: Path, lossy: None, engine: str
+) -> None:
     vectors = clustered()
     store = make(engine, tmp_path, vectors)
     kinds: list[dict[str, Any] | None] = [None, {"kind": "b"}, {"n": {"$lt": 40}}]
@@ -149,7 +153,7 @@ def test_scores_are_the_exact_ones_and_filter_and_threshold_hold(tmp_path: Path,
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_with_the_same_vector_are_found_together_in_order_of_id(tmp_path: Path, lossy: None, engine: str) -> None:
+def test_fast_search_finds_all_rows_of_one_vector_in_order_of_id(tmp_path: Path, lossy: None, engine: str) -> None:
     vectors = clustered()
     vectors[100:160] = vectors[100]
     store = make(engine, tmp_path, vectors)
@@ -159,7 +163,7 @@ def test_rows_with_the_same_vector_are_found_together_in_order_of_id(tmp_path: P
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_written_changed_and_deleted_is_seen_at_once(tmp_path: Path, lossy: None, engine: str) -> None:
+def test_fast_search_sees_written_changed_and_deleted_entries_at_once(tmp_path: Path, lossy: None, engine: str) -> None:
     vectors = clustered()
     store = make(engine, tmp_path, vectors)
     query = np.full(DIMENSION, -3.0, dtype=np.float32)
@@ -174,7 +178,7 @@ def test_what_is_written_changed_and_deleted_is_seen_at_once(tmp_path: Path, los
     store.close()
 
 
-def test_another_objects_writes_reach_the_bits(tmp_path: Path, lossy: None) -> None:
+def test_fast_search_sees_writes_of_another_handle(tmp_path: Path, lossy: None) -> None:
     store = make("sqlite", tmp_path, clustered())
     other = SqliteStore(tmp_path / "fast.db")
     query = np.full(DIMENSION, -3.0, dtype=np.float32)
@@ -189,7 +193,7 @@ def test_another_objects_writes_reach_the_bits(tmp_path: Path, lossy: None) -> N
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("metric", [Metric.DOT, Metric.L2])
-def test_under_dot_and_l2_it_is_exact(tmp_path: Path, lossy: None, engine: str, metric: Metric) -> None:
+def test_fast_search_is_exact_under_dot_and_l2(tmp_path: Path, lossy: None, engine: str, metric: Metric) -> None:
     store = make(engine, tmp_path, clustered(), space=Space("toy", DIMENSION, metric))
     with store.view([""], search="exact") as view:
         for query in clustered(10, seed=2):
@@ -198,7 +202,7 @@ def test_under_dot_and_l2_it_is_exact(tmp_path: Path, lossy: None, engine: str, 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_of_few_rows_many_k_and_many_questions_it_is_exact(
+def test_fast_search_is_exact_for_few_rows_large_k_and_query_batches(
     tmp_path: Path, lossy: None, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     store = make(engine, tmp_path, clustered())
@@ -218,7 +222,7 @@ def test_of_few_rows_many_k_and_many_questions_it_is_exact(
     store.close()
 
 
-def test_beyond_the_matrix_limit_it_is_exact(tmp_path: Path, lossy: None) -> None:
+def test_fast_search_is_exact_beyond_the_matrix_limit(tmp_path: Path, lossy: None) -> None:
     store = make("sqlite", tmp_path, clustered(), matrix_limit=0)
     exact = SqliteStore(tmp_path / "fast.db")
     for query in clustered(10, seed=2):
@@ -227,7 +231,7 @@ def test_beyond_the_matrix_limit_it_is_exact(tmp_path: Path, lossy: None) -> Non
     store.close()
 
 
-def test_the_mode_belongs_to_the_object_and_not_to_the_file(tmp_path: Path) -> None:
+def test_the_search_mode_belongs_to_the_store_object_and_not_to_the_file(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/memory.db", space=Space("toy", 2), search="fast")
     again = open_store(f"sqlite:///{tmp_path}/memory.db")
     assert isinstance(store, SqliteStore)
@@ -245,7 +249,7 @@ def test_the_mode_belongs_to_the_object_and_not_to_the_file(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", ["quick", "", None, True, 1])
-def test_another_mode_is_refused_by_name(tmp_path: Path, mode: Any) -> None:
+def test_an_unknown_search_mode_is_refused_by_name(tmp_path: Path, mode: Any) -> None:
     for url in ("numpy:", f"sqlite:///{tmp_path}/memory.db"):
         with pytest.raises(ArgumentError, match="search"):
             open_store(url, search=mode)
@@ -256,7 +260,7 @@ def test_another_mode_is_refused_by_name(tmp_path: Path, mode: Any) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_recall_is_that_of_a_plain_count(tmp_path: Path, lossy: None, engine: str) -> None:
+def test_measure_recall_equals_a_plain_count(tmp_path: Path, lossy: None, engine: str) -> None:
     vectors = clustered()
     store = make(engine, tmp_path, vectors)
     report = measure_recall(store, 5, sample=40, rng=np.random.default_rng(9))
@@ -281,7 +285,7 @@ def test_the_recall_is_that_of_a_plain_count(tmp_path: Path, lossy: None, engine
     store.close()
 
 
-def test_it_measures_a_store_of_either_mode_through_wrappers(tmp_path: Path, lossy: None) -> None:
+def test_measure_recall_gives_the_same_for_either_search_mode_and_through_wrappers(tmp_path: Path, lossy: None) -> None:
     vectors = clustered()
     fast, exact = make("numpy", tmp_path, vectors), NumpyStore(space=Space("toy", DIMENSION))
     exact.upsert(entries(vectors))
@@ -289,7 +293,7 @@ def test_it_measures_a_store_of_either_mode_through_wrappers(tmp_path: Path, los
     assert measure_recall(wrapped, 5, sample=30).recall == measure_recall(fast, 5, sample=30).recall < 1
 
 
-def test_it_measures_own_questions(tmp_path: Path, lossy: None) -> None:
+def test_measure_recall_uses_the_given_queries(tmp_path: Path, lossy: None) -> None:
     store = make("numpy", tmp_path, clustered())
     questions = clustered(25, seed=7)
     report = measure_recall(store, 5, queries=questions)
@@ -300,7 +304,7 @@ def test_it_measures_own_questions(tmp_path: Path, lossy: None) -> None:
     assert report.recall == pytest.approx(np.mean([len(a & b) / 5 for a, b in zip(true, found, strict=True)]))
 
 
-def test_few_rows_and_entries_without_vectors_are_measured_too() -> None:
+def test_measure_recall_handles_few_rows_and_entries_without_vectors() -> None:
     store = NumpyStore(space=Space("toy", 2))
     assert measure_recall(store).recall == 1.0
     store.upsert([Entry("a", [1, 0]), Entry("b", text="no vector"), Entry("c", [0, 1])])
@@ -309,7 +313,7 @@ def test_few_rows_and_entries_without_vectors_are_measured_too() -> None:
     assert measure_recall(store, namespace="nobody").rows == 0
 
 
-def test_what_cannot_be_measured_raises() -> None:
+def test_measure_recall_refuses_invalid_arguments_and_stores_without_search_modes() -> None:
     store = NumpyStore(space=Space("toy", 2))
     for k, sample in ((0, 5), (-1, 5), (True, 5), (5, 0), (5, -2)):
         with pytest.raises(ArgumentError):

@@ -174,7 +174,7 @@ def test_a_field_of_any_name_is_found_by_its_name_alone(connection: apsw.Connect
 
 
 @pytest.mark.parametrize("count", [SQL_VALUES_LIMIT, SQL_VALUES_LIMIT + 1, 40_000])
-def test_long_lists_of_values_are_searched(connection: apsw.Connection, count: int) -> None:
+def test_an_sql_filter_matches_against_long_lists_of_values(connection: apsw.Connection, count: int) -> None:
     wanted = [*range(count), *(f"t{i}" for i in range(count)), 0.5]
     assert in_sql(connection, {"a": {"$in": wanted}}, {"a": count - 1}) == 1
     assert in_sql(connection, {"a": {"$in": wanted}}, {"a": f"t{count - 1}"}) == 1
@@ -198,7 +198,7 @@ def test_the_deepest_filter_is_no_error(connection: apsw.Connection) -> None:
     assert in_sql(connection, {"$not": where}, {"a": 1}) == 0
 
 
-def test_a_value_never_becomes_part_of_the_text() -> None:
+def test_a_filter_value_never_becomes_part_of_the_sql_text() -> None:
     nasty = "x' OR 1=1 --"
     where = {
         nasty: {"$in": [nasty]},
@@ -209,7 +209,9 @@ def test_a_value_never_becomes_part_of_the_text() -> None:
     assert condition.count("?") == len(bound)
 
 
-def test_conditions_stand_beside_others_and_name_their_column(connection: apsw.Connection) -> None:
+def test_an_sql_filter_condition_combines_with_other_conditions_and_names_its_column(
+    connection: apsw.Connection,
+) -> None:
     condition, bound = filter_to_sql(filter_tree({"$or": [{"a": 1}, {"a": 2}]}), column="t.notes")
     connection.execute("CREATE TEMP TABLE t (key INTEGER, notes TEXT)")
     connection.executemany("INSERT INTO t VALUES (?, ?)", [(i, json.dumps({"a": i})) for i in range(4)])

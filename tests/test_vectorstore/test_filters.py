@@ -37,13 +37,13 @@ values = st.recursive(
 
 
 @pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
-def test_a_filter_matches_what_it_names_and_nothing_else(case: FilterCase) -> None:
+def test_each_filter_case_matches_exactly_its_metadata(case: FilterCase) -> None:
     assert [data for data in case.matching if not matches_filter(case.where, data)] == []
     assert [data for data in case.others if matches_filter(case.where, data)] == []
 
 
 @pytest.mark.parametrize("case", FILTER_CASES, ids=lambda case: case.name)
-def test_not_is_the_exact_opposite(case: FilterCase) -> None:
+def test_a_not_filter_matches_exactly_the_opposite(case: FilterCase) -> None:
     assert [data for data in case.matching if matches_filter({"$not": case.where}, data)] == []
     assert [data for data in case.others if not matches_filter({"$not": case.where}, data)] == []
 
@@ -59,7 +59,7 @@ def test_every_operator_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "where"), BAD_FILTERS, ids=[name for name, _ in BAD_FILTERS])
-def test_what_is_no_filter_raises(name: str, where: object) -> None:
+def test_an_invalid_filter_raises_filter_error(name: str, where: object) -> None:
     with pytest.raises(FilterError) as caught:
         filter_tree(where)  # type: ignore[arg-type]
     assert isinstance(caught.value, ArgumentError)
@@ -75,7 +75,7 @@ def test_what_is_no_filter_raises(name: str, where: object) -> None:
         ({"$gt": 3}, "where['$gt']", "below a field"),
     ],
 )
-def test_an_error_names_the_place_and_what_would_be_right(where: dict[str, object], place: str, hint: str) -> None:
+def test_a_filter_error_names_the_place_and_gives_a_hint(where: dict[str, object], place: str, hint: str) -> None:
     with pytest.raises(FilterError) as caught:
         filter_tree(where)
     assert caught.value.argument == place
@@ -83,12 +83,12 @@ def test_an_error_names_the_place_and_what_would_be_right(where: dict[str, objec
 
 
 @pytest.mark.parametrize("where", [None, {}, {"$and": []}, {"$and": [{}, {"$and": [{}]}]}])
-def test_a_filter_without_a_condition_is_the_empty_all(where: dict[str, object] | None) -> None:
+def test_a_filter_without_a_condition_is_parsed_to_an_empty_and(where: dict[str, object] | None) -> None:
     assert filter_tree(where) == And(())
     assert matches_filter(where, {"a": 1})
 
 
-def test_a_tree_is_what_the_filter_says() -> None:
+def test_filter_tree_parses_a_nested_filter_to_its_nodes() -> None:
     where = {"kind": "fact", "age": {"$gte": 1, "$not": {"$gt": 3}}, "$or": [{"x": 1}, {"y": None}]}
     assert filter_tree(where) == And(
         (
@@ -110,7 +110,7 @@ def test_a_parsed_filter_does_not_follow_its_source() -> None:
     assert not matches_filter(node, {"a": "y", "b": {"deep": [1]}})
 
 
-def test_a_parsed_value_cannot_be_changed() -> None:
+def test_a_parsed_filter_value_cannot_be_changed() -> None:
     node = filter_tree({"a": {"$eq": {"b": [1]}}})
     assert isinstance(node, Condition)
     with pytest.raises(TypeError):
@@ -118,12 +118,12 @@ def test_a_parsed_value_cannot_be_changed() -> None:
     assert isinstance(node.value["b"], tuple)
 
 
-def test_a_tree_is_parsed_to_itself() -> None:
+def test_a_filter_tree_is_parsed_to_itself() -> None:
     node = filter_tree({"a": 1, "b": {"$gt": 2}})
     assert filter_tree(node) is node
 
 
-def test_all_fields_of_a_filter_are_named() -> None:
+def test_filter_fields_names_all_fields_of_a_filter() -> None:
     where = {"a": 1, "$or": [{"b": {"$gt": 1, "$lt": 2}}, {"$not": {"c.d": {"$exists": True}}}]}
     assert filter_fields(filter_tree(where)) == {"a", "b", "c.d"}
     assert filter_fields(filter_tree(None)) == frozenset()
@@ -191,7 +191,7 @@ def test_members_of_an_enumeration_are_their_plain_values() -> None:
     assert [type(leaf.value) for leaf in node.nodes] == [str, int]  # type: ignore[union-attr]
 
 
-def test_a_missing_field_has_no_value() -> None:
+def test_condition_holds_distinguishes_a_missing_field_from_null() -> None:
     assert not leaf_holds("$eq", None, False, None)
     assert leaf_holds("$eq", None, True, None)
     assert leaf_holds("$exists", False, False, None)
@@ -199,18 +199,18 @@ def test_a_missing_field_has_no_value() -> None:
     assert leaf_holds("$ne", None, False, None)
 
 
-def test_an_unknown_leaf_raises() -> None:
+def test_condition_holds_with_an_unknown_operator_raises_filter_error() -> None:
     with pytest.raises(FilterError, match=r"\$near"):
         leaf_holds("$near", 1, True, 1)
 
 
 @given(values, values)
-def test_equality_is_that_of_values_tagged_with_their_type(left: object, right: object) -> None:
+def test_json_equal_compares_values_together_with_their_json_types(left: object, right: object) -> None:
     assert json_equal(left, right) == (tagged(left) == tagged(right))
 
 
 @given(values)
-def test_a_value_equals_its_frozen_copy_and_thaws_to_itself(value: object) -> None:
+def test_a_filter_value_equals_its_frozen_copy_and_serializes_alike(value: object) -> None:
     node = filter_tree({"a": {"$eq": value}})
     assert isinstance(node, Condition)
     assert json_equal(node.value, value)
@@ -219,7 +219,7 @@ def test_a_value_equals_its_frozen_copy_and_thaws_to_itself(value: object) -> No
 
 
 @given(st.lists(values, max_size=3), values)
-def test_in_is_equality_with_one_of_the_values(wanted: list[object], held: object) -> None:
+def test_an_in_filter_matches_by_equality_with_any_of_its_values(wanted: list[object], held: object) -> None:
     candidates = held if isinstance(held, list) else [held]
     expected = any(matches_filter({"a": {"$eq": one}}, {"a": candidate}) for one in wanted for candidate in candidates)
     assert matches_filter({"a": {"$in": wanted}}, {"a": held}) == expected

@@ -59,7 +59,9 @@ def sizes(tmp_path: Path) -> tuple[SqliteStore, SqliteStore]:
     return filled(tmp_path / "small.db", 200), filled(tmp_path / "large.db", 6000)
 
 
-def test_a_write_takes_as_many_steps_in_a_large_store(sizes: tuple[SqliteStore, SqliteStore]) -> None:
+def test_an_upsert_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_small(
+    sizes: tuple[SqliteStore, SqliteStore],
+) -> None:
     numbers = iter(range(100))
 
     def write(store: SqliteStore) -> Callable[[], object]:
@@ -68,7 +70,9 @@ def test_a_write_takes_as_many_steps_in_a_large_store(sizes: tuple[SqliteStore, 
     assert grows_little(*(steps(store, write(store)) for store in sizes))
 
 
-def test_looking_whether_something_changed_takes_as_many_steps(sizes: tuple[SqliteStore, SqliteStore]) -> None:
+def test_opening_a_view_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_small(
+    sizes: tuple[SqliteStore, SqliteStore],
+) -> None:
     def look(store: SqliteStore) -> Callable[[], object]:
         def action() -> None:
             with store.view([""]) as view:
@@ -79,7 +83,7 @@ def test_looking_whether_something_changed_takes_as_many_steps(sizes: tuple[Sqli
     assert grows_little(*(steps(store, look(store)) for store in sizes))
 
 
-def test_a_search_that_sees_a_write_reads_that_write_alone(sizes: tuple[SqliteStore, SqliteStore]) -> None:
+def test_a_search_after_a_write_reads_only_that_write(sizes: tuple[SqliteStore, SqliteStore]) -> None:
     numbers = iter(range(100))
 
     def follow(store: SqliteStore) -> Callable[[], object]:
@@ -122,7 +126,7 @@ def _loaded_again(store: SqliteStore) -> None:
     store.search_text("number", namespace="mine")
 
 
-def test_a_matrix_is_loaded_beside_one_block_alone() -> None:
+def test_loading_a_vector_matrix_holds_only_one_block_beside_it() -> None:
     rows, dimension, together = 20_000, 64, 500
     space = Space("toy", dimension)
     core = NamespaceIndex(space=space)

@@ -27,7 +27,7 @@ def notes(database):
         return [text for (text,) in connection.execute("SELECT text FROM notes ORDER BY key")]
 
 
-def test_components_keep_their_tables_in_it():
+def test_an_in_memory_database_holds_the_tables_of_its_components():
     with InMemoryDatabase(components=(NOTES,)) as database:
         assert isinstance(database, Database)
         database.attach(NOTES)
@@ -40,7 +40,7 @@ def test_components_keep_their_tables_in_it():
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_an_error_undoes_tables_that_came_inside_its_block(level):
+def test_an_error_rolls_back_tables_attached_inside_its_transaction(level):
     """The connection is opened by the innermost block, and still each of the outer ones can be undone."""
     database = InMemoryDatabase()
     undone = []
@@ -73,7 +73,7 @@ def test_a_salvaged_file_has_every_row_of_a_table_component(tmp_path):
         assert notes(file) == ["a", "b"]
 
 
-def test_nothing_of_it_is_in_a_file():
+def test_an_in_memory_database_has_no_path_no_backups_and_no_pending_erasure():
     with InMemoryDatabase(token=bytes) as database:
         assert database.path is None
         assert database.identity == "00" * 16
@@ -92,7 +92,7 @@ def test_nothing_of_it_is_in_a_file():
         assert database.empty_log()
 
 
-def test_after_closing_every_call_says_so_and_an_open_block_ends_as_it_would():
+def test_a_closed_in_memory_database_raises_store_closed_but_ends_an_open_write():
     database = InMemoryDatabase(components=(NOTES,))
     with database.write() as connection:
         database.close()
@@ -103,7 +103,7 @@ def test_after_closing_every_call_says_so_and_an_open_block_ends_as_it_would():
     database.close()
 
 
-def test_a_lock_that_is_shared_keeps_others_out():
+def test_an_in_memory_read_block_holds_the_shared_lock_against_other_threads():
     lock = threading.RLock()
     database = InMemoryDatabase(lock=lock, components=(NOTES,))
     with database.read():

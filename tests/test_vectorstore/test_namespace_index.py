@@ -89,7 +89,7 @@ def agrees(
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("missing", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("count", [0, 1, 7, 300])
-def test_the_nearest_are_those_of_a_plain_search(metric: Metric, missing: float, count: int) -> None:
+def test_the_nearest_rows_of_an_index_equal_a_plain_search(metric: Metric, missing: float, count: int) -> None:
     vectors = random_vectors(count, range(1, count + 1), missing=missing)
     index = filled(vectors, metric)
     query = np.random.default_rng(99).standard_normal(DIMENSION).astype(np.float32)
@@ -114,7 +114,7 @@ def test_a_mask_is_applied_before_the_nearest_are_taken(metric: Metric, share: f
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("share", [0.02, 0.4, 0.8, None])
-def test_many_questions_are_answered_as_one_by_one(
+def test_a_batch_of_queries_is_answered_like_single_queries(
     metric: Metric, share: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vectorstore.index.vectors, "ROW_BLOCK", 512)
@@ -188,7 +188,7 @@ def test_a_score_equal_to_the_threshold_stays() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_an_entry_has_one_score_however_it_is_asked_for(metric: Metric) -> None:
+def test_an_entry_has_the_same_score_in_search_and_in_direct_scoring(metric: Metric) -> None:
     vectors = random_vectors(9, range(1, 700), dimension=33, missing=0.2)
     index = filled(vectors, metric)
     query = np.random.default_rng(1).standard_normal(33).astype(np.float32)
@@ -225,7 +225,7 @@ def test_small_whole_numbers_with_many_ties_are_ranked_exactly(seed: int, metric
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_written_step_by_step_answers_as_what_is_loaded_at_once(metric: Metric, seed: int) -> None:
+def test_an_index_written_step_by_step_answers_like_an_index_loaded_at_once(metric: Metric, seed: int) -> None:
     print("seed", seed)
     chance, draw = random.Random(seed), np.random.default_rng(seed)
     vectors: dict[int, Any] = {}
@@ -273,7 +273,7 @@ def test_what_is_written_step_by_step_answers_as_what_is_loaded_at_once(metric: 
     assert len(index) == len(vectors) == len(set(index.keys().tolist()))
 
 
-def test_keys_and_ids_lead_to_each_other() -> None:
+def test_the_index_maps_keys_to_ids_and_ids_to_keys() -> None:
     index = filled(random_vectors(1, range(1, 5)), Metric.DOT)
     assert index.key_of(id_of(3)) == 3
     assert index.id_of(3) == id_of(3)
@@ -292,7 +292,7 @@ def test_an_id_that_moved_to_a_newer_entry_survives_the_older_ones_removal() -> 
     assert index.key_of(id_of(1)) == 7
 
 
-def test_loading_rows_again_drops_what_was_there() -> None:
+def test_loading_rows_again_drops_the_earlier_rows_matrix_and_terms() -> None:
     index = filled(random_vectors(1, range(1, 5)), Metric.DOT)
     index.load_terms({}, [])
     index.load_rows([8], ["x"], [{"kind": 1}])
@@ -302,12 +302,12 @@ def test_loading_rows_again_drops_what_was_there() -> None:
     assert mask.tolist() == [True]
 
 
-def test_a_filter_on_a_field_that_is_not_declared_is_left_to_the_owner() -> None:
+def test_an_index_gives_no_mask_for_a_filter_on_an_undeclared_field() -> None:
     assert filled(random_vectors(1, range(1, 5)), Metric.DOT).mask(filter_tree({"other": 1})) is None
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
+def test_an_index_keeps_copies_of_the_given_vectors(metric: Metric) -> None:
     rows = np.random.default_rng(1).standard_normal((50, DIMENSION)).astype(np.float32)
     index = NamespaceIndex(space=Space("test", DIMENSION, metric))
     index.load_rows(range(50), [id_of(key) for key in range(50)], [{}] * 50)
@@ -324,7 +324,7 @@ def test_the_core_keeps_copies_of_what_it_is_given(metric: Metric) -> None:
     assert nearest(index, query, 1)[0][0] == (3 if metric is not Metric.DOT else nearest(index, query, 1)[0][0])
 
 
-def test_parts_that_are_not_loaded_are_not_followed() -> None:
+def test_an_index_ignores_vectors_and_terms_before_their_first_loading() -> None:
     index = NamespaceIndex(space=Space("test", 2))
     index.load_rows([1], ["a"], [{}])
     index.put_vector(1, np.ones(2, dtype=np.float32))

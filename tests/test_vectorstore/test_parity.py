@@ -53,7 +53,7 @@ def test_engines_and_the_model_answer_alike(tmp_path: Path, space: Space | None,
 
 
 @pytest.mark.parametrize("seed", first_fast([1, 2, 3]))
-def test_they_do_with_transactions_and_when_opened_again(tmp_path: Path, seed: int) -> None:
+def test_engines_answer_alike_with_transactions_and_reopening(tmp_path: Path, seed: int) -> None:
     space = Space("toy", 4, Metric.COSINE)
     check_parity(
         engines(tmp_path, space, ("b",)),
@@ -67,7 +67,7 @@ def test_they_do_with_transactions_and_when_opened_again(tmp_path: Path, seed: i
 
 
 @pytest.mark.parametrize("seed", first_fast([1, 2, 3, 4]))
-def test_they_do_while_another_space_is_filled_and_after_the_switch(tmp_path: Path, seed: int) -> None:
+def test_engines_answer_alike_during_a_space_migration_and_after_the_switch(tmp_path: Path, seed: int) -> None:
     spaces = [Space(f"toy-{metric}", 3, metric) for metric in Metric]
     check_parity(
         engines(tmp_path, spaces[0], ("b",)),
@@ -81,7 +81,7 @@ def test_they_do_while_another_space_is_filled_and_after_the_switch(tmp_path: Pa
     )
 
 
-def test_some_of_these_runs_switch(tmp_path: Path) -> None:
+def test_random_parity_runs_include_space_switches(tmp_path: Path) -> None:
     switched = []
 
     class Watched(SpacesModel):
@@ -196,7 +196,7 @@ def _numbered(metadata: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("broken", [Forgetful, Careless, Untrue])
-def test_a_broken_store_is_found_out(broken: type[ModelStore]) -> None:
+def test_the_parity_check_finds_a_broken_store(broken: type[ModelStore]) -> None:
     space = Space("toy", 3)
     with pytest.raises(ParityError) as caught:
         check_parity(

@@ -615,7 +615,9 @@ def maker(store: type) -> Callable[..., VectorStore]:
 
 
 @pytest.mark.parametrize(("store", "contract", "test"), FAULTS, ids=[store.__name__ for store, *_ in FAULTS])
-def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContract], test: str, tmp_path: Path) -> None:
+def test_a_store_with_a_planted_fault_fails_its_contract_test(
+    store: type, contract: type[StoreContract], test: str, tmp_path: Path
+) -> None:
     suite = suite_of(contract, maker(store))
     failed = failing_tests(suite, tmp_path)
     assert test in failed, sorted(failed)
@@ -623,7 +625,7 @@ def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContrac
 
 
 @pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda kind: kind.__name__))
-def test_the_same_store_without_a_fault_is_not(contract: type[StoreContract], tmp_path: Path) -> None:
+def test_the_same_store_without_a_fault_passes_the_contract(contract: type[StoreContract], tmp_path: Path) -> None:
     for number, make in enumerate((Plain, lambda **options: WrapperStore(Plain(**options)))):
         folder = tmp_path / str(number)
         folder.mkdir()

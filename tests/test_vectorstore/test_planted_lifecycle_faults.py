@@ -421,7 +421,9 @@ class AWrapperThatOpensTheFirstNamespaceOnly(WrapperStore):
 
 
 @pytest.mark.parametrize(("store", "contract", "test"), FAULTS, ids=[store.__name__ for store, *_ in FAULTS])
-def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContract], test: str, tmp_path: Path) -> None:
+def test_a_store_with_a_planted_fault_fails_its_contract_test(
+    store: type, contract: type[StoreContract], test: str, tmp_path: Path
+) -> None:
     suite = suite_of(contract, store)
     failed = failing_tests(suite, tmp_path)
     assert test in failed, sorted(failed)
@@ -430,9 +432,11 @@ def test_a_store_with_a_fault_is_caught(store: type, contract: type[StoreContrac
 
 @pytest.mark.parametrize("store", [NumpyStore, SqliteStore, WrapperStore])
 @pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda kind: kind.__name__))
-def test_the_same_store_without_a_fault_is_not(contract: type[StoreContract], store: type, tmp_path: Path) -> None:
+def test_the_same_store_without_a_fault_passes_the_contract(
+    contract: type[StoreContract], store: type, tmp_path: Path
+) -> None:
     assert failing_tests(suite_of(contract, store), tmp_path) == {}
 
 
-def test_there_are_faults_enough() -> None:
+def test_planted_lifecycle_faults_cover_at_least_twenty_contract_tests() -> None:
     assert len({test for _, _, test in FAULTS}) >= 20

@@ -20,7 +20,7 @@ def found(store: SqliteStore, k: int = 10) -> list[Entry]:
     return [match.entry for match in store.search([1.0, 0.5], k)]
 
 
-def test_what_is_done_to_an_answer_does_not_reach_the_next(store: SqliteStore) -> None:
+def test_changing_a_search_result_does_not_change_the_next_result(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "text", metadata={"tags": ["one"]})])
     (first,) = found(store)
     assert first.vector is not None
@@ -31,7 +31,7 @@ def test_what_is_done_to_an_answer_does_not_reach_the_next(store: SqliteStore) -
     np.testing.assert_array_equal(second.vector, [1, 2])
 
 
-def test_a_row_that_is_whole_is_read_once_until_it_changes(store: SqliteStore) -> None:
+def test_an_intact_row_is_cached_until_it_changes(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "before"), Entry("b", [2, 1], "beside")])
     assert [one.text for one in found(store)] == ["beside", "before"]
     with store.database.write() as connection:  # past the change log: only a row that is read again shows it
@@ -41,7 +41,7 @@ def test_a_row_that_is_whole_is_read_once_until_it_changes(store: SqliteStore) -
     assert [one.text for one in found(store)] == ["beside", "after"]
 
 
-def test_a_damaged_row_is_told_each_time_it_is_read(store: SqliteStore) -> None:
+def test_a_damaged_row_raises_damage_error_on_every_search(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "before")])
     with store.database.write() as connection:
         connection.execute("UPDATE entries SET text = 'damaged'")
@@ -50,7 +50,7 @@ def test_a_damaged_row_is_told_each_time_it_is_read(store: SqliteStore) -> None:
             found(store)
 
 
-def test_rows_are_kept_within_bounds_and_an_answer_may_be_longer(
+def test_the_row_cache_stays_within_its_byte_limit_for_longer_results(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index_cache, "ROW_CACHE_BYTES", 3000)
@@ -68,7 +68,7 @@ def test_a_very_long_row_is_not_kept(store: SqliteStore) -> None:
     assert store._indexes.recent._bytes == 0
 
 
-def test_rows_of_a_namespace_that_was_erased_from_are_gone(store: SqliteStore) -> None:
+def test_erasing_an_entry_removes_the_cached_rows_of_its_namespace(store: SqliteStore) -> None:
     store.upsert([Entry("a", [1, 2], "one"), Entry("b", [2, 1], "two")])
     found(store)
     store.erase(["a"])

@@ -54,7 +54,7 @@ def everything(path: Path) -> dict[str, list[Entry]]:
         return {name: list(store.scan(namespace=name)) for name in store.namespaces()}
 
 
-def test_of_a_whole_file_all_is_saved(path: Path, tmp_path: Path) -> None:
+def test_salvaging_an_intact_file_saves_every_entry_and_its_space_migration(path: Path, tmp_path: Path) -> None:
     assert salvage_store(path, tmp_path / "saved.db") == 3
     assert everything(tmp_path / "saved.db") == everything(path)
     with closing(SqliteStore(tmp_path / "saved.db", space=SPACE, fields=("n",))) as saved:
@@ -73,7 +73,9 @@ def test_of_a_whole_file_all_is_saved(path: Path, tmp_path: Path) -> None:
         "UPDATE components SET name = 'what damage left'",
     ],
 )
-def test_a_file_that_cannot_be_opened_is_saved_and_left_as_it_is(statement: str, path: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_beyond_opening_is_salvaged_and_left_unchanged(
+    statement: str, path: Path, tmp_path: Path
+) -> None:
     change(path, statement)
     before = path.read_bytes()
     with pytest.raises(DamageError), closing(SqliteStore(path)) as store:
@@ -87,7 +89,7 @@ def test_a_file_that_cannot_be_opened_is_saved_and_left_as_it_is(statement: str,
     ]
 
 
-def test_a_changed_row_is_left_behind_and_a_lost_vector_makes_its_entry_pending(path: Path, tmp_path: Path) -> None:
+def test_salvage_drops_a_changed_row_and_makes_an_entry_with_a_lost_vector_pending(path: Path, tmp_path: Path) -> None:
     change(
         path,
         "UPDATE entries SET text = 'other words' WHERE id = 'a'",
@@ -105,7 +107,7 @@ def test_a_changed_row_is_left_behind_and_a_lost_vector_makes_its_entry_pending(
         assert saved.verify() == []
 
 
-def test_entries_of_a_namespace_whose_name_is_lost_get_another(path: Path, tmp_path: Path) -> None:
+def test_salvaged_entries_of_a_namespace_without_a_name_get_a_new_namespace_name(path: Path, tmp_path: Path) -> None:
     change(path, "DELETE FROM namespaces WHERE name = 'other'")
     with pytest.raises(DamageError, match="namespaces"):
         SqliteStore(path)
@@ -114,7 +116,7 @@ def test_entries_of_a_namespace_whose_name_is_lost_get_another(path: Path, tmp_p
     assert [entry.id for entry in found["its name was lost (2)"]] == ["c"]
 
 
-def test_what_cannot_be_saved_is_refused_and_nothing_is_left(path: Path, tmp_path: Path) -> None:
+def test_salvage_of_an_unusable_source_or_target_is_refused_and_leaves_no_file(path: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a shopping list\n" * 99)
     with pytest.raises(DamageError, match="not a database"):
         salvage_store(tmp_path / "text", tmp_path / "saved.db")
@@ -128,7 +130,7 @@ def test_what_cannot_be_saved_is_refused_and_nothing_is_left(path: Path, tmp_pat
     assert not (tmp_path / "saved.db").exists()
 
 
-def test_damage_is_refused_each_time_it_is_met(path: Path) -> None:
+def test_searching_a_damaged_namespace_raises_damage_error_every_time(path: Path) -> None:
     change(path, "UPDATE namespaces SET tally = tally + 1")
     with closing(SqliteStore(path)) as store:
         for _ in range(2):
@@ -138,13 +140,13 @@ def test_damage_is_refused_each_time_it_is_met(path: Path) -> None:
                 store.search_text("zorb")
 
 
-def test_a_file_that_lost_its_store_is_not_taken_for_an_empty_one(path: Path) -> None:
+def test_a_file_without_its_namespaces_raises_damage_error_on_opening(path: Path) -> None:
     change(path, "DELETE FROM namespaces")
     with pytest.raises(DamageError):
         open_store(f"sqlite:///{path}")
 
 
-def test_two_rows_that_damage_gave_one_key_are_both_saved(path: Path, tmp_path: Path) -> None:
+def test_salvage_saves_both_of_two_rows_with_the_same_damaged_key(path: Path, tmp_path: Path) -> None:
     connection = apsw.Connection(str(path))
     ((page,),) = connection.execute("SELECT pageno FROM dbstat WHERE name = 'entries'").fetchall()
     connection.close()

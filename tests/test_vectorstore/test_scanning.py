@@ -61,7 +61,7 @@ def entries_of(chance, count):
         yield Entry(f"{chance.randrange(10**6)}-{number}", metadata={**told, "kind": chance.choice("ab")})
 
 
-def test_every_store_gives_the_same_order_from_any_place(filled):
+def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
     seed = random.randrange(2**32)
     print("seed", seed)
     chance = random.Random(seed)
@@ -78,13 +78,13 @@ def test_every_store_gives_the_same_order_from_any_place(filled):
                 assert [one.id for one in rest] == [one.id for one in right[at + 1 :]]
 
 
-def test_one_namespace_is_read_and_an_unknown_one_is_empty(filled):
+def test_scan_by_reads_one_namespace_and_an_unknown_namespace_is_empty(filled):
     store = filled([Entry("a", metadata={"said": "1"})], namespace="mine")
     assert [one.id for one in scan_by(store, ["said"], namespace="mine")] == ["a"]
     assert list(scan_by(store, ["said"])) == []
 
 
-def test_an_entry_comes_back_whole(filled):
+def test_scan_by_returns_complete_entries(filled):
     store = filled([Entry("a", None, "the text", "its context", {"said": "1", "n": 2})])
     (found,) = scan_by(store, ["said"])
     assert (found.id, found.text, found.context, found.metadata) == (
@@ -95,7 +95,7 @@ def test_an_entry_comes_back_whole(filled):
     )
 
 
-def test_what_is_written_meanwhile_is_seen_if_its_place_is_to_come(filled):
+def test_scan_by_sees_concurrent_writes_only_ahead_of_its_position(filled):
     store = filled([Entry(f"{number:04}", metadata={"said": f"{number:04}"}) for number in range(0, 1200, 2)])
     if isinstance(store, DataOnly) or not isinstance(store, OrderedStore):
         pytest.skip("looks at every entry first")
@@ -122,7 +122,7 @@ def test_what_is_written_meanwhile_is_seen_if_its_place_is_to_come(filled):
         ({"fields": ["said"], "after": (2026, "a")}, "after"),
     ],
 )
-def test_what_orders_nothing_is_refused_by_name(filled, options, named):
+def test_scan_by_refuses_invalid_fields_and_positions_by_name(filled, options, named):
     with pytest.raises(ArgumentError, match=named):
         list(scan_by(filled([]), **options))
 
@@ -149,7 +149,7 @@ def read_rows(monkeypatch):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("after", [None, ("00350", "e00350"), ("00699", "e00000")])
-def test_only_what_is_read_is_fetched_and_sqlite_sorts_nothing(store, monkeypatch, reverse, after):
+def test_scan_by_fetches_few_rows_through_its_index_without_sorting_in_sqlite(store, monkeypatch, reverse, after):
     parsed, asked = read_rows(monkeypatch)
     found = list(islice(scan_by(store, ["said"], reverse=reverse, after=after), 20))
     assert len(found) == (20 if after != ("00699", "e00000") or reverse else 4)
@@ -162,7 +162,7 @@ def test_only_what_is_read_is_fetched_and_sqlite_sorts_nothing(store, monkeypatc
             assert any("AND <expr>" in step for step in plan)
 
 
-def test_the_index_is_made_once_kept_by_every_write_and_no_finding(store):
+def test_the_order_index_is_made_once_kept_by_every_write_and_gives_no_finding(store):
     list(scan_by(store, ["said"]))
     store.upsert([Entry("new", metadata={"said": "00000"})])
     store.patch({"e00001": {"said": "zz"}})
@@ -177,7 +177,7 @@ def test_the_index_is_made_once_kept_by_every_write_and_no_finding(store):
     assert named == [(1,)]
 
 
-def test_entries_that_the_index_lost_are_damage_and_no_short_answer(store):
+def test_entries_missing_in_the_order_index_raise_damage_error(store):
     list(scan_by(store, ["said"]))
     store.database.close()
     with apsw.Connection(str(store.database.path)) as raw:  # a row is written while SQLite does not know of the index
@@ -197,7 +197,7 @@ def test_entries_that_the_index_lost_are_damage_and_no_short_answer(store):
     again.close()
 
 
-def test_what_was_erased_leaves_the_index_too(tmp_path):
+def test_an_erased_entry_leaves_no_bytes_in_the_order_index(tmp_path):
     store = open_store(f"sqlite:///{tmp_path / 'm.db'}")
     store.upsert(Entry(f"e{n}", metadata={"said": f"canary {n}"}) for n in range(500))
     list(scan_by(store, ["said"]))
@@ -206,7 +206,7 @@ def test_what_was_erased_leaves_the_index_too(tmp_path):
     assert b"canary" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_a_file_that_is_only_read_is_sorted_without_an_index(store, monkeypatch):
+def test_scan_by_sorts_a_read_only_file_without_an_order_index(store, monkeypatch):
     monkeypatch.setattr(SqliteDatabase, "read_only", True)
     assert [one.id for one in islice(scan_by(store, ["said"]), 2)] == ["e00000", "e00700"]
     with store.database.read() as connection:
@@ -214,7 +214,7 @@ def test_a_file_that_is_only_read_is_sorted_without_an_index(store, monkeypatch)
     assert named == [(0,)]
 
 
-def test_while_somebody_else_writes_the_answer_comes_without_an_index(store, monkeypatch):
+def test_scan_by_answers_without_an_order_index_while_the_database_is_busy(store, monkeypatch):
     def busy(self):
         raise BusyError("write", 10.0)
 

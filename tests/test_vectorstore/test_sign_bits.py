@@ -33,7 +33,7 @@ def vectors_of(count: int, dimension: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dimension", [3, 64, 500, FEWEST_BITS, 600])
-def test_the_closest_are_those_that_share_most_bits_and_ties_are_whole(dimension: int) -> None:
+def test_the_closest_rows_share_most_bits_and_ties_are_not_cut(dimension: int) -> None:
     vectors = vectors_of(300, dimension, seed=dimension)
     bits = BinaryCodes(dimension, len(vectors))
     bits.follow(vectors, len(vectors))
@@ -45,7 +45,7 @@ def test_the_closest_are_those_that_share_most_bits_and_ties_are_whole(dimension
 
 
 @pytest.mark.parametrize("share", [0.05, 0.6])
-def test_among_chosen_rows_only_those_are_found(share: float) -> None:
+def test_closest_among_chosen_rows_finds_only_chosen_rows(share: float) -> None:
     vectors = vectors_of(400, 40, seed=3)
     bits = BinaryCodes(40, len(vectors))
     bits.follow(vectors, len(vectors))
@@ -55,7 +55,7 @@ def test_among_chosen_rows_only_those_are_found(share: float) -> None:
 
 
 @pytest.mark.parametrize("seed", first_fast(range(5)))
-def test_bits_follow_rows_that_come_go_change_and_move(seed: int) -> None:
+def test_binary_codes_follow_added_deleted_changed_and_moved_rows(seed: int) -> None:
     print("seed", seed)
     draw = random.Random(seed)
     rows = list(vectors_of(60, 20, seed))
@@ -86,7 +86,7 @@ def test_bits_follow_rows_that_come_go_change_and_move(seed: int) -> None:
                 )
 
 
-def test_the_centre_follows_when_the_rows_have_doubled() -> None:
+def test_the_centre_of_binary_codes_is_recomputed_when_the_rows_have_doubled() -> None:
     bits = BinaryCodes(4, 10)
     bits.follow(np.ones((10, 4), dtype=np.float32), 10)
     assert bits._centre.tolist() == [1, 1, 1, 1]

@@ -86,7 +86,7 @@ def saved(path: Path) -> Path:
 # Everything is kept.
 
 
-def test_a_store_read_again_is_the_one_that_was_saved(tmp_path: Path) -> None:
+def test_a_store_opened_from_a_snapshot_equals_the_saved_store(tmp_path: Path) -> None:
     store = filled()
     store.save(tmp_path / "pets")
     again = NumpyStore.open(tmp_path / "pets")
@@ -94,7 +94,7 @@ def test_a_store_read_again_is_the_one_that_was_saved(tmp_path: Path) -> None:
     assert again.verify() == []
 
 
-def test_the_change_log_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_change_log_and_revisions_continue_after_opening_a_snapshot(tmp_path: Path) -> None:
     store = filled()
     cursor = store.changes().cursor
     store.upsert([entry("e1", text="morp"), entry("new")])
@@ -110,7 +110,7 @@ def test_the_change_log_goes_on_where_it_was(tmp_path: Path) -> None:
     assert newer.revision > used
 
 
-def test_a_namespace_that_is_empty_keeps_its_write_number(tmp_path: Path) -> None:
+def test_an_emptied_namespace_keeps_its_revision_number_in_a_snapshot(tmp_path: Path) -> None:
     again = NumpyStore.open(saved(tmp_path / "pets"))
     again.upsert([entry("back")], namespace="emptied")
     (back,) = again.get(["back"], namespace="emptied")
@@ -119,7 +119,7 @@ def test_a_namespace_that_is_empty_keeps_its_write_number(tmp_path: Path) -> Non
     assert again.namespaces() == ["", "emptied", "über"]
 
 
-def test_a_second_space_is_filled_on_after_reading(tmp_path: Path) -> None:
+def test_a_space_migration_continues_after_opening_a_snapshot(tmp_path: Path) -> None:
     again = NumpyStore.open(saved(tmp_path / "pets"))
     for name in ("", "über"):
         again.fill_space(WIDE, {one.id: [1, 1, 1] for one in again.unfilled(namespace=name)}, namespace=name)
@@ -148,7 +148,7 @@ def test_a_snapshot_is_the_same_bytes_for_the_same_store(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_store_saved_now_and_then_answers_as_one_that_was_not(tmp_path: Path, seed: int) -> None:
+def test_a_store_reopened_from_snapshots_answers_like_an_unsaved_store(tmp_path: Path, seed: int) -> None:
     numbers = iter(range(10**6))
 
     def reopen(name: str, store: VectorStore) -> VectorStore:
@@ -172,7 +172,9 @@ def test_a_store_saved_now_and_then_answers_as_one_that_was_not(tmp_path: Path, 
     )  # fmt: skip
 
 
-def test_terms_are_made_anew_where_another_analyzer_made_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terms_of_another_analyzer_in_a_snapshot_are_rebuilt_on_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = filled()
     monkeypatch.setattr(Analyzer, "fingerprint", property(lambda self: "an-older-one"))
     store.save(tmp_path / "pets")
@@ -187,7 +189,7 @@ def test_terms_are_made_anew_where_another_analyzer_made_them(tmp_path: Path, mo
 # Written whole or not at all.
 
 
-def test_a_snapshot_is_for_its_owner_alone_and_leaves_nothing_beside(tmp_path: Path) -> None:
+def test_a_snapshot_is_accessible_to_the_owner_only_and_leaves_no_other_file(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "pets"
     filled().save(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -195,7 +197,7 @@ def test_a_snapshot_is_for_its_owner_alone_and_leaves_nothing_beside(tmp_path: P
     assert [one.name for one in path.parent.iterdir()] == ["pets"]
 
 
-def test_saving_again_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None:
+def test_saving_again_replaces_the_earlier_snapshot(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     path.chmod(0o644)
     store = NumpyStore.open(path)
@@ -206,9 +208,7 @@ def test_saving_again_takes_the_place_of_the_earlier_one(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("at", ["write", "fsync", "replace"])
-def test_what_goes_wrong_on_the_way_leaves_the_earlier_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
-) -> None:
+def test_a_failing_save_leaves_the_earlier_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     path = saved(tmp_path / "pets")
     before = path.read_bytes()
     store = NumpyStore.open(path)
@@ -249,7 +249,7 @@ store.save()
 """
 
 
-def test_a_process_that_dies_half_way_leaves_the_earlier_one(tmp_path: Path) -> None:
+def test_a_process_dying_during_a_save_leaves_the_earlier_snapshot(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     before = path.read_bytes()
     root = str(Path(__file__).resolve().parents[2])
@@ -259,7 +259,7 @@ def test_a_process_that_dies_half_way_leaves_the_earlier_one(tmp_path: Path) -> 
     assert NumpyStore.open(path).get(["e1"]) != [None]
 
 
-def test_a_backup_takes_no_other_file_s_place(tmp_path: Path) -> None:
+def test_a_snapshot_backup_replaces_no_existing_file(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     with pytest.raises(ArgumentError, match="path"):
         filled().backup(path)
@@ -267,7 +267,7 @@ def test_a_backup_takes_no_other_file_s_place(tmp_path: Path) -> None:
     assert (tmp_path / "copy").read_bytes() == path.read_bytes()
 
 
-def test_nothing_is_saved_from_inside_a_transaction(tmp_path: Path) -> None:
+def test_saving_a_snapshot_inside_a_transaction_is_refused(tmp_path: Path) -> None:
     store = filled()
     for call in (store.save, store.backup):
         with store.transaction(), pytest.raises(UnsupportedError):
@@ -283,7 +283,7 @@ def test_a_closed_store_is_not_saved(tmp_path: Path) -> None:
             call(tmp_path / "pets")
 
 
-def test_saving_needs_a_path(tmp_path: Path) -> None:
+def test_saving_a_snapshot_without_a_valid_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="path"):
         filled().save()
     bad: list[Any] = [7, "", "a\0b", ":memory:", b"pets"]
@@ -292,7 +292,7 @@ def test_saving_needs_a_path(tmp_path: Path) -> None:
             filled().save(path)
 
 
-def test_what_was_deleted_is_in_no_byte_of_the_snapshot(tmp_path: Path) -> None:
+def test_a_deleted_entry_is_in_no_byte_of_the_next_snapshot(tmp_path: Path) -> None:
     store = NumpyStore(space=TOY)
     store.upsert(
         [entry("kept", [1, 0], "zorb"), Entry("a", [0.123, 0.456], "secretword", "contextword", {"k": "meta"})]
@@ -313,7 +313,7 @@ def test_what_was_deleted_is_in_no_byte_of_the_snapshot(tmp_path: Path) -> None:
 # By its address.
 
 
-def test_a_store_is_opened_by_its_address_and_kept_when_saved(tmp_path: Path) -> None:
+def test_a_store_opened_by_a_numpy_url_persists_when_saved(tmp_path: Path) -> None:
     url = f"numpy:///{tmp_path}/pets%20and%20more"
     store = open_store(url, space=TOY, fields=("x",))
     store.upsert([entry("a", [1, 0], x=1)])
@@ -325,7 +325,7 @@ def test_a_store_is_opened_by_its_address_and_kept_when_saved(tmp_path: Path) ->
     assert (tmp_path / "pets and more").is_file()
 
 
-def test_three_slashes_are_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_numpy_url_with_three_slashes_is_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = open_store("numpy:///pets")
     assert isinstance(store, NumpyStore)
@@ -334,12 +334,12 @@ def test_three_slashes_are_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("url", ["numpy:/", "numpy://", "numpy:///", "numpy:pets", "numpy://host/pets"])
-def test_an_address_of_another_shape_is_refused(url: str) -> None:
+def test_a_malformed_numpy_url_is_refused(url: str) -> None:
     with pytest.raises(ArgumentError, match="url"):
         open_store(url)
 
 
-def test_a_setting_that_differs_from_the_recorded_one_is_refused(tmp_path: Path) -> None:
+def test_opening_a_snapshot_with_a_setting_other_than_recorded_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     NumpyStore.open(path, space=TOY, analyzer=Analyzer("german"), fields=("x", "deep.y"))
     with pytest.raises(SpaceMismatch):
@@ -352,7 +352,7 @@ def test_a_setting_that_differs_from_the_recorded_one_is_refused(tmp_path: Path)
         open_store(f"numpy:///{path}", matrix_limit=0)
 
 
-def test_a_space_is_given_to_a_snapshot_that_has_none(tmp_path: Path) -> None:
+def test_a_snapshot_without_a_space_takes_the_space_given_on_opening(tmp_path: Path) -> None:
     store = NumpyStore()
     store.upsert([entry("a", text="zorb")])
     store.save(tmp_path / "pets")

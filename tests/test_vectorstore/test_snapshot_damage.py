@@ -81,7 +81,7 @@ def test_every_changed_or_missing_byte_is_damage_or_not_a_snapshot(tmp_path: Pat
     assert decode_snapshot(data, "pets").space == TOY, seed
 
 
-def test_damage_names_the_file_and_leaves_it(tmp_path: Path) -> None:
+def test_opening_a_damaged_snapshot_names_the_file_and_leaves_it_unchanged(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     data = bytearray(path.read_bytes())
     data[-100] ^= 1
@@ -91,7 +91,7 @@ def test_damage_names_the_file_and_leaves_it(tmp_path: Path) -> None:
     assert path.read_bytes() == bytes(data)
 
 
-def test_a_newer_snapshot_is_named_and_left(tmp_path: Path) -> None:
+def test_a_newer_snapshot_raises_newer_file_and_is_left_unchanged(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     header, arrays = unpack_arrays(path.read_bytes(), "pets")
     newer = b"".join(_as_version(2, b"".join(pack_arrays(header, arrays))))
@@ -141,7 +141,9 @@ FOREIGN: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", sorted(FOREIGN))
-def test_what_is_no_snapshot_is_refused_and_left(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_file_is_refused_as_a_snapshot_and_left_unchanged(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     path = Path("pets")
     FOREIGN[kind](path)
@@ -153,7 +155,7 @@ def test_what_is_no_snapshot_is_refused_and_left(tmp_path: Path, kind: str, monk
     assert (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"") == before
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_below_a_regular_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     for call in (
         lambda: NumpyStore.open(tmp_path / "file" / "pets"),
@@ -223,7 +225,7 @@ CRAFTED: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("case", sorted(CRAFTED))
-def test_what_makes_no_sense_is_damage(tmp_path: Path, case: str) -> None:
+def test_inconsistent_contents_of_a_snapshot_raise_damage_error(tmp_path: Path, case: str) -> None:
     path = saved(tmp_path / "pets")
     data = path.read_bytes()
     assert crafted(data, lambda header, arrays: None) == data
@@ -232,7 +234,7 @@ def test_what_makes_no_sense_is_damage(tmp_path: Path, case: str) -> None:
         NumpyStore.open(path)
 
 
-def test_an_array_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
+def test_a_snapshot_array_with_a_huge_declared_size_is_refused(tmp_path: Path) -> None:
     header, _ = unpack_arrays(saved(tmp_path / "pets").read_bytes(), "pets")
     listed = [[name, dtype, [10**15] if name == "terms.numbers" else shape] for name, dtype, shape in header["arrays"]]
     text = json.dumps({**header, "arrays": listed}).encode()
@@ -242,7 +244,7 @@ def test_an_array_that_says_it_is_huge_takes_no_memory(tmp_path: Path) -> None:
         NumpyStore.open(tmp_path / "pets")
 
 
-def test_a_language_that_is_unknown_here_is_said(tmp_path: Path) -> None:
+def test_a_snapshot_with_an_unknown_analyzer_language_is_refused_by_name(tmp_path: Path) -> None:
     path = saved(tmp_path / "pets")
     path.write_bytes(
         crafted(path.read_bytes(), told("analyser", {"language": "klingon", "fingerprint": "tellback-9/klingon"}))

@@ -75,13 +75,13 @@ def change(store: SqliteStore, statement: str) -> None:
         ("UPDATE next_vectors SET namespace = 99", "next_vectors"),
     ],
 )
-def test_damage_to_what_was_filled_is_named(store: SqliteStore, statement: str, part: str) -> None:
+def test_verify_reports_damage_to_the_rows_of_a_space_migration(store: SqliteStore, statement: str, part: str) -> None:
     assert store.verify() == []
     change(store, statement)
     assert part in {finding.part for finding in store.verify()}
 
 
-def test_a_backup_holds_what_was_filled(store: SqliteStore, tmp_path: Path) -> None:
+def test_a_backup_holds_the_vectors_of_a_space_migration(store: SqliteStore, tmp_path: Path) -> None:
     store.backup(tmp_path / "copy.db")
     store.abort_space()
     with closing(SqliteStore(tmp_path / "copy.db")) as copy:
@@ -91,7 +91,9 @@ def test_a_backup_holds_what_was_filled(store: SqliteStore, tmp_path: Path) -> N
         assert copy.verify() == []
 
 
-def test_what_is_readable_of_it_is_saved_and_the_rest_is_pending_again(store: SqliteStore, tmp_path: Path) -> None:
+def test_salvage_keeps_readable_vectors_of_a_space_migration_and_the_rest_is_pending(
+    store: SqliteStore, tmp_path: Path
+) -> None:
     store.fill_space(NEW, {"c": [3, 4]})
     change(store, "UPDATE next_vectors SET vector = zeroblob(8) WHERE key = (SELECT key FROM entries WHERE id = 'c')")
     assert store.database.salvage(tmp_path / "saved.db") == 5
@@ -102,13 +104,13 @@ def test_what_is_readable_of_it_is_saved_and_the_rest_is_pending_again(store: Sq
         assert ids(saved.search([1, 1, 0])) == ["a", "b", "c"]
 
 
-def test_rebuilding_leaves_it_as_it_is(store: SqliteStore) -> None:
+def test_rebuilding_leaves_a_space_migration_unchanged(store: SqliteStore) -> None:
     before = store.filling()
     store.database.rebuild()
     assert (store.filling(), store.verify()) == (before, [])
 
 
-def test_spaces_follow_each_other_any_number_of_times(store: SqliteStore, path: Path) -> None:
+def test_space_migrations_can_follow_each_other_any_number_of_times(store: SqliteStore, path: Path) -> None:
     finish(store)
     for space in (OLD, LIKE, NEW, OLD):
         store.begin_space(space)
@@ -153,7 +155,7 @@ def in_another_process(path: Path, what: str) -> int:
     return subprocess.run(command, check=False, timeout=300, env={"PYTHONPATH": str(ROOT)}).returncode
 
 
-def test_a_switch_by_another_process_is_noticed(store: SqliteStore, path: Path) -> None:
+def test_a_space_switch_by_another_process_raises_space_changed(store: SqliteStore, path: Path) -> None:
     assert ids(store.search([1, 1, 0], 1)) == ["a"]
     assert in_another_process(path, "live") == 0
     with pytest.raises(SpaceChanged):
@@ -163,7 +165,7 @@ def test_a_switch_by_another_process_is_noticed(store: SqliteStore, path: Path) 
         assert ids(again.search([5, 5])) == ["c", "a"]
 
 
-def test_a_process_that_dies_while_it_switches_leaves_the_old_space_whole(store: SqliteStore, path: Path) -> None:
+def test_a_process_dying_during_a_space_switch_leaves_the_old_space_whole(store: SqliteStore, path: Path) -> None:
     before = store.search([1, 1, 0])
     assert in_another_process(path, "die") == 7
     assert (store.search([1, 1, 0]), store.filling()) == (before, SpaceMigration(NEW, 3, {}))
@@ -183,7 +185,7 @@ def test_a_view_stays_in_the_space_in_which_it_was_opened(store: SqliteStore, pa
             other.search([1, 1, 0])
 
 
-def test_a_store_opened_before_there_was_a_space_takes_the_first_it_meets(tmp_path: Path) -> None:
+def test_a_store_opened_without_a_space_takes_the_space_set_by_another_handle(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "m.db")) as first, closing(SqliteStore(tmp_path / "m.db")) as other:
         first.upsert([Entry("a", text="zorb")])
         assert other.space is None
@@ -197,7 +199,7 @@ def test_a_store_opened_before_there_was_a_space_takes_the_first_it_meets(tmp_pa
             other.search([1, 0, 0])
 
 
-def test_a_switch_between_the_checking_of_a_vector_and_its_writing_is_noticed(store: SqliteStore, path: Path) -> None:
+def test_a_space_switch_between_vector_check_and_write_raises_space_changed(store: SqliteStore, path: Path) -> None:
     store.abort_space()
     store.begin_space(LIKE)
 
@@ -216,7 +218,7 @@ def test_a_switch_between_the_checking_of_a_vector_and_its_writing_is_noticed(st
     assert store.count() == 3
 
 
-def test_nothing_written_while_a_space_is_filled_is_lost_or_has_the_vector_of_another_text(path: Path) -> None:
+def test_concurrent_writes_during_a_space_migration_are_kept_with_vectors_of_their_texts(path: Path) -> None:
     names = [f"e{i}" for i in range(20)]
     with closing(SqliteStore(path, space=OLD)) as store:
         store.upsert(Entry(name, [0, 0, 1], "0") for name in names)
@@ -261,7 +263,7 @@ def undone(store: SqliteStore) -> Iterator[None]:
         raise Halt
 
 
-def test_a_switch_undone_by_another_part_s_transaction_is_not_taken_for_its_own(store: SqliteStore, path: Path) -> None:
+def test_a_space_switch_rolled_back_by_the_databases_transaction_is_forgotten(store: SqliteStore, path: Path) -> None:
     store.abort_space()
     store.begin_space(LIKE)
     with undone(store):
@@ -276,7 +278,7 @@ def test_a_switch_undone_by_another_part_s_transaction_is_not_taken_for_its_own(
         store.put_vectors({"a": [1, 0, 0]})
 
 
-def test_what_was_searched_in_another_part_s_failed_transaction_is_not_remembered(
+def test_a_search_inside_a_rolled_back_database_transaction_leaves_no_stale_index(
     store: SqliteStore, path: Path
 ) -> None:
     with undone(store):
@@ -289,7 +291,7 @@ def test_what_was_searched_in_another_part_s_failed_transaction_is_not_remembere
         assert (ids(store.search_text("prax")), ids(store.search_text("vexa"))) == ([], ["kept"])
 
 
-def test_fields_declared_by_another_are_used_when_opened_again(store: SqliteStore, path: Path) -> None:
+def test_fields_declared_by_another_handle_are_used_after_reopening(store: SqliteStore, path: Path) -> None:
     store.patch({"a": {"n": 1}})
     with closing(SqliteStore(path, fields=())) as other:
         other.declare_fields(("n",))

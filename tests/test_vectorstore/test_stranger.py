@@ -37,7 +37,7 @@ class TestStrangerStore(VectorStoreContract, FilterContract):
         return store
 
 
-def test_it_is_a_store_and_says_which_lifecycle_part_it_lacks() -> None:
+def test_the_stranger_store_is_a_vector_store_and_names_its_missing_operations() -> None:
     store = StrangerStore()
     assert isinstance(store, VectorStore)
     assert not isinstance(store, LifecycleStore)
@@ -56,14 +56,14 @@ def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_example_runs(tmp_path: Path) -> None:
+def test_the_stranger_store_example_runs(tmp_path: Path) -> None:
     done = run(str(ROOT / "examples" / "stranger_store.py"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("north\nlacks: abort_space, analyzer, backup, ")
 
 
 @pytest.mark.slow
-def test_the_test_of_one_s_own_store_in_the_docs_runs_and_passes(tmp_path: Path) -> None:
+def test_the_contract_test_example_of_the_docs_passes(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "vectorstore.md").read_text(encoding="utf-8")
     (block,) = (
         code for code in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "class Test" in code

@@ -36,7 +36,7 @@ class TestBroken(VectorStoreContract, FilterContract):
 CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or read_back"
 
 
-def test_the_suite_says_that_it_needs_pytest() -> None:
+def test_importing_the_contract_suite_without_pytest_raises_missing_extra() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PYTEST],
         capture_output=True,
@@ -48,7 +48,7 @@ def test_the_suite_says_that_it_needs_pytest() -> None:
     assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install -e '.[dev]'"
 
 
-def test_a_user_s_store_is_tested_by_name_and_its_faults_are_found(tmp_path: Path) -> None:
+def test_the_contract_suite_finds_the_faults_of_a_users_store(tmp_path: Path) -> None:
     tests = tmp_path / "test_broken.py"
     tests.write_text(A_USER_S_TESTS)
     command = [

@@ -90,7 +90,7 @@ corpora = st.dictionaries(st.integers(1, 60), texts, max_size=25)
     st.lists(st.sampled_from([*WORDS[:10], "unknown"]), max_size=6),
     st.sampled_from([(0.9, 0.4), (1.2, 0.75), (0.0, 1.0)]),
 )
-def test_scores_are_bm25_of_the_question(
+def test_text_scores_equal_plain_bm25_of_the_query(
     entries: dict[int, Texts], question: list[str], parameters: tuple[float, float]
 ) -> None:
     index = loaded(entries)
@@ -106,7 +106,9 @@ def test_scores_are_bm25_of_the_question(
 
 
 @given(corpora, st.lists(st.sampled_from(WORDS[:10]), max_size=6))
-def test_an_entry_has_one_score_however_it_is_asked_for(entries: dict[int, Texts], question: list[str]) -> None:
+def test_an_entry_has_the_same_score_in_search_and_in_direct_scoring(
+    entries: dict[int, Texts], question: list[str]
+) -> None:
     index = loaded(entries)
     found = dict(index.matching(question, 1000))
     asked = [*entries, *reversed(entries)]
@@ -114,7 +116,7 @@ def test_an_entry_has_one_score_however_it_is_asked_for(entries: dict[int, Texts
 
 
 @given(corpora)
-def test_the_forward_index_comes_back_as_it_was_given(entries: dict[int, Texts]) -> None:
+def test_the_forward_index_returns_term_sequences_as_loaded(entries: dict[int, Texts]) -> None:
     index = loaded(entries)
     for key, entry in entries.items():
         held = index.sequence(key)
@@ -150,7 +152,7 @@ def test_a_mask_is_applied_before_the_best_are_taken() -> None:
     assert [key for key, _ in index.matching(["w01"], 2, mask=mask)] == best[5:7]
 
 
-def test_nothing_is_found_with_nothing_to_find() -> None:
+def test_text_search_without_query_terms_or_matching_entries_finds_nothing() -> None:
     empty = loaded({})
     assert empty.matching(["w01"], 5) == []
     assert empty.terms.df(["w01"]) == [0]
@@ -163,7 +165,7 @@ def test_nothing_is_found_with_nothing_to_find() -> None:
     assert index.score_terms(["w01"], []).tolist() == []
 
 
-def test_a_term_that_is_gone_may_come_back_by_another_number() -> None:
+def test_a_removed_term_may_return_with_another_term_number() -> None:
     index = loaded({1: ([], [["w01"]]), 2: ([], [["w02"]])})
     index.remove(1)
     assert index.matching(["w01"], 5) == []
@@ -226,7 +228,7 @@ def test_the_order_of_writing_never_moves_a_score(seed: int, tidy_early: bool, m
         )
 
 
-def test_many_entries_are_scored_as_few_are() -> None:
+def test_bm25_scores_of_many_entries_equal_the_plain_formula() -> None:
     chance = random.Random(5)
     print("seed", 5)
     entries = {key: random_entry(chance) for key in range(1, 9000)}

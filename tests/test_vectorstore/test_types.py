@@ -31,14 +31,14 @@ def test_an_entry_keeps_any_vector_as_float32(vector):
 @pytest.mark.parametrize(
     "vector", ["ab", [1, "b"], [1, [2]], [[1, 2]], [1, float("nan")], [1e300, 1], [True, False], 7]
 )
-def test_no_vector_is_refused_by_the_store_and_not_by_the_entry(vector):
+def test_an_invalid_vector_is_refused_by_the_store_and_not_by_the_entry(vector):
     store = open_store("numpy:", space=Space("toy", 2))
     with pytest.raises(ArgumentError, match="vector"):
         store.upsert([Entry("a", vector)])
     assert store.count() == 0
 
 
-def test_a_store_is_of_the_type_that_its_address_names(tmp_path):
+def test_open_store_returns_the_engine_named_by_the_url(tmp_path):
     assert type(open_store("numpy:")).__name__ == "NumpyStore"
     with open_store(f"sqlite:///{tmp_path}/m.db", matrix_limit=0).database as database:
         assert database.path == tmp_path / "m.db"

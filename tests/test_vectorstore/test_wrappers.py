@@ -183,7 +183,7 @@ def arguments_of(method: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("wrap", [WrapperStore, lambda store: ObservableStore(store, lambda event: None)])
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_every_method_of_the_protocols_is_passed_on_with_all_that_was_given(name: str, wrap: Any) -> None:
+def test_a_wrapper_passes_on_every_protocol_method_with_all_arguments(name: str, wrap: Any) -> None:
     inside = Recording()
     given = arguments_of(METHODS[name])
     parameters = inspect.signature(METHODS[name]).parameters
@@ -208,7 +208,7 @@ def test_a_wrapper_has_the_signatures_of_the_protocols(wrapper: type) -> None:
         assert ours == theirs, name
 
 
-def test_an_observer_overrides_every_method_and_so_tells_of_it() -> None:
+def test_the_observable_store_overrides_every_protocol_method() -> None:
     assert set(METHODS) - set(vars(ObservableStore)) == set()
 
 
@@ -230,7 +230,7 @@ def test_an_observed_view_has_every_method_of_a_view_and_passes_it_on() -> None:
 # What the store inside lacks.
 
 
-def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
+def test_a_wrapper_refuses_operations_missing_in_the_wrapped_store_by_name() -> None:
     lifecycle = (set(METHODS) & set(declared_members(LifecycleStore))) - {
         "transaction"
     }  # the one part that the model has
@@ -244,14 +244,14 @@ def test_what_the_store_inside_lacks_is_refused_by_name() -> None:
         assert store.count() == 1
 
 
-def test_what_a_store_lacks_can_be_asked_before() -> None:
+def test_missing_operations_lists_the_lifecycle_operations_a_store_lacks() -> None:
     assert missing_operations(NumpyStore()) == missing_operations(WrapperStore(NumpyStore())) == ()
     missing = missing_operations(ObservableStore(WrapperStore(ModelStore()), lambda event: None))
     assert set(missing) == set(declared_members(LifecycleStore)) - {"transaction", "fields"}
     assert list(missing) == sorted(missing)
 
 
-def test_a_wrapper_of_a_whole_store_is_a_whole_store() -> None:
+def test_a_wrapper_of_a_lifecycle_store_is_a_lifecycle_store() -> None:
     assert isinstance(WrapperStore(NumpyStore()), LifecycleStore)
 
 
@@ -275,7 +275,7 @@ def sizes(told: list[StoreEvent]) -> list[tuple[str, str | None, int | None, int
     return [(event.operation, event.namespace, event.given, event.returned) for event in told]
 
 
-def test_each_call_is_told_with_its_sizes() -> None:
+def test_an_observer_receives_an_event_with_sizes_for_each_call() -> None:
     store, told = observed()
     store.upsert([Entry("c"), Entry("d"), Entry("c")], namespace="other")
     store.patch({"a": {}, "missing": {}})
@@ -310,7 +310,7 @@ def test_each_call_is_told_with_its_sizes() -> None:
     assert [(event.seconds, event.error, event.complete) for event in told] == [(1.0, None, True)] * len(told)
 
 
-def test_a_second_space_is_told() -> None:
+def test_an_observer_receives_the_events_of_a_space_migration() -> None:
     store, told = observed()
     wide = Space("wide", 3)
     store.begin_space(wide)
@@ -339,7 +339,7 @@ def test_an_event_cannot_be_changed() -> None:
         told[0].operation = "search"  # type: ignore[misc]
 
 
-def test_a_call_that_fails_is_told_with_its_error_and_raises_it() -> None:
+def test_a_failing_call_raises_and_its_event_carries_the_error() -> None:
     store, told = observed()
     with pytest.raises(ArgumentError):
         store.search([1, 0], -1)
@@ -367,7 +367,7 @@ def test_a_call_that_fails_is_told_with_its_error_and_raises_it() -> None:
     assert {event.returned for event in told} == {None}
 
 
-def test_what_the_store_inside_lacks_is_told_too() -> None:
+def test_an_unsupported_operation_gives_an_event_with_its_error() -> None:
     store, told = observed(ModelStore())
     for call in (store.verify, lambda: store.view([""]), store.unfilled):
         with pytest.raises(UnsupportedError):
@@ -376,7 +376,7 @@ def test_what_the_store_inside_lacks_is_told_too() -> None:
     assert all(event.error and issubclass(event.error, UnsupportedError) for event in told)
 
 
-def test_a_generator_is_drawn_once_and_counted_on_its_way() -> None:
+def test_an_observed_upsert_draws_its_generator_once_and_counts_the_entries() -> None:
     store, told = observed()
     drawn: list[int] = []
 
@@ -392,7 +392,7 @@ def test_a_generator_is_drawn_once_and_counted_on_its_way() -> None:
     assert sizes(told) == [("upsert", "", 1500, 1500)]
 
 
-def test_a_generator_that_fails_is_counted_as_far_as_it_came() -> None:
+def test_an_observed_upsert_counts_the_entries_before_its_generator_failed() -> None:
     store, told = observed()
 
     def failing() -> Iterator[Entry]:
@@ -405,7 +405,7 @@ def test_a_generator_that_fails_is_counted_as_far_as_it_came() -> None:
     assert told[0].error is LookupError
 
 
-def test_a_scan_is_told_at_its_end_with_the_time_spent_in_the_store() -> None:
+def test_an_observed_scan_gives_its_event_at_the_end_with_the_time_spent_in_the_store() -> None:
     now = 0.0
 
     class Slow(NumpyStore):
@@ -430,7 +430,7 @@ def test_a_scan_is_told_at_its_end_with_the_time_spent_in_the_store() -> None:
     assert (told[0].seconds, told[0].complete) == (2.0, True)
 
 
-def test_a_scan_that_is_left_says_so_once() -> None:
+def test_an_abandoned_observed_scan_gives_one_incomplete_event() -> None:
     for leave in (lambda scan: scan.close(), lambda scan: None):
         store, told = observed()
         scan = store.scan()
@@ -440,13 +440,13 @@ def test_a_scan_that_is_left_says_so_once() -> None:
         assert [(event.operation, event.returned, event.complete) for event in told] == [("scan", 1, False)]
 
 
-def test_a_scan_that_nobody_began_is_told_too() -> None:
+def test_an_observed_scan_without_iteration_gives_an_incomplete_event() -> None:
     store, told = observed()
     store.scan(namespace="other")
     assert [(event.operation, event.namespace, event.complete) for event in told] == [("scan", "other", False)]
 
 
-def test_a_scan_that_fails_half_way_is_told_with_its_error() -> None:
+def test_a_failing_observed_scan_gives_an_event_with_its_error() -> None:
     store, told = observed()
     store.wrapped.upsert(Entry(f"e{i:03}") for i in range(600))
     scan = store.scan()
@@ -457,7 +457,7 @@ def test_a_scan_that_fails_half_way_is_told_with_its_error() -> None:
     assert [(event.operation, event.error) for event in told] == [("scan", StoreClosed)]
 
 
-def test_a_transaction_is_told_after_what_was_done_inside() -> None:
+def test_the_event_of_a_transaction_follows_the_events_of_its_calls() -> None:
     store, told = observed()
     with store.transaction():
         store.upsert([Entry("c")])
@@ -473,7 +473,7 @@ def test_a_transaction_is_told_after_what_was_done_inside() -> None:
     assert [entry.id for entry in store.wrapped.scan()] == ["a", "b", "c"]
 
 
-def test_an_observer_that_raises_breaks_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_raising_observer_is_logged_and_fails_no_call(caplog: pytest.LogCaptureFixture) -> None:
     store = watched(filled())
     with caplog.at_level(logging.ERROR):
         assert store.count() == 2
@@ -486,7 +486,7 @@ def test_an_observer_that_raises_breaks_nothing_and_is_logged(caplog: pytest.Log
     assert "the observer of count raised" in caplog.text
 
 
-def test_an_observer_may_stop_the_program() -> None:
+def test_a_keyboard_interrupt_of_an_observer_is_raised() -> None:
     def stop(event: StoreEvent) -> None:
         raise KeyboardInterrupt
 
