@@ -6,12 +6,14 @@ import ipaddress
 import os
 import signal
 import socket
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
+_HOMES = count()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -62,7 +64,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     for name in list(os.environ):
         if name.startswith(_OURS) or name in _PROXIES:
             monkeypatch.delenv(name)
-    home = tmp_path_factory.mktemp("home")
+    home = tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"  # numbered here: mktemp lists all folders each time
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)

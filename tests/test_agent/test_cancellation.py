@@ -16,6 +16,7 @@ from agent import Agent, AgentSettings, AgentTool, AnthropicProvider, OpenAIComp
 from agent.testing import AnthropicServer, OpenAIServer, Reply, ScriptedProvider, ScriptedServer, call
 from memory import open_memory
 from memory.http import HttpClient
+from tests.support.slow import first_fast
 
 pytestmark = pytest.mark.anyio
 WHOLE = ["user", "assistant", "tool", "assistant"]
@@ -78,7 +79,7 @@ def replies() -> tuple[Reply, ...]:
     return Reply("Hm", calls=calls, piece=1), Reply("Three.", piece=2)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", first_fast(FORMATS))
 async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_nothing(name: str, tmp_path) -> None:
     server_type, make = FORMATS[name]
     outcomes: set[tuple[bool, int]] = set()

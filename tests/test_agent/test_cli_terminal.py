@@ -17,6 +17,7 @@ import pytest
 
 from agent.assistant.cli.app import run_command_line
 from agent.testing import OpenAIServer, RawReply, Reply, call
+from tests.support.slow import first_fast
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
@@ -145,7 +146,8 @@ def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "left"), [("y\n", 0, 0), ("yes\n", 0, 0), ("n\n", 1, 1), ("\n", 1, 1), ("\x04", 1, 1)]
+    ("answer", "code", "left"),
+    first_fast([("n\n", 1, 1), ("y\n", 0, 0), ("yes\n", 0, 0), ("\n", 1, 1), ("\x04", 1, 1)]),
 )
 def test_forget_on_a_terminal_lists_the_memories_and_asks_for_confirmation(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int
@@ -209,7 +211,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
     assert "How late" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)])
+@pytest.mark.parametrize(("answer", "left"), first_fast([("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)]))
 def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: int
 ) -> None:

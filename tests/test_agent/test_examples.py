@@ -40,6 +40,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
     assert run.stderr == ""
 
 
+@pytest.mark.slow
 def test_mypy_knows_the_type_of_an_output(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(

@@ -27,9 +27,8 @@ from vectorstore import SqliteStore, open_store
 from vectorstore.sqlite import SqliteDatabase
 
 _MEMORY = Path("/dev/shm")
-each_path = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
 FAST = ("remember a turn", "correct", "forget", "import what is other", "switch")
-each_path_slowly = pytest.mark.parametrize(
+each_path = pytest.mark.parametrize(
     "path",
     [pytest.param(path, marks=() if path.name in FAST else pytest.mark.slow) for path in PATHS],
     ids=lambda path: path.name,
@@ -52,7 +51,7 @@ def test_a_process_ending_after_any_commit_leaves_each_write_whole_or_absent(ben
     assert commits > 0
 
 
-@each_path_slowly
+@each_path
 def test_a_failing_write_leaves_nothing_and_can_be_repeated(bench: Bench, path: WritePath, campaign: Campaign) -> None:
     failures, wrong = wrong_when_refused(bench, path, most=None if campaign.full else 6 if path.steps else 16)
     assert wrong == []

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.interrupting import interrupt
 from tests.test_faults.isolated import isolated
@@ -14,7 +15,7 @@ from tests.test_faults.killing import kill_rounds
 ROUNDS = {"everything": (30, 800), "upsert": (10, 300), "delete": (20, 500), "switch": (10, 400)}
 
 
-@pytest.mark.parametrize("schedule", [*ROUNDS, "compaction"])
+@pytest.mark.parametrize("schedule", first_fast([*ROUNDS, "compaction"]))
 def test_a_killed_process_keeps_acknowledged_writes_and_tears_no_unfinished_write(
     schedule: str, campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -43,7 +44,7 @@ def test_a_planted_store_tearing_batches_or_acknowledging_early_is_caught(
 OPERATIONS = ["switch", "migration", "backup", "save", "compaction"]
 
 
-@pytest.mark.parametrize("what", OPERATIONS)
+@pytest.mark.parametrize("what", first_fast(OPERATIONS))
 def test_a_killed_long_operation_is_whole_or_absent(what: str, campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(10, 300)
     report = campaign.run(interrupt, folder=str(tmp_path), seed=campaign.seed, rounds=rounds, what=what)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.slow import first_fast
 from vectorstore import LifecycleStore, open_store
 
 
-@pytest.fixture(params=["numpy", "sqlite"])
+@pytest.fixture(params=first_fast(["sqlite", "numpy"]))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LifecycleStore]:
     """Each embedded store in turn: one without a file, one in ``m.db`` of the test's folder."""
     opened = open_store("numpy:" if request.param == "numpy" else f"sqlite:///{tmp_path / 'm.db'}")

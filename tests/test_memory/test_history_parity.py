@@ -14,6 +14,7 @@ import pytest
 from memory import InMemoryHistory, Message, Retention, SqliteHistory, TextBlock, ToolCallBlock, ToolResultBlock
 from memory.internals import HistoryRow, Summary
 from tests.support.clocks import ManualClock
+from tests.support.slow import first_fast
 from vectorstore.sqlite import SqliteDatabase
 
 RETENTIONS = (
@@ -116,7 +117,7 @@ def compare(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("retention", RETENTIONS, ids=str)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_in_memory_and_sqlite_history_agree_after_random_calls(
     tmp_path: Path, retention: Retention | None, seed: int
 ) -> None:

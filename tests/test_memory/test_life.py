@@ -544,7 +544,7 @@ class LifeOnDisk(Life):
     engine = "sqlite"
 
 
-@pytest.mark.parametrize("machine", [Life, LifeOnDisk])
+@pytest.mark.parametrize("machine", first_fast([LifeOnDisk, Life]))
 @pytest.mark.parametrize("lives", first_fast([8, 30]))
 def test_random_memory_operations_agree_with_a_plain_model(
     machine: type[Life], lives: int, request: pytest.FixtureRequest

@@ -53,6 +53,7 @@ from memory.internals import Conversation, Summary, embedder_space, window_of
 from memory.tables.idempotency_keys import IdempotencyKeys, keyed_id
 from memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from memory.tables.tombstones import Tombstones
+from tests.support.slow import first_fast
 from vectorstore import Database, VectorStoreError, open_store
 from vectorstore.sqlite import InMemoryDatabase, SqliteDatabase
 
@@ -385,7 +386,7 @@ async def exported_elsewhere(path: Path) -> None:
         await memory.export(path)
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.other)
+@pytest.mark.parametrize("setting", first_fast(SETTINGS), ids=lambda setting: setting.other)
 def test_contents_and_writes_of_another_namespace_change_no_public_answer(
     worlds: tuple[World, World], setting: Setting, documents: Path
 ) -> None:

@@ -42,6 +42,7 @@ from memory.retrieval.index.record_batch import (
     concatenate_batches,
 )
 from memory.retrieval.languages.lexicon import lexicon_for
+from tests.support.slow import first_fast
 from vectorstore import Analyzer, Entry
 from vectorstore.sqlite import SqliteDatabase
 
@@ -138,7 +139,7 @@ def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str
     assert derived == ["new", "new"]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_fast(range(6)))
 def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(path: Path, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)

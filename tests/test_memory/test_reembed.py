@@ -31,6 +31,7 @@ from memory import (
     open_memory,
 )
 from memory.internals import CONVERSATION, PROBES, Embeddings, ReembeddingProgress, store_namespace
+from tests.support.slow import first_fast
 from vectorstore import SpaceNotReady, UnsupportedError, open_store
 
 LANE = store_namespace("", CONVERSATION)
@@ -500,7 +501,7 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_fast(range(3)))
 def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: Path, seed: int) -> None:
     memory = opened(tmp_path, Model())
     ids = filled(memory, 1000)
@@ -539,7 +540,7 @@ def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: P
     run(memory.close())
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_an_embedder_that_fails_at_random_leaves_everything_embedded_or_pending(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)

@@ -170,6 +170,7 @@ def test_remember_many_reports_and_stores_the_same_as_single_remembers(items, po
     assert all(report.reason for report in reports if report.outcome is Outcome.REJECTED)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),
@@ -242,6 +243,7 @@ def test_items_stream_in_bounded_batches():
     assert held == [0, 0, 0]  # nothing is read ahead of what is written
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     items=st.lists(item, max_size=9),

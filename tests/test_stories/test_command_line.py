@@ -276,7 +276,7 @@ BAD: dict[str, tuple[Sequence[str], dict[str, str], int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
+@pytest.mark.parametrize("case", first_fast(BAD))
 def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) -> None:
     arguments, more, code, words = BAD[case]
     before = state(kept.parent)
@@ -290,6 +290,7 @@ def test_bad_input_is_one_clear_line_and_changes_nothing(case: str, kept: Path) 
     assert state(kept.parent) == before
 
 
+@pytest.mark.slow
 def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> None:
     path = kept.parent / "encodings.db"
     (kept.parent / "latin.txt").write_bytes("Der Fluss ist hier 40 m breit; Größe des Boots: 4 m².".encode("cp1252"))
@@ -299,6 +300,7 @@ def test_text_in_another_encoding_is_read_and_the_guess_is_named(kept: Path) -> 
     assert "Größe" in answered(path, "ask", "Größe des Boots?")["answer"]
 
 
+@pytest.mark.slow
 def test_an_unknown_namespace_is_empty(kept: Path) -> None:
     before = state(kept.parent)
     for arguments, said in (

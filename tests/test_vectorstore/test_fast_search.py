@@ -68,6 +68,7 @@ def make(engine: str, folder: Path, vectors: np.ndarray, **options: Any) -> Nump
     return store
 
 
+@pytest.mark.slow
 class TestFastNumpyStore(VectorStoreContract, FilterContract, LifecycleContract):
     persists = True
 
