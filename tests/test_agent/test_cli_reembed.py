@@ -148,6 +148,7 @@ def test_reembed_abandon_drops_an_unswitched_space_migration(server, tellback, t
     assert tellback("reembed", "--abandon", "--again").code == 2
 
 
+@pytest.mark.slow
 def test_an_interrupted_reembed_keeps_the_vectors_made_so_far(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
@@ -191,6 +192,7 @@ def test_doctor_reports_an_embedder_changed_under_its_name_and_reembed_repairs_i
     assert tellback("doctor").code == 0
 
 
+@pytest.mark.slow
 def test_the_embedding_cache_embeds_a_repeated_text_once_and_forgets_it_with_its_memory(
     server, tellback, tmp_path, monkeypatch
 ) -> None:
@@ -235,6 +237,7 @@ def test_reembed_without_a_memory_file_creates_none(tellback, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_reembed_shows_a_progress_bar_on_a_terminal(server, tellback, tmp_path) -> None:
     pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
     remembered(tellback, tmp_path)

@@ -191,6 +191,7 @@ def test_an_interrupt_at_the_chat_prompt_prints_one_line_and_exits_130(path: Pat
     assert terminal.shown.count("tellback: interrupted\n") == 1
 
 
+@pytest.mark.slow
 def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -238,6 +239,7 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     assert texts.count("The plumber comes on Friday.") == left
 
 
+@pytest.mark.slow
 def test_ingest_on_a_terminal_shows_a_progress_bar_and_removes_it_at_the_end(path: Path, tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
@@ -253,6 +255,7 @@ def test_ingest_on_a_terminal_shows_a_progress_bar_and_removes_it_at_the_end(pat
     assert terminal.shown.splitlines()[-1].startswith(("130 ", "nothing changed: 130 "))
 
 
+@pytest.mark.slow
 def test_lines_on_a_terminal_are_cut_to_its_width(path: Path) -> None:
     run_command_line(["--memory", str(path), "remember", "word " * 100])
     terminal = Terminal("--memory", path, "memories")

@@ -11,6 +11,7 @@ from tests.test_faults.damaging import damage
 from tests.test_faults.isolated import isolated
 
 
+@pytest.mark.slow
 def test_file_damage_is_refused_or_harmless_and_readable_entries_are_salvaged(
     campaign: Campaign, tmp_path: Path
 ) -> None:

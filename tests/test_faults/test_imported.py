@@ -11,6 +11,7 @@ from tests.test_faults.importing import import_rounds
 from tests.test_faults.isolated import isolated
 
 
+@pytest.mark.slow
 def test_a_killed_import_loses_nothing_and_can_be_repeated(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(12, 120)
     report = campaign.run(import_rounds, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)

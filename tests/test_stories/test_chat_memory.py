@@ -90,6 +90,7 @@ def test_a_memory_is_stored_recalled_corrected_and_forgotten_over_four_runs(tmp_
     )
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_file(tmp_path):
     path = tmp_path / "m.db"
     program(path, 'tell("a", "The first process was here.")')

@@ -180,6 +180,7 @@ def lines_of(stream) -> Queue[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_an_open_chat_and_an_ingesting_process_see_the_writes_of_each_other(tmp_path: Path) -> None:
     path, folder = tmp_path / "memory.db", tmp_path / "notes"
     folder.mkdir()

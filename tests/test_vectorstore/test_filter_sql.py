@@ -123,7 +123,7 @@ def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
     )
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), metadata=metadatas)
 def test_a_random_filter_means_the_same_in_sql(
     connection: apsw.Connection, data: st.DataObject, metadata: dict[str, object]
@@ -134,7 +134,7 @@ def test_a_random_filter_means_the_same_in_sql(
     assert in_sql(connection, where, metadata) == int(matches_filter(where, metadata))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(held=values, operator=st.sampled_from(LEAF_OPERATORS), field=askable, data=st.data())
 def test_a_random_leaf_means_the_same_in_sql(
     connection: apsw.Connection, held: object, operator: str, field: str, data: st.DataObject
