@@ -60,7 +60,7 @@ _RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a memory comes from: a place in a session, or a span of a document.
+    """The origin of a memory: a place in a session, or a span of a document.
 
     *start* and *end* are character offsets in the document's text; *page* counts from 1; *heading* is the path of
     headings above the span.

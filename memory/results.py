@@ -209,7 +209,7 @@ class RecallResult(Sequence[Hit]):
 
 
 class RecallStage(StrEnum):
-    """Where the way of a memory to an answer ended; in the order in which they are passed."""
+    """The stage of recall at which a memory dropped out, in the order of the stages."""
 
     UNKNOWN = "unknown"
     """No memory of that id in the namespaces asked, or none any more."""

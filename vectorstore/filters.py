@@ -118,7 +118,7 @@ FILTER_NESTING_LIMIT = 100
 LEAF_OPERATORS = ("$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte", "$exists", "$contains")
 _BRANCH_OPERATORS = ("$and", "$or", "$not")
 ORDER_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {"$gt": gt, "$gte": ge, "$lt": lt, "$lte": le}
-"""What each operator of order asks of a value and a bound."""
+"""The comparison of a value with a bound, by operator of order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class ConfidenceInterval(NamedTuple):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes 0."""
+        """True if the interval excludes 0."""
         return not self.low <= 0 <= self.high
 
 

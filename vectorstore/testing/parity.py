@@ -29,7 +29,7 @@ METADATA_VALUES: tuple[Any, ...] = (
 )
 METADATA_FIELDS = ("a", "b", "c.d")
 SPACE_STEPS = {"begin_space": 3, "fill_rest": 6, "commit_space": 8, "abort_space": 1, "fill_space": 2, "unfilled": 2}
-"""How often each step of a space migration is drawn, in proportion."""
+"""The relative frequency of each step of a space migration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class RetrievalIndex:
 
     @property
     def worn(self) -> bool:
-        """Whether more than a quarter of the rows are gaps."""
+        """True if more than a quarter of the rows are gaps."""
         gaps = len(self.ids) - len(self._rows)
         return gaps > _MIN_WORN_GAPS and gaps * 4 > len(self.ids)
 

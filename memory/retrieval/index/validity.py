@@ -32,7 +32,7 @@ class ValidityFilter:
 
     @property
     def past(self) -> bool:
-        """Whether the query is about another time than now, so that superseded versions may answer."""
+        """True if the query is about another time than now, so that superseded versions may answer."""
         return self.as_of is not None or self.known_at is not None
 
     def hidden(self, index: RetrievalIndex, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -130,7 +130,7 @@ _COMPARED_MEMORIES = 5
 """Best memories of each side, compared by rank; a pair is weighted by the square of its better score."""
 _QUESTION_PENALTY = -0.18
 _FIRST_PERSON_BONUS = 0.08
-"""What a statement in the first person adds as evidence of its speaker, and a question subtracts."""
+"""The evidence of its speaker that a statement in the first person adds, and a question subtracts."""
 
 
 def attribution_margin(

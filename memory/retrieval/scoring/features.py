@@ -55,7 +55,7 @@ class AnalyzedQuestion:
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
-        """Whether each of *terms* is written as a name."""
+        """Return for each of *terms* whether it is written as a name."""
         return np.array([term in self.proper_terms for term in self.terms], dtype=np.bool_)
 
 
