@@ -101,11 +101,12 @@ class Untyped(SqliteStore):
 class Deaf(SqliteStore):
     """Searches what it read at first."""
 
-    def _view(self, connection: Any, *arguments: Any, **options: Any) -> Any:
-        self._indexes.fresh = lambda _, name: (
-            self._indexes._loaded.get(name) or NamespaceIndexCache.fresh(self._indexes, connection, name)
+    def _shared_indexes(self, space: Any) -> Any:
+        indexes = super()._shared_indexes(space)
+        indexes.fresh = lambda connection, name: (
+            indexes._loaded.get(name) or NamespaceIndexCache.fresh(indexes, connection, name)
         )
-        return super()._view(connection, *arguments, **options)
+        return indexes
 
 
 class OneForAllThreads(SqliteStore):
