@@ -235,6 +235,7 @@ def _inner_imports(tree: ast.Module) -> set[str]:
     return {name for name in modules - faces if name.split(".")[0] in CODE and not name.startswith(application)}
 
 
+@pytest.mark.slow
 def test_tests_import_from_faces_or_name_the_inner_parts_in_their_docstring() -> None:
     unnamed = []
     for path in sorted((ROOT / "tests").rglob("*.py")):

@@ -60,6 +60,7 @@ def said(response: Response) -> tuple:
     return response.text, calls, response.stop, response.usage
 
 
+@pytest.mark.slow
 @every_wire
 @pytest.mark.parametrize("step", first_fast([13, 1]))
 def test_a_stream_cut_at_every_offset_gives_the_same_reply(wire: Wire, step: int) -> None:

@@ -79,6 +79,7 @@ def replies() -> tuple[Reply, ...]:
     return Reply("Hm", calls=calls, piece=1), Reply("Three.", piece=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", first_fast(FORMATS))
 async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_nothing(name: str, tmp_path) -> None:
     server_type, make = FORMATS[name]
@@ -136,6 +137,7 @@ async def connections_gone(server: ScriptedServer) -> None:
         await asyncio.to_thread(server.left.wait)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 async def test_a_stream_closed_at_any_event_frees_its_connection_and_stores_no_partial_turn(
     name: str, tmp_path

@@ -68,6 +68,7 @@ def test_a_tag_selects_the_memories_to_export(tellback: Tellback, tmp_path: Path
     assert tellback("import", tmp_path / "a.jsonl", "--mode", "replace", "--yes")[0] == 2
 
 
+@pytest.mark.slow
 def test_a_replacing_import_requires_yes_and_its_dry_run_changes_nothing(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "In the file.")
     tellback("export", tmp_path / "a.jsonl")

@@ -137,6 +137,7 @@ def test_ask_fails_on_a_damaged_memory_instead_of_answering_without_it(
     assert "damaged" in captured.err
 
 
+@pytest.mark.slow
 def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "A fact that is told at length. " * 5000])
@@ -151,6 +152,7 @@ def test_a_closed_output_pipe_is_no_failure(tmp_path: Path) -> None:
     assert listing.returncode == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_of_piped_chat_prints_one_line_and_exits_130(tmp_path: Path) -> None:
     chat = subprocess.Popen(
         [*TELLBACK, "--memory", str(tmp_path / "m.db"), "chat"],
@@ -179,6 +181,7 @@ def test_an_interrupt_of_piped_chat_prints_one_line_and_exits_130(tmp_path: Path
     assert (chat.returncode, problems) == (EXIT_INTERRUPTED, "\ntellback: interrupted\n")
 
 
+@pytest.mark.slow
 def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     run_command_line(["--memory", str(path), "remember", "漢字 größer"])

@@ -82,6 +82,7 @@ def remembered(tellback: Any, tmp_path: Path, count: int = 4) -> None:
         assert tellback("remember", f"Note number {number} about the harbour.").code == 0
 
 
+@pytest.mark.slow
 def test_an_import_reports_how_many_embedded_texts_were_truncated(server, tellback, tmp_path) -> None:
     remembered(tellback, tmp_path)
     assert tellback("remember", "A long story of the harbour. " * 20).code == 0
@@ -93,6 +94,7 @@ def test_an_import_reports_how_many_embedded_texts_were_truncated(server, tellba
     assert (took["embedded"], took["truncated"]) == (5, 1)
 
 
+@pytest.mark.slow
 def test_reembed_migrates_all_entries_to_the_configured_embedder(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path)
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
@@ -113,6 +115,7 @@ def test_reembed_migrates_all_entries_to_the_configured_embedder(server, tellbac
     assert tellback("reembed", "--again", "--json").json["embedded"] == 5
 
 
+@pytest.mark.slow
 def test_reembed_resumes_after_a_failed_space_migration(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
@@ -135,6 +138,7 @@ def test_reembed_resumes_after_a_failed_space_migration(server, tellback, tmp_pa
     assert len(server.texts) == entries - 257
 
 
+@pytest.mark.slow
 def test_reembed_abandon_drops_an_unswitched_space_migration(server, tellback, tmp_path, monkeypatch) -> None:
     remembered(tellback, tmp_path)
     assert tellback("reembed", "--abandon").out == "nothing was begun\n"

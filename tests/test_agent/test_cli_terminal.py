@@ -145,6 +145,7 @@ def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
     return (answer["memories"] or [{"id": ""}])[0]["id"], answer["total"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "code", "left"),
     first_fast([("n\n", 1, 1), ("y\n", 0, 0), ("yes\n", 0, 0), ("\n", 1, 1), ("\x04", 1, 1)]),
@@ -161,6 +162,7 @@ def test_forget_on_a_terminal_lists_the_memories_and_asks_for_confirmation(
     assert ("forgot 1 memory" if code == 0 else "nothing was forgotten") in terminal.shown
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_the_forget_confirmation_forgets_nothing(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +185,7 @@ def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
     assert terminal.ended() == 0
 
 
+@pytest.mark.slow
 def test_an_interrupt_at_the_chat_prompt_prints_one_line_and_exits_130(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
     terminal.until("> ")
@@ -212,6 +215,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
     assert "How late" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "left"), first_fast([("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)]))
 def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: int

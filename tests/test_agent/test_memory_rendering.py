@@ -75,6 +75,7 @@ class Shelf:
         return Passages(self._passages)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(PINNED, max_size=4), st.lists(PASSAGES, max_size=3), HOSTILE, HOSTILE, HOSTILE)
 def test_the_prompt_parsed_back_gives_exactly_the_memories_put_in(

@@ -317,6 +317,7 @@ def test_usage_that_comes_with_every_chunk_is_not_added_up() -> None:
     assert response.usage == Usage(input=5, output=2)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_a_stream_cut_anywhere_gives_the_same_reply(data: st.DataObject) -> None:

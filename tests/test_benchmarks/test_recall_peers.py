@@ -92,6 +92,7 @@ def test_a_package_that_pip_cannot_find_is_not_available(tmp_path: Path, monkeyp
     assert not list(tmp_path.rglob("installed"))
 
 
+@pytest.mark.slow
 def test_a_peer_system_that_was_not_run_is_named_with_the_reason_and_has_no_figures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

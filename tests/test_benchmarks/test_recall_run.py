@@ -100,6 +100,7 @@ def test_a_question_that_fails_is_a_row_with_its_error(monkeypatch: pytest.Monke
     assert [(one.question, one.error, one.hits) for one in rows] == [("q", "RuntimeError: it broke", ())] * 2
 
 
+@pytest.mark.slow
 def test_the_recall_command_measures_reports_and_compares_a_data_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,7 @@ def test_each_measurement_says_how_it_was_made(found: list[Measurement]) -> None
         assert one.min <= one.p50 <= one.max
 
 
+@pytest.mark.slow
 def test_a_peer_that_is_not_installed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -83,6 +83,7 @@ def test_the_tracer_follows_calls_in_every_thread_and_only_within_following(tmp_
     assert found == [Passed("a call", ("p/other.py", "p/seen.py"), 3, 3, 1, 0)]
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_figures_of_this_project(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["structure", "--json", str(tmp_path / "figures.json")]) == 0
     assert "signatures of more than 10 parameters" in capsys.readouterr().out

@@ -61,6 +61,7 @@ def test_benchmark_rows_round_trip_through_their_files(line: Data) -> None:
     assert [len(batch) for batch in line.batches(4)] == [4, 4, 2]
 
 
+@pytest.mark.slow
 def test_made_up_rows_are_the_same_for_one_seed(tmp_path: Path) -> None:
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         clustered.make(tmp_path / name, n=60, d=16, seed=seed, queries=3)

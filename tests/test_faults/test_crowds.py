@@ -14,6 +14,7 @@ from tests.test_faults.sharing import threads
 BUSY_TIMEOUT = 10.0
 
 
+@pytest.mark.slow
 def test_writers_and_readers_in_many_processes_agree(campaign: Campaign, tmp_path: Path) -> None:
     sizes = {"rounds": campaign.size(1, 6), "writers": 8, "readers": 4, "batches": campaign.size(20, 60)}
     report = campaign.run(crowd, folder=str(tmp_path), **sizes)

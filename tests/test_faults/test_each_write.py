@@ -58,6 +58,7 @@ def test_a_failing_write_leaves_nothing_and_can_be_repeated(bench: Bench, path: 
     assert failures > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bench", [True], ids=["history apart"], indirect=True)
 @pytest.mark.parametrize("path", APART, ids=lambda path: path.name)
 def test_with_a_separate_history_file_an_interrupted_write_is_completed_by_opening_and_retry(
@@ -93,6 +94,7 @@ def test_opening_beside_an_in_memory_store_remembers_history_messages_not_yet_re
         assert remembered(left) == []  # it was remembered, by a store that is gone
 
 
+@pytest.mark.slow
 def test_a_process_killed_after_any_commit_leaves_each_write_whole_or_absent(
     campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from tests.test_faults.failing_disk import every_operation, limited_size, may_mo
 from tests.test_faults.isolated import isolated
 
 
+@pytest.mark.slow
 def test_a_failure_of_each_disk_operation_raises_a_typed_error_and_is_rolled_back(
     campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -20,6 +21,7 @@ def test_a_failure_of_each_disk_operation_raises_a_typed_error_and_is_rolled_bac
     assert report["failures"] > 20 * steps
 
 
+@pytest.mark.slow
 def test_a_write_beyond_the_file_size_limit_raises_storage_full(campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(8, 60)
     report = campaign.run(limited_size, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
@@ -27,6 +29,7 @@ def test_a_write_beyond_the_file_size_limit_raises_storage_full(campaign: Campai
     assert report["failures"] > rounds / 5
 
 
+@pytest.mark.slow
 def test_a_write_on_a_full_file_system_raises_storage_full(campaign: Campaign, tmp_path: Path) -> None:
     if not may_mount(str(tmp_path)):
         pytest.skip("this user may not mount a small file system")

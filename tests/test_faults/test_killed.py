@@ -44,6 +44,7 @@ def test_a_planted_store_tearing_batches_or_acknowledging_early_is_caught(
 OPERATIONS = ["switch", "migration", "backup", "save", "compaction"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", first_fast(OPERATIONS))
 def test_a_killed_long_operation_is_whole_or_absent(what: str, campaign: Campaign, tmp_path: Path) -> None:
     rounds = campaign.size(10, 300)

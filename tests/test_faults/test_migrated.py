@@ -12,6 +12,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.migrating import power_lost, raced, stopped_at_each_step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("right", [True, False], ids=["right", "wrong"])
 @pytest.mark.parametrize("how", first_fast(["killed", "full", "broken", "full for good", "broken for good"]))
 def test_a_migration_stopped_at_any_step_is_whole_or_absent_and_records_every_copy(
@@ -25,6 +26,7 @@ def test_a_migration_stopped_at_any_step_is_whole_or_absent_and_records_every_co
     assert report["new"] > 10
 
 
+@pytest.mark.slow
 def test_a_migration_interrupted_by_power_loss_is_whole_or_absent(campaign: Campaign, tmp_path: Path) -> None:
     moments = campaign.size(12, 300)
     report = campaign.run(power_lost, folder=str(tmp_path), seed=campaign.seed, moments=moments)

@@ -11,6 +11,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.power import PLANTS, power_losses
 
 
+@pytest.mark.slow
 def test_a_power_loss_loses_no_acknowledged_write(campaign: Campaign, tmp_path: Path) -> None:
     for seed in campaign.seeds(3):
         folder = tmp_path / str(seed)

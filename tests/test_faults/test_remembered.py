@@ -11,6 +11,7 @@ from tests.test_faults.isolated import isolated
 from tests.test_faults.remembering import life_rounds
 
 
+@pytest.mark.slow
 def test_a_killed_memory_keeps_acknowledged_calls_and_tears_no_unfinished_call(
     campaign: Campaign, tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ async def test_another_chunker_cuts_unchanged_files_anew(memory, docs):
 # interruption and failure
 
 
+@pytest.mark.slow
 async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
     for number in range(200):
         (docs / f"n{number:03}.txt").write_text(f"Number {number} is here.")

@@ -114,6 +114,7 @@ def test_list_orders_by_occurred_at_else_recorded_at_and_newest_is_oldest_revers
     assert texts(memory) == ["said at the same time", *oldest[:1:-1], "said long ago"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["id", "oldest", "newest"])
 def test_a_page_reads_as_many_rows_in_a_large_memory_as_in_a_small_one(tmp_path, monkeypatch, order):
     parsed = []

@@ -252,6 +252,7 @@ def worker(folder: Path, body: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_pdf_that_keeps_the_parser_busy_is_given_up(tmp_path):
     loader = PdfLoader(seconds=1, worker=worker(tmp_path, "while True: pass"))
     with pytest.raises(LoadError, match="more than 1 seconds"):

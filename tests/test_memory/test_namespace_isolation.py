@@ -386,6 +386,7 @@ async def exported_elsewhere(path: Path) -> None:
         await memory.export(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", first_fast(SETTINGS), ids=lambda setting: setting.other)
 def test_contents_and_writes_of_another_namespace_change_no_public_answer(
     worlds: tuple[World, World], setting: Setting, documents: Path

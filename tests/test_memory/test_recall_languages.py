@@ -96,6 +96,7 @@ def test_nine_of_ten_answers_are_among_the_first_ten(language: str, vectors: boo
     run(memory.close())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vectors", ROADS)
 def test_recall_over_several_languages_in_one_memory_finds_three_quarters_of_the_answers(vectors: bool):
     talks = [talk(language) for language in LANGUAGES]

@@ -102,6 +102,7 @@ def put(memory: LongTermMemory, memories: list[Memory], namespace: str = "") -> 
     memory.store.upsert(entries, namespace=f"{namespace}/conversation")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_path: Path, seed: int):
     print(f"seed {seed}")
@@ -125,6 +126,7 @@ def test_equal_memories_give_equal_answers_however_the_writes_were_ordered(tmp_p
     assert told[0] == told[1] == told[2] == told[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(2)))
 def test_a_cold_process_answers_as_a_warm_one(tmp_path: Path, seed: int):
     print(f"seed {seed}")

@@ -501,6 +501,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(3)))
 def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: Path, seed: int) -> None:
     memory = opened(tmp_path, Model())
@@ -540,6 +541,7 @@ def test_a_reembedding_killed_at_any_step_loses_no_entry_and_resumes(tmp_path: P
     run(memory.close())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", first_fast(range(4)))
 def test_an_embedder_that_fails_at_random_leaves_everything_embedded_or_pending(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")

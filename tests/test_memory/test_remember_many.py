@@ -147,6 +147,7 @@ def state(memory):
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(
     items=st.lists(item, max_size=9),

@@ -69,6 +69,7 @@ REPLIES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_a_whole_turn_survives_the_killing_of_its_process(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "m.db"

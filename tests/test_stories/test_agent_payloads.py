@@ -209,6 +209,7 @@ async def assert_no_harm(memory) -> None:
         assert [one.text for one in await memory.history(id)] == [text]
 
 
+@pytest.mark.slow
 async def test_a_model_obeying_document_payloads_makes_no_unapproved_call_and_no_false_user_memory(
     memory, tmp_path
 ) -> None:
@@ -246,6 +247,7 @@ async def test_a_model_obeying_document_payloads_makes_no_unapproved_call_and_no
     await assert_no_harm(memory)
 
 
+@pytest.mark.slow
 async def test_without_an_approver_no_memory_is_corrected_or_forgotten_for_a_document_payload(memory, tmp_path) -> None:
     knowledge = await filled(memory, tmp_path / "documents")
     tools = [*memory_tools(memory, include=ALL_MEMORY_TOOLS, users_words=True), *knowledge_tools(knowledge)]

@@ -43,6 +43,7 @@ def traces(folder, word):
     return [path.name for path in folder.iterdir() if any(form in path.read_bytes() for form in forms)]
 
 
+@pytest.mark.slow
 def test_a_memory_is_stored_recalled_corrected_and_forgotten_over_four_runs(tmp_path):
     path = tmp_path / "m.db"
     told = program(

@@ -123,6 +123,7 @@ def tree(known: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), metadata=metadatas)
 def test_a_random_filter_means_the_same_in_sql(
@@ -134,6 +135,7 @@ def test_a_random_filter_means_the_same_in_sql(
     assert in_sql(connection, where, metadata) == int(matches_filter(where, metadata))
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(held=values, operator=st.sampled_from(LEAF_OPERATORS), field=askable, data=st.data())
 def test_a_random_leaf_means_the_same_in_sql(

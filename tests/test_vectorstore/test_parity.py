@@ -102,6 +102,7 @@ def test_random_parity_runs_include_space_switches(tmp_path: Path) -> None:
     assert len(set(switched)) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", first_fast(Metric))
 def test_engines_cut_many_equal_and_nearly_equal_scores_alike(tmp_path: Path, metric: Metric) -> None:
     seed = 11

@@ -32,6 +32,7 @@ def vectors_of(count: int, dimension: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-64, 64, (count, dimension)).astype(np.float32) / 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [3, 64, 500, FEWEST_BITS, 600])
 def test_the_closest_rows_share_most_bits_and_ties_are_not_cut(dimension: int) -> None:
     vectors = vectors_of(300, dimension, seed=dimension)

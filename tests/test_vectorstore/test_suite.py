@@ -15,6 +15,8 @@ except vectorstore.MissingExtra as error:
 """
 
 A_USER_S_TESTS = """
+import pytest
+
 from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 
 class Broken(ModelStore):
@@ -48,6 +50,7 @@ def test_importing_the_contract_suite_without_pytest_raises_missing_extra() -> N
     assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install -e '.[dev]'"
 
 
+@pytest.mark.slow
 def test_the_contract_suite_finds_the_faults_of_a_users_store(tmp_path: Path) -> None:
     tests = tmp_path / "test_broken.py"
     tests.write_text(A_USER_S_TESTS)
