@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
@@ -15,8 +17,6 @@ except vectorstore.MissingExtra as error:
 """
 
 A_USER_S_TESTS = """
-import pytest
-
 from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 
 class Broken(ModelStore):

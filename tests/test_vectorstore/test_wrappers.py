@@ -73,6 +73,7 @@ class WrappedSqlite(VectorStoreContract, FilterContract, LifecycleContract):
         return type(self).wrap(SqliteStore(backup))
 
 
+@pytest.mark.slow
 class TestWrappedNumpyStore(WrappedNumpy):
     wrap = staticmethod(WrapperStore)
 
