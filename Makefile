@@ -7,14 +7,14 @@ check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m tests.support.snippets
-	$(PYTHON) -m pytest -q -n auto --dist loadfile
+	$(PYTHON) -m pytest -q -n auto --dist worksteal
 
 format:
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
 test:
-	$(PYTHON) -m pytest -q -n auto --dist loadfile
+	$(PYTHON) -m pytest -q -n auto --dist worksteal
 
 slow:  ## the slow proofs, which .ci/run runs too
 	$(PYTHON) -m pytest -q -n auto --dist loadfile -m slow
