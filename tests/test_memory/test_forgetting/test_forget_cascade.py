@@ -37,13 +37,10 @@ from tests.support.forgetting import (
     NOTING_TURN,
     NOW,
     SECRET,
-    STORES,
     WEEK,
     RecordingEraser,
-    SettableClock,
     ToyEmbedder,
     ingested,
-    memory_on,
     message_texts,
     note_call,
     note_result,
@@ -53,20 +50,8 @@ from tests.support.forgetting import (
     sources,
     texts,
     tool_memories,
-    write_notes,
 )
 from vectorstore import Entry
-
-
-@pytest.fixture
-def clock():
-    return SettableClock()
-
-
-@pytest.fixture(params=STORES)
-def memory(request, tmp_path, clock):
-    with memory_on(request.param, tmp_path, clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -75,11 +60,6 @@ def library(tmp_path, clock):
     opened = open_memory(tmp_path / "m.db", clock=clock)
     yield opened
     run(opened.close())
-
-
-@pytest.fixture
-def notes(tmp_path):
-    return write_notes(tmp_path)
 
 
 # --- versions, sources, copies and derived memories

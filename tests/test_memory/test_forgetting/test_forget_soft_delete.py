@@ -25,37 +25,22 @@ from memory.internals import ARCHIVE, CONVERSATION, IngestAction, Outcome, Recal
 from tests.support.forgetting import (
     NOTING_TURN,
     SECRET,
-    STORES,
     WEEK,
-    SettableClock,
     ToyEmbedder,
     ingested,
-    memory_on,
     remembered,
     run,
     sequences,
     sources,
     tool_memories,
-    write_notes,
 )
 from vectorstore import BusyError, DamageError, Entry, open_store
 from vectorstore.sqlite import SqliteDatabase
 
 
 @pytest.fixture
-def clock():
-    return SettableClock()
-
-
-@pytest.fixture(params=STORES)
-def memory(request, tmp_path, clock):
-    with memory_on(request.param, tmp_path, embedder=ToyEmbedder(), clock=clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-def notes(tmp_path):
-    return write_notes(tmp_path)
+def embedder():
+    return ToyEmbedder()
 
 
 @pytest.fixture

@@ -6,13 +6,7 @@ import pytest
 
 from memory import ArgumentError, Memory, Message, NoSuchMemory, Source, TextBlock, ToolResultBlock
 from memory.internals import DOCUMENTS, store_namespace, to_entry
-from tests.support.forgetting import BOOKS, NOW, STORES, SettableClock, memory_on, message_texts, remembered, run, texts
-
-
-@pytest.fixture(params=STORES)
-def memory(request, tmp_path):
-    with memory_on(request.param, tmp_path, clock=SettableClock()) as opened:
-        yield opened
+from tests.support.forgetting import BOOKS, NOW, message_texts, remembered, run, texts
 
 
 @pytest.mark.parametrize(

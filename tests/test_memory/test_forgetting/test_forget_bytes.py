@@ -58,36 +58,15 @@ from tests.support.forgetting import (
     NOTING_TURN,
     NOW,
     SECRET,
-    STORES,
     WEEK,
-    SettableClock,
     TickingClock,
     ToyEmbedder,
-    memory_on,
     remembered,
     run,
     tool_memories,
     vector_of,
 )
 from vectorstore import Finding, TableComponent, open_store
-
-
-@pytest.fixture
-def clock():
-    return SettableClock()
-
-
-@pytest.fixture(params=STORES)
-def memory(request, tmp_path, clock):
-    with memory_on(request.param, tmp_path, clock=clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-def file_memory(tmp_path, clock):
-    with memory_on("sqlite", tmp_path, clock=clock) as opened:
-        yield opened
-
 
 # --- traces in every place that the words can have been
 

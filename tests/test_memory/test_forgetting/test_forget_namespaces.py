@@ -23,42 +23,15 @@ from memory.retrieval.index import index_sync
 from tests.support.forgetting import (
     NOW,
     SECRET,
-    STORES,
     WEEK,
     RecordingEraser,
-    SettableClock,
     ToyEmbedder,
-    memory_on,
     message_texts,
     remembered,
     run,
     sources,
-    write_notes,
 )
 from vectorstore import open_store
-
-
-@pytest.fixture
-def clock():
-    return SettableClock()
-
-
-@pytest.fixture(params=STORES)
-def memory(request, tmp_path, clock):
-    with memory_on(request.param, tmp_path, clock=clock) as opened:
-        yield opened
-
-
-@pytest.fixture
-def notes(tmp_path):
-    return write_notes(tmp_path)
-
-
-@pytest.fixture
-def file_memory(tmp_path, clock):
-    with memory_on("sqlite", tmp_path, clock=clock) as opened:
-        yield opened
-
 
 WORDS = ("44173921-zebra", "55284032-quagga", "66395143-okapi", "77406254-tapir", "88517365-lemur")
 
