@@ -126,7 +126,7 @@ class Report:
     def __str__(self) -> str:
         """The line in words, such as "redacted 1 span (secret: card number)"."""
         line = self.outcome.value
-        if self.outcome is Outcome.REDACTED and self.spans:
+        if self.outcome == Outcome.REDACTED and self.spans:
             line += f" {self.spans} span{'s' * (self.spans != 1)}"
         if self.of is not None:
             line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"

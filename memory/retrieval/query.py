@@ -57,8 +57,8 @@ class RecallOptions(TypedDict, total=False):
     token_budget: int | None
     counter: Callable[[str], int] | None
     explain: bool
-    partitions: Sequence[str]
-    collections: Sequence[str] | None
+    partitions: str | Sequence[str]
+    collections: str | Sequence[str] | None
     neighbours: NeighbourExpansion
     hooks: RecallHooks | None
 
@@ -131,14 +131,14 @@ class Query:
         """
         for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
             raise TypeError(f"{unknown!r} is no option of recall, which are {', '.join(RecallOptions.__annotations__)}")
-        namespace, collections = options.get("namespace", ""), options.get("collections")
+        collections = options.get("collections")
         as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
         return cls(
             text=question,
             now=now,
-            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
-            partitions=tuple(options.get("partitions", DEFAULT_PARTITIONS)),
-            collections=None if collections is None else tuple(collections),
+            namespaces=_as_names(options.get("namespace", "")),
+            partitions=_as_names(options.get("partitions", DEFAULT_PARTITIONS)),
+            collections=None if collections is None else _as_names(collections),
             k=k,
             where=scope_filter(
                 options.get("scopes"), checked_labels(options.get("tags", ()), "tags"), options.get("where")
@@ -165,3 +165,8 @@ class Query:
         """Return the question itself and its variants, which need no context, each with its query."""
         variants = [(variant, replace(self, text=variant.text, context=(), variants=())) for variant in self.variants]
         return [(QueryVariant(self.text), self), *variants]
+
+
+def _as_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name, given as a text, or several."""
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -40,6 +40,7 @@ from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context
 from memory.retrieval.scoring.confidence import assess_confidence
@@ -190,13 +191,28 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        context = follow_up_context(expanded.text, context, self._lexicon, self._terms)
-        query = replace(query, text=expanded.text, context=context, variants=expanded.variants)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        context = follow_up_context(query.text, context, self._lexicon, self._terms)
+        query = replace(query, context=context, variants=expanded.variants)
         texts = await asyncio.to_thread(self.texts_to_embed, query)
         vectors, problem = await self._embedding.queries(texts)
         notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
-        notes += [*expanded.notes, *([] if problem is None else [problem])]
+        notes += [*expanded.notes, *(note for note in (shortened, problem) if note is not None)]
         return replace(query, vectors=vectors), notes
+
+    def _shorten(self, query: Query) -> tuple[Query, str | None]:
+        """Return *query* with the words of its text that are searched for, and a note if those are not all."""
+
+        def df(terms: Sequence[str]) -> Sequence[int]:
+            if self._searcher is None:
+                return [1] * len(terms)
+            names = [target.name for target in search_targets(self._store, query)]
+            with self._searcher.indexes.store.view(names) as view:
+                frequencies = [view.df(terms, namespace=name) for name in names]
+            return [sum(counts) for counts in zip([0] * len(terms), *frequencies, strict=True)]
+
+        text, note = shorten_question(query.text, self._terms, df)
+        return replace(query, text=text), note
 
     async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, list[str]]:
         """Return the reranked result of *query*, the query with the vectors that were used, and notes."""

@@ -159,7 +159,7 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
             raise ArgumentError(_argument(policy), decision, expected)
         memory = _bounded_memory(checked_memory(decision.memory, argument=_argument(policy)), draft.given)
     draft = replace(draft, memory=memory, of=decision.of or draft.of)
-    if decision.action is Action.REJECT:
+    if decision.action == Action.REJECT:
         if decision.of is None or not draft.in_place:
             outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
             return draft.reject(outcome, decision.reason or "rejected")
@@ -167,7 +167,7 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
         draft = replace(draft, memory=near)
     if decision.reason:
         draft = replace(draft, reasons=(*draft.reasons, decision.reason))
-    if decision.action is not Action.REDACT:
+    if decision.action != Action.REDACT:
         return draft
     return replace(draft, outcome=Outcome.REDACTED, spans=draft.spans + max(decision.spans, 1))
 
@@ -192,7 +192,7 @@ def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[
     used = {place for _, places in decision.made for place in places if drafts[place].in_place}
     kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
     return [
-        kept if place in used and part.action is Action.REJECT else part
+        kept if place in used and part.action == Action.REJECT else part
         for place, part in enumerate(decision.decisions)
     ]
 

@@ -14,7 +14,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory import ArgumentError, HashingEmbedder, Memory, RecallOptions, RecallResult, RecallSettings, Source, run_sync
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallOptions,
+    RecallResult,
+    RecallSettings,
+    Source,
+    run_sync,
+)
 from memory.internals import DECLARED_FIELDS, to_entry
 from memory.retrieval.query import Query
 from memory.retrieval.retriever import Retriever
@@ -302,6 +312,15 @@ def test_documents_and_conversations_are_merged_and_collections_chosen(store: Li
     assert ids(ask(retriever, "warranty", partitions=("documents",), collections=("b",))) == ["doc-b"]
     assert sorted(ids(ask(retriever, "warranty", partitions=("documents",)))) == ["doc-a", "doc-b"]
     assert {hit.partition for hit in ask(retriever, "warranty", partitions=("documents",))} == {"documents"}
+
+
+def test_one_partition_collection_or_namespace_may_be_given_as_its_text() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    run_sync(memory.remember("The warranty lasts two years.", namespace="ana"))
+    assert len(run_sync(memory.recall("warranty", namespace="ana", partitions="conversation"))) == 1
+    assert len(run_sync(memory.recall("warranty", namespace="ana", partitions="documents", collections="b"))) == 0
+    with pytest.raises(ArgumentError, match="attic"):
+        run_sync(memory.recall("warranty", partitions="attic"))
 
 
 def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: LifecycleStore) -> None:

@@ -51,7 +51,7 @@ class NoSecrets:
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Redact or reject what holds a secret; the reason names the kinds, never the words."""
-        if memory.sensitive and memory.actor == "user" and memory.trust is Trust.USER:
+        if memory.sensitive and memory.actor == "user" and memory.trust == Trust.USER:
             return PolicyDecision(Action.ACCEPT)
         named = [str(getattr(memory, name) or "") for name in _NAME_FIELDS] + [*memory.scopes, *memory.scopes.values()]
         found = _Redaction(self.kinds)
