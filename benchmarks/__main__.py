@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         return run_stores(given, list(asked), say)
     if given.command == "stores-report":
         return run_report(given, say)
-    if given.command in ("fast-search", "vectors-table"):
+    if given.command in ("fast-search", "vectors-table", "secrets"):
         return int(given.run(given))
     try:
         return int(given.run(given, asked, say))

@@ -79,7 +79,7 @@ from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.memory_writer import MemoryWriter
 from memory.write.pipeline import WritePipeline
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
-from memory.write.policy_runner import PolicyRules
+from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
 from memory.write.undo import Undo
@@ -325,6 +325,10 @@ class LongTermMemory:
         checked_int(limit, "limit")
         selection = self._selection(filters, namespace)
         return await asyncio.to_thread(selection.page, self.store, order=order, after=after, limit=limit)
+
+    def redacted(self, text: str) -> str:
+        """Return *text* as it would be kept: without what the write policies take out, such as ``NoSecrets``."""
+        return redacted_text(text, redaction_policies(self.policies))[0]
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories that hold now, the most important first, then the newest.

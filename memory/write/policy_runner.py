@@ -255,15 +255,23 @@ def redaction_policies(policies: Sequence[WritePolicy]) -> tuple[RedactionPolicy
     return tuple(policy for policy in policies if isinstance(policy, RedactionPolicy))
 
 
+def redacted_text(text: str, policies: Sequence[RedactionPolicy], name: str = "") -> tuple[str, int]:
+    """Return *text*, which stands under *name*, without what *policies* take out, and how many parts that was."""
+    spans = 0
+    for policy in policies:
+        text, count = policy.cleaned(text, name)
+        spans += count
+    return text, spans
+
+
 def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> tuple[Message, int]:
     """Return *message* without what *policies* take out, and how many parts that was; the same object if none."""
     spans = 0
 
     def cleaned(text: str, name: str = "") -> str:
         nonlocal spans
-        for policy in policies:
-            text, count = policy.cleaned(text, name)
-            spans += count
+        text, count = redacted_text(text, policies, name)
+        spans += count
         return text
 
     def kept(value: Any, name: str = "", *, free: bool = False) -> Any:
