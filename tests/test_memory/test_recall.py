@@ -332,6 +332,43 @@ def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: Lifecyc
     assert ids(found) == ["together", "scattered"]
 
 
+@pytest.mark.parametrize("data_only", [False, True])
+def test_importance_decides_between_memories_that_are_as_near_to_the_question(data_only: bool) -> None:
+    store = open_store("numpy:")
+    memory = LongTermMemory(DataOnlyStore(store) if data_only else store)  # type: ignore[arg-type]
+    for name, importance in (("minor", 0.0), ("plain", None), ("vital", 1.0)):
+        run_sync(
+            memory.remember(Memory(f"The ferry to the {name} island leaves at nine.", key=name, importance=importance))
+        )
+    run_sync(memory.remember(Memory("A kestrel nests in the belfry.", key="other", importance=1.0)))
+
+    def found() -> list[tuple[str | None, float]]:
+        hits = run_sync(memory.recall("ferries to an island", explain=True))
+        return [
+            (hit.memory.key, hit.parts.get("importance", 0.0) / hit.score) for hit in hits if hit.memory.key != "other"
+        ]
+
+    ranked = found()
+    assert [key for key, _ in ranked] == ["vital", "plain", "minor"]
+    assert [share for _, share in ranked] == pytest.approx([0.1 / 1.1, 0.0, -0.1 / 0.9], abs=0.02)
+    minor = run_sync(memory.list(where={"key": "minor"}))[0].id
+    if not data_only:
+        run_sync(memory.set_importance([minor], 1.0))
+        assert [key for key, _ in found()][-1] == "plain"
+        run_sync(memory.set_importance([minor], None))
+        assert {key for key, _ in found()[1:]} == {"plain", "minor"}
+
+
+def test_the_default_importance_changes_no_score() -> None:
+    def scores(importance: float | None) -> list[float]:
+        memory = LongTermMemory(open_store("numpy:"))
+        for text in ("The ferry leaves at nine.", "The ferry is blue.", "A kestrel nests in the belfry."):
+            run_sync(memory.remember(Memory(text, importance=importance)))
+        return [hit.score for hit in run_sync(memory.recall("When does the ferry leave?"))]
+
+    assert scores(0.5) == scores(None)
+
+
 def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:
     put(store, TALK)
     for hit in ask(retriever_of(store), "When did Bela start learning the cello?", explain=True):
