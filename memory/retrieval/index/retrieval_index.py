@@ -90,7 +90,7 @@ class RetrievalIndex:
 
     def extend(self, batch: RecordBatch) -> None:
         """Add the rows of *batch*; they replace rows of the same ids."""
-        for id in batch.ids:
+        for id in self._rows.keys() & batch.ids:
             self.remove(id)
         first, columns = len(self.ids), batch.values.copy()
         self.ids.extend(batch.ids)
