@@ -223,6 +223,7 @@ class LongTermMemory:
             zone=zone,
             counter=parts.get("counter") or default_counter(offline=parts.get("offline", False)).count,
         )
+        self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()
 
     @property

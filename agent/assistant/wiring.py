@@ -1,6 +1,6 @@
 """Wiring of settings to objects: the one place that names concrete classes of all three packages.
 
-Network clients and the agent are imported where they are used: most commands need neither.
+Network clients, documents and the agent are imported where they are used: most commands need none of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
     Embedder,
     EmbeddingSettings,
-    KnowledgeBase,
     LocalEmbedder,
     LongTermMemory,
     MinimumLength,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.providers.base import Provider
     from agent.tools.base import Tool
-    from memory import WindowPolicy
+    from memory import KnowledgeBase, WindowPolicy
     from memory.http import HttpClient
 
 DEFAULT_SYSTEM_PROMPT = """\
@@ -54,6 +53,8 @@ class OpenedMemory:
 
     def knowledge(self) -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
+        from memory import KnowledgeBase
+
         return KnowledgeBase(self.memory, namespace=self.namespace)
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import DOCUMENTS
+from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.results import RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -141,6 +141,12 @@ class Retriever:
                 found = add_term_matches(self._searcher, view, targets, query, found)
         self._searcher.indexes.save(names)
         return found
+
+    def follow(self, partition: str, count: int) -> None:
+        """Take note of *count* entries that were added to *partition*; from time to time, derive what recall needs."""
+        if self._searcher is not None:
+            conversation = parse_store_namespace(partition)[1] != DOCUMENTS
+            self._searcher.indexes.follow(partition, count, conversation=conversation)
 
     def expand(self, query: Query, found: RecallResult) -> RecallResult:
         """Return *found*, the result of *query*, with the neighbours of each hit that the query asks for."""

@@ -6,13 +6,11 @@ Secrets are never shown, and nothing is created: a missing memory file stays mis
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +46,8 @@ class DoctorCheck:
 
 def check_installation() -> Iterator[DoctorCheck]:
     """Check Python, the packages that it finds under our names, and the libraries below."""
+    from importlib.metadata import PackageNotFoundError, version
+
     import apsw
 
     from memory import local_available
@@ -206,6 +206,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
+    import asyncio
 
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
