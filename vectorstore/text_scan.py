@@ -13,16 +13,18 @@ from vectorstore.types import Entry
 class TextScanStore(Protocol):
     """A store that need not read all its entries for that."""
 
-    def scan_holding(self, texts: Sequence[str], *, namespace: str = "") -> Iterator[Entry]:
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As the function ``scan_holding``."""
 
 
-def scan_holding(store: VectorStore, texts: Sequence[str], *, namespace: str = "") -> Iterator[Entry]:
+def scan_holding(
+    store: VectorStore, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = ""
+) -> Iterator[Entry]:
     """Yield entries that may hold one of *texts*, in order of id: every one that does, and perhaps others.
 
-    The text of an entry and the names and values of its metadata are looked through, letter by letter. A store that is
-    no ``TextScanStore`` yields all its entries.
+    The text of an entry and the names and values of its metadata are looked through, letter by letter; for *names* its
+    metadata alone. A store that is no ``TextScanStore`` yields all its entries.
     """
     if isinstance(store, TextScanStore):
-        return store.scan_holding(texts, namespace=namespace)
+        return store.scan_holding(texts, names=names, namespace=namespace)
     return store.scan(namespace=namespace)

@@ -160,10 +160,9 @@ class CascadePlanner:
 
     def _entries_holding(self, partition: str, texts: VerbatimTexts, names: Collection[str]) -> Iterator[Entry]:
         """Return an iterator of the entries that may hold one of *texts*, or one of *names* in their metadata."""
-        wanted = [*texts.longest_words(), *sorted(names)]
-        if len(wanted) > _MAX_SEARCHED_TEXTS:
+        if len(texts.texts) + len(names) > _MAX_SEARCHED_TEXTS:
             return self.entries.store.scan(namespace=partition)
-        return scan_holding(self.entries.store, wanted, namespace=partition)
+        return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
 
     def _related_entries(
         self, partitions: Iterable[str], texts: VerbatimTexts, names: Collection[str]

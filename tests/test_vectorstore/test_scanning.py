@@ -95,6 +95,8 @@ def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metada
     for texts, ids in wanted.items():
         found = "".join(entry.id for entry in scan_holding(store, texts))
         assert found == ("abcde" if reads_all else ids), texts
+    if not reads_all:
+        assert [entry.id for entry in scan_holding(store, ["Grüße"], names=["note", "plain", "zorbs"])] == ["c", "d"]
     assert list(scan_holding(store, ["Zorb"], namespace="unknown")) == []
 
 

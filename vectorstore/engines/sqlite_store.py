@@ -260,12 +260,12 @@ class SqliteStore:
             self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
         )
 
-    def scan_holding(self, texts: Sequence[str], *, namespace: str = "") -> Iterator[Entry]:
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As ``TextScanStore.scan_holding``."""
         name = check_namespace(namespace)
         with self.database.read() as connection:
             key = entry_reader.namespace_key(connection, name)
-            ids = [] if key is None else entry_reader.ids_holding(connection, key, texts)
+            ids = [] if key is None else entry_reader.ids_holding(connection, key, texts, names)
         pages = (ids[start : start + PAGE_SIZE] for start in range(0, len(ids), PAGE_SIZE))
         return (entry for page in pages for entry in self.get(page, namespace=name) if entry is not None)
 

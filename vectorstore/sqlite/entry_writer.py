@@ -16,7 +16,7 @@ from vectorstore.database import Connection
 from vectorstore.distance import row_norms
 from vectorstore.errors import DamageError, RevisionConflict
 from vectorstore.index.bm25 import analyze_text
-from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from vectorstore.sqlite.connection import fetch_first, fetch_one, iterate_rows, json_array
 from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
 from vectorstore.types import Finding, Vector
@@ -78,15 +78,18 @@ def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, ne
 
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
-    known = fetch_all(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
-    numbers = np.array([number for (number,) in known], dtype=np.int32)
-    unused = np.zeros(numbers.max(initial=0) + 1, dtype=np.bool_)
+    (known,) = fetch_one(connection, "SELECT group_concat(number) FROM terms WHERE namespace = ?", (namespace,))
+    if known is None:
+        return
+    numbers = np.fromstring(known, dtype=np.int64, sep=",")
+    unused = np.zeros(numbers.max() + 1, dtype=np.bool_)
     unused[numbers] = True
     rows = iterate_rows(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
     while page := [blob for (blob,) in islice(rows, _PAGE_SIZE)]:
-        if any(len(blob) % 4 for blob in page):
+        joined = b"".join(page)
+        if len(joined) % 4:
             raise DamageError([Finding("forward", "a sequence of terms has a wrong length")])
-        used = np.frombuffer(b"".join(page), dtype="<i4")
+        used = np.frombuffer(joined, dtype="<i4")
         unused[used[(used >= 0) & (used < len(unused))]] = False
     connection.executemany(
         "DELETE FROM terms WHERE namespace = ? AND number = ?",

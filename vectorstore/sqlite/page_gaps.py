@@ -37,22 +37,17 @@ def clear_page_gaps(connection: apsw.Connection) -> int:
     """Overwrite every gap that is not zeros, make that durable, and return the number of pages changed.
 
     The file must not change meanwhile: *connection* holds the write lock, and the write-ahead log is empty. Bytes of
-    rows are rewritten as they are, so readers and a power cut in the midst see a valid page. Pages that connections
+    rows are not touched, so readers and a power cut in the midst see a valid page. Pages that connections
     hold in memory are not changed: this one must release its own, and others do with the next commit that they see.
     """
     file = _DatabaseFile(connection)
     changed = 0
     for offset, block in file.blocks():
-        dirty = [(number, gaps) for number, gaps in _gaps_of(block, file.page_size, file.usable) if offset or number]
-        if not dirty:
-            continue
-        cleared = bytearray(block)
-        for number, gaps in dirty:
-            for start, end in gaps:
-                cleared[number * file.page_size + start : number * file.page_size + end] = _ZEROS[: end - start]
-        first, last = dirty[0][0] * file.page_size, (dirty[-1][0] + 1) * file.page_size
-        file.write(bytes(cleared[first:last]), offset + first)
-        changed += len(dirty)
+        for number, gaps in _gaps_of(block, file.page_size, file.usable):
+            if offset or number:
+                for start, end in gaps:
+                    file.write(_ZEROS[: end - start], offset + number * file.page_size + start)
+                changed += 1
     if changed:
         file.sync()
     return changed
@@ -71,6 +66,8 @@ def _gaps_of(block: bytes, page_size: int, usable: int) -> Iterator[tuple[int, l
     rows = zip(*(column[wanted].tolist() for column in (np.arange(len(pages)), starts, ends, freeblocks)), strict=True)
     for number, start, end, freeblock in rows:
         page = number * page_size
+        if not freeblock and block[page + start : page + end] == _ZEROS[: end - start]:
+            continue  # nearly every page
         gaps = [(start, end)]
         while freeblock:
             following = int.from_bytes(block[page + freeblock : page + freeblock + 2], "big")
@@ -134,10 +131,8 @@ class _DatabaseFile:
             yield first * self.page_size, self._read(first * self.page_size, count * self.page_size)
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write *data* at *offset*."""
-        for start in range(0, len(data), _MAX_TRANSFER):
-            piece = data[start : start + _MAX_TRANSFER]
-            _check(self._methods.write(self._handle, piece, len(piece), offset + start))
+        """Write *data*, less than a page, at *offset*."""
+        _check(self._methods.write(self._handle, data, len(data), offset))
 
     def sync(self) -> None:
         """Make what was written durable."""

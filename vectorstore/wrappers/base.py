@@ -118,9 +118,9 @@ class WrapperStore:
         """As the function ``scan_by`` of the store inside."""
         return scan_by(self.wrapped, fields, reverse=reverse, where=where, namespace=namespace, after=after)
 
-    def scan_holding(self, texts: Sequence[str], *, namespace: str = "") -> Iterator[Entry]:
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
         """As the function ``scan_holding`` of the store inside."""
-        return scan_holding(self.wrapped, texts, namespace=namespace)
+        return scan_holding(self.wrapped, texts, names=names, namespace=namespace)
 
     def _inside(self, operation: str) -> Any:
         """Return a method or a property of the store inside; one that it lacks is refused by name."""
