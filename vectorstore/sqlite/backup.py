@@ -18,6 +18,7 @@ from vectorstore.database import Component
 from vectorstore.errors import DamageError, NotAStore, VectorStoreError
 from vectorstore.sqlite.connection import Access, fetch_all, open_connection, translate_errors, translate_system_errors
 from vectorstore.sqlite.files import RandomBytes, atomic_write, check_database_file, is_missing, read_fact, write_fact
+from vectorstore.sqlite.page_gaps import clear_page_gaps
 from vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
 from vectorstore.types import Finding
 
@@ -104,6 +105,7 @@ def write_backup(source: apsw.Connection, path: Path, *, token: RandomBytes) -> 
             with target.backup("main", source, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES_PER_STEP)
+            clear_page_gaps(target)  # nobody else has it open yet
         target = open_connection(private, Access.FROZEN, busy_timeout=0)
         with closing(target), translate_errors(path, target):
             rows = target.execute("PRAGMA quick_check").fetchall()
