@@ -61,7 +61,7 @@ from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
-from memory.tokens.counter import default_counter
+from memory.tokens.counter import TextMeasure
 from memory.validation import (
     checked_importance,
     checked_int,
@@ -108,7 +108,7 @@ class MemoryParts(TypedDict, total=False):
     recall_settings: RecallSettings | None
     embedding_settings: EmbeddingSettings | None
     hooks: RecallHooks | None
-    counter: Callable[[str], int] | None
+    counter: TextMeasure | None
     offline: bool
 
 
@@ -221,7 +221,7 @@ class LongTermMemory:
             index_cache=self.index_cache,
             clock=clock,
             zone=zone,
-            counter=parts.get("counter") or default_counter(offline=parts.get("offline", False)).count,
+            counter=parts.get("counter"),
         )
         self._caught_up: set[str] = set()
 

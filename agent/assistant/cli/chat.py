@@ -101,6 +101,7 @@ class _ChatSession:
                 "answer": "" if result is None else result.text,
                 "citations": () if result is None else result.citations,
                 "stored": [] if result is None else [report.id for report in result.stored if report.stored],
+                "tokens_exact": None if result is None else result.tokens_exact,
                 "warnings": warnings,
                 "error": text,
             }
@@ -169,6 +170,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
                 "abstain": result.abstain,
                 "model": model,
                 "ending": result.ending,
+                "tokens_exact": result.tokens_exact,
                 "warnings": result.warnings,
                 "notes": result.notes,
             }
