@@ -34,6 +34,7 @@ from memory import (
 from memory.internals import counter_for_model, default_counter, keep_table, table_url
 from memory.tokens import token_tables
 from memory.tokens.counter import MESSAGE_OVERHEAD, UNREADABLE_IMAGE_TOKENS, FallbackCounter, image_size, image_tokens
+from tests.support.slow import first_fast
 
 SMALL = "r50k_base"
 """An encoding with a table that loads in a tenth of a second."""
@@ -130,9 +131,7 @@ def test_words_that_look_like_control_tokens_are_plain_text(monkeypatch: pytest.
     assert TiktokenCounter("toy").count("<|end|>") == 7
 
 
-@pytest.mark.parametrize(
-    "encoding", ["r50k_base", "p50k_edit", "cl100k_base", pytest.param("o200k_harmony", marks=slow)]
-)
+@pytest.mark.parametrize("encoding", first_fast(["r50k_base", "p50k_edit", "cl100k_base", "o200k_harmony"]))
 def test_tokens_are_counted_exactly_without_network_and_caches(
     encoding: str, unloaded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
