@@ -28,7 +28,7 @@ def test_chat_keeps_statements_and_answers_from_them(tellback: CommandLine) -> N
 def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
-    keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
+    keys = {"session", "question", "answer", "citations", "stored", "tokens_exact", "warnings", "error"}
     assert set(first) == set(second) == keys
     assert first["session"] == second["session"] == "s1"
     assert (first["error"], first["question"]) == (None, "I live in Porto.")

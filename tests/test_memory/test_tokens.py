@@ -1,6 +1,6 @@
 """Token counts: the estimate, tiktoken without downloads, and what a message takes.
 
-Inner parts, on no face: ``memory.tokens.counter``, ``memory.tokens.token_tables``.
+Inner parts, on no face: ``memory.tokens``, ``memory.tokens.counter``.
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ def check_installation() -> Iterator[DoctorCheck]:
     import apsw
 
     from memory import local_available
+    from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
@@ -71,9 +72,9 @@ def check_installation() -> Iterator[DoctorCheck]:
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
     local, pdf = local_available(), find_spec("pypdf") is not None
-    meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
+    meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install -e '.[docs]'")
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
 
 
 def check_token_counts() -> DoctorCheck:
