@@ -95,7 +95,7 @@ class MemoryParts(TypedDict, total=False):
     *policies* decide what is kept; *on_policy_failure* says what becomes of a memory that one of them fails on:
     "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway). *clock* gives the time,
     *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are those of each recall that brings
-    none. *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+    none. *counter* counts tokens for budgets; None is tiktoken's where its tables are at hand, else an estimate.
     """
 
     embedder: Embedder | None
@@ -109,7 +109,6 @@ class MemoryParts(TypedDict, total=False):
     embedding_settings: EmbeddingSettings | None
     hooks: RecallHooks | None
     counter: TextMeasure | None
-    offline: bool
 
 
 def check_parts(parts: MemoryParts) -> None:

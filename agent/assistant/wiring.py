@@ -101,7 +101,6 @@ def open_configured_memory(
             policies=make_write_policies(settings),
             language=settings.language,
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
-            offline=settings.offline,
         )
     except SettingMismatch as error:
         if error.setting != "analyzer":

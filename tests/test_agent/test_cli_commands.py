@@ -67,7 +67,7 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
 
 def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
     said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
-    memory = open_memory(tellback.path, offline=True)
+    memory = open_memory(tellback.path)
     run_sync(
         memory.remember_many(
             Memory(text, kind="turn", speaker=who, session="s", sequence=at) for at, (who, text) in enumerate(said)
