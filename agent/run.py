@@ -174,7 +174,7 @@ class AgentRun:
         context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
 
         def shorten() -> Request | None:
-            count = self._settings.counter.count
+            count = self._components.counter.count
             texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
             shorter = self._assemble(gathered, sum(map(count, texts)) // _OVERFLOW_DIVISOR)
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
@@ -194,7 +194,7 @@ class AgentRun:
             seed=components.seed,
         )
         return assemble_context(
-            sources, budget=budget, profile=settings.profile_tokens, counter=settings.counter, window=settings.window
+            sources, budget=budget, profile=settings.profile_tokens, counter=components.counter, window=settings.window
         )
 
     def _request(self, gathered: GatheredContext, assembled: AssembledContext) -> Request:
@@ -260,5 +260,6 @@ class AgentRun:
             notes=assembled.notes,
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
+            tokens_exact=None if self._settings.token_budget is None else self._components.counter.exact,
             trust=self._trust.least,
         )

@@ -44,7 +44,7 @@ def test_a_session_named_by_a_secret_is_not_kept(tellback: CommandLine) -> None:
 def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
-    keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
+    keys = {"session", "question", "answer", "citations", "stored", "tokens_exact", "warnings", "error"}
     assert set(first) == set(second) == keys
     assert first["session"] == second["session"] == "s1"
     assert (first["error"], first["question"]) == (None, "I live in Porto.")

@@ -13,14 +13,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.command_context import global_options, run
 from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
-from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.options import JsonOption, YesOption
 from agent.assistant.cli.output import print_json, print_table, print_text
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
@@ -51,6 +52,7 @@ def check_installation() -> Iterator[DoctorCheck]:
     import apsw
 
     from memory import local_available
+    from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
@@ -70,9 +72,44 @@ def check_installation() -> Iterator[DoctorCheck]:
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
     local, pdf = local_available(), find_spec("pypdf") is not None
-    meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
+    meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install -e '.[docs]'")
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
+
+
+def check_token_counts() -> DoctorCheck:
+    """Say whether tokens are counted exactly."""
+    from memory.internals import default_counter
+
+    counter = default_counter()
+    if counter.exact:
+        return DoctorCheck("token counts", True, f"exact for models of OpenAI ({counter.name}), estimated for others")
+    remedy = "`tellback doctor --fix` fetches the table for exact counts, and asks first"
+    return DoctorCheck("token counts", True, "estimated, rather too many than too few", remedy)
+
+
+def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
+    """Fetch the table for exact token counts where it is missing, if *yes* or the answer at the terminal says so."""
+    from memory.internals import TABLE_HASHES, default_counter, keep_table, table_url
+
+    if default_counter().exact:
+        return
+    table = next(iter(TABLE_HASHES))
+    require_terminal_or_yes(yes=yes)
+    if not yes and not confirm(f"Fetch the table for exact token counts (3.6 MB) from {table_url(table)}?"):
+        return
+
+    async def fetch() -> bytes:
+        async with _probe_client(settings) as client:
+            return await client.get_bytes(table_url(table))
+
+    try:
+        path = keep_table(table, run(fetch()))
+    except Exception as error:  # network, disk, other bytes: whatever it is, counts stay estimates
+        code, line = describe_error(error)
+        yield DoctorCheck("token table", False, f"not fetched: {line}", "counts stay estimates; try again later", code)
+    else:
+        yield DoctorCheck("token table", True, f"fetched, its hash is right: {path}")
 
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
@@ -241,6 +278,8 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
+    fix: Annotated[bool, typer.Option("--fix", help="Offer to fetch the table for exact token counts.")] = False,
+    yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
     """Check everything, and say what to do.
@@ -248,8 +287,11 @@ def doctor(
     Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
     """
     configuration = global_options(context).configuration()
+    fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
     checks = [
         *check_installation(),
+        *fixes,
+        check_token_counts(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
