@@ -44,6 +44,7 @@ _EXPORTS: Final = {
     "memory.tokens.counter": "default_counter",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
+    "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""

@@ -81,5 +81,6 @@ from memory.timestamps import to_aware as to_aware
 from memory.tokens.counter import default_counter as default_counter
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport
+from memory.write.policies.base import MemoryLookup as MemoryLookup
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport

@@ -42,7 +42,7 @@ from vectorstore.sqlite.migrations import check_component_version, component_ver
 from vectorstore.sqlite.salvage import salvage_file
 from vectorstore.sqlite.secure_delete import size_on_disk
 from vectorstore.sqlite.transactions import Transactions
-from vectorstore.types import Compaction, Finding
+from vectorstore.types import Compaction, Finding, SalvageReport
 
 _ERASURE_WAIT: Final = 0.25
 """Seconds that ``finish_erasure`` waits for readers to leave."""
@@ -240,8 +240,8 @@ class SqliteDatabase:
         with self.write() as connection:
             rebuild_components(connection, [*self._components.values()])
 
-    def salvage(self, path: str | os.PathLike[str]) -> int:
-        """Copy every readable row into a new file at *path* and return how many; this file is only read."""
+    def salvage(self, path: str | os.PathLike[str]) -> SalvageReport:
+        """Copy every readable row into a new file at *path*; this file is only read."""
         with self.read() as connection:
             strangers = sorted(component_versions(connection).keys() - self._components.keys())
         if strangers:

@@ -253,10 +253,9 @@ def create_database_file(
     birth: FileIdentity,
     *,
     token: RandomBytes,
-    fill: Callable[[apsw.Connection], int] | None = None,
-) -> int:
-    """Make the file; *fill* may put rows in, and its count is returned. ``FileExistsError``: one is there."""
-    filled = 0
+    fill: Callable[[apsw.Connection], None] | None = None,
+) -> None:
+    """Make the file; *fill* may put rows in. ``FileExistsError``: one is there."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
         with closing(connection), translate_errors(path, connection):
@@ -268,10 +267,9 @@ def create_database_file(
             for component in components:
                 run_migrations(connection, component, path)
             if fill is not None:
-                filled = fill(connection)
+                fill(connection)
             connection.execute("COMMIT")
             enable_wal(connection, path)
-    return filled
 
 
 def enable_wal(connection: apsw.Connection, path: Path) -> None:
