@@ -221,3 +221,20 @@ def test_a_part_that_is_not_known_is_left_out_and_named(path: Path, tmp_path: Pa
     assert [str(part) for part in report.tables if part.lost != 0] == [
         "songs: 0 saved, an unknown number lost (a part that is not known here)"
     ]
+
+
+@pytest.mark.parametrize("content", [_BAD, "'{}'"], ids=["no UTF-8", "changed"])
+def test_a_damaged_message_does_not_keep_the_others_from_an_export_or_from_being_shown(
+    content: str, path: Path, tmp_path: Path
+) -> None:
+    change(path, f"UPDATE history_messages SET message = {content} WHERE key = 1")
+    with opened(path) as memory:
+        report = asyncio.run(memory.export(tmp_path / "out.jsonl"))
+        assert [finding.subject for finding in report.damaged] == ["s0 1"]
+        assert report.counts["message"] == 5
+        begins = {info.session: info.begins for info in asyncio.run(memory.conversations.sessions())}
+        assert begins == {"s0": "(damaged)"} | {f"s{n}": f"My café number {n} is in Évora." for n in (1, 2)}
+        with pytest.raises(DamageError):
+            asyncio.run(memory.conversations.load("s0"))
+    with opened(tmp_path / "second.db") as memory:
+        assert asyncio.run(memory.import_(tmp_path / "out.jsonl", trust="user")).taken["message"] == 5

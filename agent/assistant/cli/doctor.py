@@ -289,7 +289,7 @@ def _salvage(path: Path, new: Path, *, json: bool) -> None:
     """Save what can be read of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where some was lost."""
     from memory import salvage_memory
 
-    report = salvage_memory(path, new)
+    report = salvage_memory(path, str(new))
     if json:
         print_json({**json_object(report), "whole": report.whole})
     else:

@@ -67,6 +67,7 @@ from tests.support.forgetting import (
     vector_of,
 )
 from vectorstore import Finding, TableComponent, open_store
+from vectorstore.sqlite import SqliteDatabase
 
 # --- traces in every place that the words can have been
 
@@ -963,3 +964,14 @@ def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
     run(file_memory.export(tmp_path / "a.jsonl"))
     run(file_memory.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
     assert [copy.kind for copy in run(file_memory.forget([noted])).unreached] == ["export"]
+
+
+def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
+    with closing(SqliteDatabase(tmp_path / "said.db")) as said:
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(said))
+        run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
+        receipt = run(memory.forget_namespace(""))
+        assert (receipt.pending, said.pending_erasure()) == (False, False)
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file.name
+        run(memory.close())
