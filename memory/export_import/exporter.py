@@ -39,7 +39,7 @@ from memory.validation import checked_labels
 from memory.write.access_control import Caller
 from memory.write.embedding_service import EmbeddingService
 from vectorstore import Filter, Finding
-from vectorstore.sqlite import atomic_write
+from vectorstore.sqlite import atomic_write, remove_abandoned_files
 
 _PAGE_SIZE: Final = 256
 _BUFFER_BYTES: Final = 1 << 20
@@ -137,6 +137,7 @@ class Exporter:
         counts: Counter[str] = Counter()
         damaged: list[Finding] = []
         digest = lines_hasher()
+        remove_abandoned_files(target.parent)
         with atomic_write(target, token=os.urandom) as private:
             view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
             with private.open("r+b", buffering=_BUFFER_BYTES) as file, view:

@@ -6,6 +6,7 @@ Inner parts, on no face: ``memory.tables.operation_log``.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from memory import Message
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from tests.support.command_line import CommandLine
 from vectorstore import Finding, TableComponent
+from vectorstore.sqlite import atomic_write
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -58,12 +60,16 @@ def test_doctor_reports_an_intact_memory_file_as_fine(doctor, path: Path) -> Non
     assert checks["content"]["seen"] == "every row is as it was written"
 
 
-def test_an_unfinished_copy_of_this_or_a_former_version_is_named(doctor, path: Path) -> None:
-    for name in (".tellback-00ff.part", ".mneme-00ff.part"):
-        (path.parent / name).touch()
+def test_an_unfinished_copy_is_named_while_it_is_written_or_may_be(doctor, path: Path) -> None:
+    with atomic_write(path.parent / "copy", token=os.urandom) as unfinished:
         code, checks = doctor()
-        assert (code, checks["unfinished copy"]["seen"]) == (0, str(path.parent / name))
-        (path.parent / name).unlink()
+        assert (code, checks["unfinished copy"]["seen"]) == (0, str(unfinished))
+    former = path.parent / ".mneme-00ff.part"  # of a version without locks
+    former.touch()
+    assert doctor()[1]["unfinished copy"]["seen"] == str(former)
+    os.utime(former, (0, 0))
+    assert "unfinished copy" not in doctor()[1]
+    assert not former.exists()
 
 
 def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:

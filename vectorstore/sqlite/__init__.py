@@ -1,6 +1,7 @@
 """Databases in SQLite: one file for everything that Tellback keeps, or the memory of the process."""
 
 from vectorstore.database import Component, Migration, SalvageSource
+from vectorstore.sqlite.backup import remove_abandoned_files
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.files import atomic_write, unfinished_files
 from vectorstore.sqlite.in_memory import InMemoryDatabase
@@ -16,6 +17,7 @@ __all__ = [
     "SalvagedTable",
     "SqliteDatabase",
     "atomic_write",
+    "remove_abandoned_files",
     "salvage_database",
     "unfinished_files",
 ]

@@ -79,6 +79,7 @@ class SqliteDatabase:
             for component in components:
                 self.attach(component)
             if not self.read_only:
+                backup.remove_abandoned_files(self.path.parent)
                 if (own := str(self.path)) in self.backups():  # a copy that is put to use is no mere copy any more
                     self._transactions.write_soon(lambda connection: backup.drop_backup_record(connection, own))
                 self._transactions.finish_erasure(wait=0.0)
@@ -203,6 +204,7 @@ class SqliteDatabase:
         next commit; not in a file that can only be read.
         """
         with self._new_file(path, "backup") as target, self.read() as connection:
+            backup.remove_abandoned_files(target.parent)
             backup.write_backup(connection, target, token=self._token)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))

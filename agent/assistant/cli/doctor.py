@@ -28,7 +28,6 @@ from agent.assistant.cli.errors import (
     describe_error,
     with_error_report,
 )
-from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
 
@@ -291,7 +290,7 @@ def _salvage(path: Path, new: Path, *, json: bool) -> None:
 
     report = salvage_memory(path, str(new))
     if json:
-        print_json({**json_object(report), "whole": report.whole})
+        print_json(report)
     else:
         rows = [
             (part.table, str(part.saved), "some" if part.lost is None else str(part.lost)) for part in report.tables
