@@ -49,7 +49,7 @@ _EXPORTS: Final = {
     "memory.long_term": "LongTermMemory",
     "memory.messages": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock",
     "memory.models": "Memory Source Trust",
-    "memory.open": "open_memory",
+    "memory.open": "open_memory salvage_memory",
     "memory.results": "Hit RecallResult Receipt Report",
     "memory.retrieval.hooks": "RecallHooks",
     "memory.retrieval.query": "RecallOptions",
@@ -61,7 +61,7 @@ _EXPORTS: Final = {
     "memory.tokens.tiktoken_counter": "TiktokenCounter",
     "memory.write.embedding_service": "EmbeddingSettings",
     "memory.write.policies.base": (
-        "Action LookupPolicy MemoryLookup MemoryTurn PolicyDecision SimilarMemory TurnDecision TurnPolicy WritePolicy"
+        "Action LookupPolicy MemoryTurn PolicyDecision SimilarMemory TurnDecision TurnPolicy WritePolicy"
     ),
     "memory.write.policies.builtin": "MinimumLength NearDuplicates StoreAlways",
     "memory.write.policies.callbacks": "ExtractedFact Extractor Judge",

@@ -45,6 +45,7 @@ _EXPORTS: Final = {
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
+    "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""

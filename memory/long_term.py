@@ -589,7 +589,8 @@ class LongTermMemory:
 
         Memories, passages, earlier versions, conversation history, the log, documents and the ids of what was
         forgotten, of one state of the file. The same memory always gives the same bytes. *where*, *scopes* and *tags*
-        limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
+        limit it to some memories with what belongs to them. Messages too damaged to be read are passed over, and named
+        in the report (``damaged``). That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
         return await asyncio.to_thread(

@@ -255,13 +255,15 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCopy:
-    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
+    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, or "unfinished".
+
+    The last is being written by another process now, or was left by a killed one and could not be removed.
 
     *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
     at its *path* any more.
     """
 
-    kind: Literal["export", "backup"]
+    kind: Literal["export", "backup", "unfinished"]
     path: str
     at: datetime | None = None
     removed: bool = False

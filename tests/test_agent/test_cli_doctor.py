@@ -6,6 +6,7 @@ Inner parts, on no face: ``memory.tables.operation_log``, ``memory.tokens.token_
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -18,9 +19,12 @@ import pytest
 
 from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
+from memory import Message
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
 from memory.tokens.token_tables import folder_with_table
+from tests.support.command_line import CommandLine
 from vectorstore import Finding, TableComponent
+from vectorstore.sqlite import atomic_write
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -158,12 +162,16 @@ def file_server(content: bytes) -> Iterator[str]:
             thread.join()
 
 
-def test_an_unfinished_copy_of_this_or_a_former_version_is_named(doctor, path: Path) -> None:
-    for name in (".tellback-00ff.part", ".mneme-00ff.part"):
-        (path.parent / name).touch()
+def test_an_unfinished_copy_is_named_while_it_is_written_or_may_be(doctor, path: Path) -> None:
+    with atomic_write(path.parent / "copy", token=os.urandom) as unfinished:
         code, checks = doctor()
-        assert (code, checks["unfinished copy"]["seen"]) == (0, str(path.parent / name))
-        (path.parent / name).unlink()
+        assert (code, checks["unfinished copy"]["seen"]) == (0, str(unfinished))
+    former = path.parent / ".mneme-00ff.part"  # of a version without locks
+    former.touch()
+    assert doctor()[1]["unfinished copy"]["seen"] == str(former)
+    os.utime(former, (0, 0))
+    assert "unfinished copy" not in doctor()[1]
+    assert not former.exists()
 
 
 def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
@@ -171,7 +179,45 @@ def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
     code, checks = doctor()
     assert code == 3
     assert not checks["content"]["fine"]
-    assert checks["content"]["remedy"] == "restore a backup"
+    assert "tellback doctor --salvage" in checks["content"]["remedy"]
+
+
+def test_doctor_salvages_what_is_left_in_a_new_file_and_counts_what_is_lost(
+    tellback: CommandLine, tmp_path: Path
+) -> None:
+    tellback.remember_turn("s", Message.user("The café is in Évora."), Message.user("The ferry leaves at nine."))
+    tellback.path.write_bytes(tellback.path.read_bytes().replace('Évora."'.encode(), b'\xff\xffvora."'))
+    shown = tellback("sessions", "show", "s")
+    assert shown.code == 5
+    assert "The ferry leaves at nine." in shown.out
+    assert "1 damaged message was passed over: s 1" in shown.err
+    exported = tellback("export", tmp_path / "out.jsonl")
+    assert exported.code == 5
+    assert "1 damaged message was passed over: s 1" in exported.err
+    before = tellback.path.read_bytes()
+    done = tellback("doctor", "--salvage", tmp_path / "new.db")
+    assert done.code == 5
+    assert ["history_messages", "1", "1"] in [line.split() for line in done.out.splitlines()]
+    assert "history_messages: a text is not UTF-8" in done.err
+    assert tellback.path.read_bytes() == before
+    again = tellback("doctor", "--salvage", tmp_path / "new.db")
+    assert (again.code, "nothing is yet" in again.err) == (2, True)
+    tellback.path = tmp_path / "new.db"
+    assert tellback("doctor").code == 0
+    answer = tellback("doctor", "--salvage", tmp_path / "newer.db", "--json")
+    report = json.loads(answer.out)
+    assert (answer.code, report["whole"], report["findings"]) == (0, True, [])
+    assert {"table": "history_messages", "saved": 1, "lost": 0, "reasons": []} in report["tables"]
+
+
+def test_a_header_that_damage_made_unreadable_is_one_line_and_exit_code_3(tellback: CommandLine) -> None:
+    tellback("remember", "The key is under the quartz stone.")
+    content = bytearray(tellback.path.read_bytes())
+    content[47] = 9
+    tellback.path.write_bytes(content)
+    done = tellback("recall", "key")
+    assert (done.code, len(done.err.splitlines())) == (3, 1)
+    assert "doctor --salvage" in tellback("doctor").out
 
 
 @pytest.fixture

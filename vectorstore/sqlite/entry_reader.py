@@ -83,8 +83,11 @@ def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
 @lru_cache(maxsize=4)
 def parse_space(text: str) -> Space:
     """Return the space of a recorded text; every call that searches asks."""
-    facts = json.loads(text)
-    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    try:
+        facts = json.loads(text)
+        return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamageError([Finding("store_facts", "the space is not what was written")]) from error
 
 
 def namespace_key(connection: Connection, name: str) -> int | None:

@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
+from agent.assistant.cli.errors import (
+    EXIT_FAILED,
+    EXIT_FILE,
+    EXIT_PARTIAL,
+    EXIT_USAGE,
+    describe_error,
+    with_error_report,
+)
 from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import print_json, print_table, print_text
+from agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -32,6 +39,7 @@ _PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
+_SALVAGE_REMEDY = "`tellback doctor --salvage NEW` saves what can be read in a new file; or restore a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +188,12 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
             yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
     from agent.assistant.wiring import open_configured_memory
+    from vectorstore import DamageError
 
     try:
         opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
-        remedy = "restore a backup, or name another file"
+        remedy = _SALVAGE_REMEDY if isinstance(error, DamageError) else "restore a backup, or name another file"
         yield DoctorCheck("memory file", False, describe_error(error)[1], remedy, EXIT_FILE)
         return
     try:
@@ -232,7 +241,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
         copies = database.migration_copies() if isinstance(database, SqliteDatabase) else {}
         findings = store.verify()
         for finding in findings[:_FINDING_LIMIT]:
-            yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
+            yield DoctorCheck("content", False, str(finding), _SALVAGE_REMEDY, EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
         for path, time in copies.items():
@@ -280,14 +289,23 @@ def doctor(
     context: typer.Context,
     fix: Annotated[bool, typer.Option("--fix", help="Offer to fetch the table for exact token counts.")] = False,
     yes: YesOption = False,
+    salvage: Annotated[
+        Path | None,
+        typer.Option(metavar="NEW", help="Save what can be read of a damaged memory in the new file NEW."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. With
+    --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be, and says what was
+    lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
     fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
+    if salvage is not None:
+        _salvage(configuration.settings.memory, salvage, json=json)
+        return
     checks = [
         *check_installation(),
         *fixes,
@@ -307,6 +325,32 @@ def doctor(
         print_text(f"{len(wrong)} of {len(checks)} checks found something wrong" if wrong else "everything is fine")
     if wrong:
         raise typer.Exit(wrong[-1].code)
+
+
+def _salvage(path: Path, new: Path, *, json: bool) -> None:
+    """Save what can be read of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where some was lost."""
+    from memory import salvage_memory
+
+    report = salvage_memory(path, str(new))
+    if json:
+        print_json(report)
+    else:
+        rows = [
+            (part.table, str(part.saved), "some" if part.lost is None else str(part.lost)) for part in report.tables
+        ]
+        print_table(("part", "saved", "lost"), [row for row in rows if row[1:] != ("0", "0")])
+        for part in report.tables:
+            for reason in part.reasons:
+                print_note(f"{part.table}: {reason}")
+        for finding in report.findings:
+            print_note(f"still wrong in {report.path}: {finding}")
+        print_text(f"saved in {report.path}; {path} is as it was")
+        print_text(
+            f"     -> look at it: tellback --memory {report.path} doctor; then put it in the place of the old one"
+        )
+    if not report.whole:
+        print_note("tellback: not everything could be saved")
+        raise typer.Exit(EXIT_PARTIAL)
 
 
 @with_error_report
