@@ -129,7 +129,7 @@ class _ChatSession:
                 print_text("\n(so far the model was thinking; its answer:)\n")
                 midway = False
             elif isinstance(event, Waiting):
-                print_note(event.text)
+                print_note(f"\n{event.text}" if midway else event.text)
             elif isinstance(event, WarningIssued):
                 warnings.append(event.text)
             elif isinstance(event, RunEnded):
