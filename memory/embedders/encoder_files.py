@@ -34,6 +34,7 @@ _SHA256: Final = {
 }
 WEIGHTS_MARK: Final = _SHA256["weights.npz"][:16]
 _FORMAT = 1
+DIMENSION: Final = 256
 _BLOCKS = 17
 """Parts of the token table; token t lies in part t mod 17."""
 
@@ -124,6 +125,18 @@ def _read_weights(path: Path) -> Iterator[tuple[str, NDArray[np.generic]]]:
         for name in arrays.files:
             if name[0] != "q":
                 yield name, np.ascontiguousarray(arrays[name])
+        yield "basis", _furthest_directions(arrays["p3"])
+
+
+def _furthest_directions(layer: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the directions in which *layer* reaches furthest, as columns: its first right singular vectors.
+
+    The sign of each is fixed, so that every machine gets the same ones.
+    """
+    directions = np.linalg.svd(layer.astype(np.float64), full_matrices=False)[2][:DIMENSION]
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(directions[np.arange(DIMENSION), largest])
+    return np.ascontiguousarray((directions * signs[:, None]).T, np.float32)
 
 
 def _read_pieces(model: bytes) -> Iterator[tuple[str, float]]:
