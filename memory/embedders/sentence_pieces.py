@@ -20,8 +20,8 @@ SPACE: Final = "\u2581"
 UNKNOWN: Final = 0
 _BEGIN, _END = 1, 2
 _UNKNOWN_PENALTY = 10.0
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
-_INVISIBLE = re.compile("[\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\ufeff\ufffd]")
+"""Characters without a shape that separate words, as the vocabulary was made."""
 _FILES = ("pieces.txt", "ids.npy", "scores.npy", "keys.npy", "firsts.npy", "offsets.npy")
 
 
@@ -101,7 +101,7 @@ class SentencePieces:
 
 def normalize(text: str) -> str:
     """Return *text* in compatibility form (NFKC), its runs of blanks as one ``SPACE``, with one before it."""
-    letters = _CONTROL.sub(" ", _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
+    letters = _INVISIBLE.sub(" ", unicodedata.normalize("NFKC", text))
     return "".join(SPACE + word for word in letters.split())
 
 
