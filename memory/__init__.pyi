@@ -15,7 +15,6 @@ from memory.embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder as FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder as HashingEmbedder
 from memory.embedders.local import LocalEmbedder as LocalEmbedder
-from memory.embedders.local import local_available as local_available
 from memory.embedders.ollama import OllamaEmbedder as OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder as Embedder
@@ -61,6 +60,7 @@ from memory.messages import ToolResultBlock as ToolResultBlock
 from memory.models import Memory as Memory
 from memory.models import Source as Source
 from memory.models import Trust as Trust
+from memory.open import local_embedder as local_embedder
 from memory.open import open_memory as open_memory
 from memory.open import salvage_memory as salvage_memory
 from memory.results import Hit as Hit

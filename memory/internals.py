@@ -19,7 +19,7 @@ _EXPORTS: Final = {
     "memory.documents.loaders.pdf": "PdfLoader",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
-    "memory.embedders.local": "LocalWordVectors",
+    "memory.embedders.local": "LocalWordVectors local_available",
     "memory.embedders.protocol": (
         "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
     ),

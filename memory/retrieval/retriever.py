@@ -179,9 +179,9 @@ class Retriever:
         For documents that is the search text itself, for conversations the text without the names of participants; for
         each variant likewise. A text whose vector is a row of zeros is left out of ``Query.vectors``.
         """
-        texts = (query.search_text, *(variant.text for variant in query.variants))
+        texts = query.texts
         if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
-            return tuple(dict.fromkeys(texts))
+            return texts
         found: dict[str, None] = {}
         for text in texts:
             if DOCUMENTS in query.partitions:
@@ -202,11 +202,19 @@ class Retriever:
         query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
-        vectors, problem = await self._embedding.queries(texts)
+        query, problem = await self._embedded(query)
         notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
         notes += [*expanded.notes, *(note for note in (shortened, problem) if note is not None)]
-        return replace(query, vectors=vectors), notes
+        return query, notes
+
+    async def _embedded(self, query: Query) -> tuple[Query, str | None]:
+        """Return *query* with its vectors, and a note where it must do with words alone."""
+        texts = await asyncio.to_thread(self.texts_to_embed, query)
+        vectors, problem = await self._embedding.queries(texts)
+        if DOCUMENTS not in query.partitions or not vectors or not self._embedding.has_passages:
+            return replace(query, vectors=vectors, passage_vectors=vectors), problem
+        passages, passage_problem = await self._embedding.queries(query.texts, partition=DOCUMENTS)
+        return replace(query, vectors=vectors, passage_vectors=passages), problem or passage_problem
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -228,7 +236,8 @@ class Retriever:
             return await self._in_current_space(self.search, query)
         deep_query = query_for_reranking(query, hooks)
         found, deep_query, notes = await self._in_current_space(self.search, deep_query)
-        return await rerank_hits(query, found, hooks), replace(query, vectors=deep_query.vectors), notes
+        query = replace(query, vectors=deep_query.vectors, passage_vectors=deep_query.passage_vectors)
+        return await rerank_hits(query, found, hooks), query, notes
 
     async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, list[str]]:
         """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
@@ -240,8 +249,7 @@ class Retriever:
             return await asyncio.to_thread(work, query), query, []
         except SpaceChanged:
             await asyncio.to_thread(self._embedding.follow)
-            vectors, problem = await self._embedding.queries([*query.vectors])
-            query = replace(query, vectors=vectors)
+            query, problem = await self._embedded(query)
             return await asyncio.to_thread(work, query), query, [] if problem is None else [problem]
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:

@@ -59,7 +59,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory import local_available
+    from memory.internals import local_available
     from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
