@@ -32,6 +32,12 @@ _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
 
+_CUT_WARNINGS = {
+    Ending.TOKEN_LIMIT: "the answer is cut off: the model reached its limit of output tokens",
+    Ending.TOO_LONG: "the answer is cut off: the model had written {:,} characters, the most that one reply may have",
+}
+
+
 class AgentRun:
     """One run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
     turn if it *stores*.
@@ -98,6 +104,8 @@ class AgentRun:
                     else:
                         yield event
         assert outcome is not None
+        if outcome.ending in _CUT_WARNINGS:
+            yield self._warn(_CUT_WARNINGS[outcome.ending].format(self._settings.model_settings.max_characters))
         reports: tuple[Report, ...] = ()
         if self._stores and outcome.ending.is_stored:
             reports, storage_error = await self._store(outcome, assembled.items)
@@ -174,7 +182,7 @@ class AgentRun:
         context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
 
         def shorten() -> Request | None:
-            count = self._settings.counter.count
+            count = self._components.counter.count
             texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
             shorter = self._assemble(gathered, sum(map(count, texts)) // _OVERFLOW_DIVISOR)
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
@@ -194,7 +202,7 @@ class AgentRun:
             seed=components.seed,
         )
         return assemble_context(
-            sources, budget=budget, profile=settings.profile_tokens, counter=settings.counter, window=settings.window
+            sources, budget=budget, profile=settings.profile_tokens, counter=components.counter, window=settings.window
         )
 
     def _request(self, gathered: GatheredContext, assembled: AssembledContext) -> Request:
@@ -260,5 +268,7 @@ class AgentRun:
             notes=assembled.notes,
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
+            tokens_exact=None if self._settings.token_budget is None else self._components.counter.exact,
             trust=self._trust.least,
+            model=outcome.model,
         )

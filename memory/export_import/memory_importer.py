@@ -147,7 +147,7 @@ class MemoryImporter:
                 job.changes.append(MemoryChange(id))
         if new and not job.dry_run:
             entries = [draft.entry() for draft in new]
-            job.entries.store.upsert(entries, namespace=partition, expect={entry.id: 0 for entry in entries})
+            job.entries.add(entries, partition, expect={entry.id: 0 for entry in entries})
             for draft in new:
                 if draft.memory.key is not None:
                     self.keys.name_key(job.namespace, draft.memory.key, draft.memory.id)

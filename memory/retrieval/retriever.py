@@ -18,7 +18,7 @@ import numpy as np
 from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import DOCUMENTS
+from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.results import RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -48,7 +48,7 @@ from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, f
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.retrieval.token_budget import pack_candidates
 from memory.timestamps import Clock, system_clock, to_aware
-from memory.tokens.counter import default_counter
+from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
 from memory.write.embedding_service import EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
@@ -77,7 +77,7 @@ class Retriever:
         index_cache: IndexCache | None = None,
         clock: Clock = system_clock,
         zone: tzinfo | None = None,
-        counter: Callable[[str], int] | None = None,
+        counter: TextMeasure | None = None,
     ) -> None:
         self._store = store
         self._embedding = embedding
@@ -85,7 +85,7 @@ class Retriever:
         self._hooks = _checked_hooks(hooks)
         self._clock = clock
         self._zone = zone
-        self._counter = counter or default_counter().count
+        self._counter = counter or default_counter()
         self._searcher: NamespaceSearcher | None = None
         lifecycle_store = lifecycle_of(store)
         analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer
@@ -105,6 +105,8 @@ class Retriever:
         notes += search_notes
         if query.neighbours and found.hits:
             found = await asyncio.to_thread(self.expand, query, found)
+        if query.token_budget is not None:
+            found = replace(found, tokens_exact=measures_exactly(options.get("counter") or self._counter))
         return replace(found, notes=(*found.notes, *notes)) if notes else found
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
@@ -141,6 +143,12 @@ class Retriever:
                 found = add_term_matches(self._searcher, view, targets, query, found)
         self._searcher.indexes.save(names)
         return found
+
+    def follow(self, partition: str, count: int) -> None:
+        """Take note of *count* entries that were added to *partition*; from time to time, derive what recall needs."""
+        if self._searcher is not None:
+            conversation = parse_store_namespace(partition)[1] != DOCUMENTS
+            self._searcher.indexes.follow(partition, count, conversation=conversation)
 
     def expand(self, query: Query, found: RecallResult) -> RecallResult:
         """Return *found*, the result of *query*, with the neighbours of each hit that the query asks for."""

@@ -429,7 +429,7 @@ class Held:
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
-            2 * self.vocabulary.form_number(word.lower(), self.vocabulary.number(term)) + word[:1].islower()
+            2 * self.vocabulary.form_numbers([word.lower()], [self.vocabulary.number(term)])[0] + word[:1].islower()
             for word in words
             if (term := stemmed(word.lower())) is not None
         ]

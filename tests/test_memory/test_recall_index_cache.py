@@ -139,10 +139,34 @@ def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str
     assert derived == ["new", "new"]
 
 
+def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
+    path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
+    memory = opened(path)
+    for turn in turns(25, random.Random(5)):
+        run_sync(memory.remember(turn))
+    run_sync(memory.forget(["m003"]))
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {f"m{at:03d}" for at in range(20) if at != 3}}
+    del derived[:]
+    memory = opened(path)
+    found = answers(memory)
+    assert derived == [f"m{at:03d}" for at in range(20, 25)]
+    memory.store.database.rebuild()
+    run_sync(memory.close())
+    memory = opened(path)
+    assert answers(memory) == found
+    run_sync(memory.close())
+
+
 @pytest.mark.parametrize("seed", first_fast(range(6)))
-def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(path: Path, seed: int) -> None:
+def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
+    path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
+    monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", rng.choice((4, 1024)))  # writers derive too, or recall alone
     memory = opened(path)
     waiting = turns(60, rng)
     there: list[str] = []

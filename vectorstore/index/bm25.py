@@ -16,7 +16,7 @@ once; terms are added up in order of their text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final
@@ -285,6 +285,10 @@ class TermIndex:
     def term(self, number: int) -> str:
         """Return the term of a number."""
         return self._term_of[number]
+
+    def known(self, numbers: Collection[int]) -> bool:
+        """Return whether each of *numbers* has a term."""
+        return self._term_of.keys() >= set(numbers)
 
     def df(self, terms: Sequence[str]) -> list[int]:
         """Return in how many entries each term occurs."""

@@ -281,6 +281,10 @@ class RecordExtractor:
         ]
         return build_batch(records, self.term_of)
 
+    def terms(self, entry: Entry) -> list[list[str]]:
+        """Return the terms of *entry* as ``View.terms`` does: those of its context, then of each sentence."""
+        return [self._analyzer.terms(entry.context), *self._analyzer.sentences(entry.text)]
+
     def term_of(self, form: str) -> str | None:
         """Return the term of the small-letter word *form*; None for a stop word or a compound."""
         if form not in self._term_of:
