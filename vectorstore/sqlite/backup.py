@@ -27,6 +27,7 @@ from vectorstore.sqlite.files import (
     unfinished_files,
     write_fact,
 )
+from vectorstore.sqlite.page_gaps import clear_page_gaps
 from vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
 from vectorstore.types import Finding
 
@@ -121,6 +122,7 @@ def write_backup(source: apsw.Connection, path: Path, *, token: RandomBytes) -> 
             with target.backup("main", source, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES_PER_STEP)
+            clear_page_gaps(target)  # nobody else has it open yet
         target = open_connection(private, Access.FROZEN, busy_timeout=0)
         with closing(target), translate_errors(path, target):
             rows = target.execute("PRAGMA quick_check").fetchall()

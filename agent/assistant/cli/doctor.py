@@ -6,13 +6,11 @@ Secrets are never shown, and nothing is created: a missing memory file stays mis
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,8 +26,9 @@ from agent.assistant.cli.errors import (
     describe_error,
     with_error_report,
 )
-from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.options import JsonOption, YesOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
@@ -56,9 +55,12 @@ class DoctorCheck:
 
 def check_installation() -> Iterator[DoctorCheck]:
     """Check Python, the packages that it finds under our names, and the libraries below."""
+    from importlib.metadata import PackageNotFoundError, version
+
     import apsw
 
     from memory import local_available
+    from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
@@ -78,9 +80,44 @@ def check_installation() -> Iterator[DoctorCheck]:
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
     local, pdf = local_available(), find_spec("pypdf") is not None
-    meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
+    meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install -e '.[docs]'")
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
+
+
+def check_token_counts() -> DoctorCheck:
+    """Say whether tokens are counted exactly."""
+    from memory.internals import default_counter
+
+    counter = default_counter()
+    if counter.exact:
+        return DoctorCheck("token counts", True, f"exact for models of OpenAI ({counter.name}), estimated for others")
+    remedy = "`tellback doctor --fix` fetches the table for exact counts, and asks first"
+    return DoctorCheck("token counts", True, "estimated, rather too many than too few", remedy)
+
+
+def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
+    """Fetch the table for exact token counts where it is missing, if *yes* or the answer at the terminal says so."""
+    from memory.internals import TABLE_HASHES, default_counter, keep_table, table_url
+
+    if default_counter().exact:
+        return
+    table = next(iter(TABLE_HASHES))
+    require_terminal_or_yes(yes=yes)
+    if not yes and not confirm(f"Fetch the table for exact token counts (3.6 MB) from {table_url(table)}?"):
+        return
+
+    async def fetch() -> bytes:
+        async with _probe_client(settings) as client:
+            return await client.get_bytes(table_url(table))
+
+    try:
+        path = keep_table(table, run(fetch()))
+    except Exception as error:  # network, disk, other bytes: whatever it is, counts stay estimates
+        code, line = describe_error(error)
+        yield DoctorCheck("token table", False, f"not fetched: {line}", "counts stay estimates; try again later", code)
+    else:
+        yield DoctorCheck("token table", True, f"fetched, its hash is right: {path}")
 
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
@@ -215,6 +252,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
+    import asyncio
 
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
@@ -249,6 +287,8 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
+    fix: Annotated[bool, typer.Option("--fix", help="Offer to fetch the table for exact token counts.")] = False,
+    yes: YesOption = False,
     salvage: Annotated[
         Path | None,
         typer.Option(metavar="NEW", help="Save what can be read of a damaged memory in the new file NEW."),
@@ -262,11 +302,14 @@ def doctor(
     lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
+    fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
     if salvage is not None:
         _salvage(configuration.settings.memory, salvage, json=json)
         return
     checks = [
         *check_installation(),
+        *fixes,
+        check_token_counts(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),

@@ -53,6 +53,12 @@ class IndexCache(TableComponent):
         self._changes = changes
         database.attach(self)
 
+    def position(self, namespace: str, basis: str) -> int | None:
+        """Return the position of the change log that the cached rows of a namespace are of; None where none are."""
+        with self._database.read() as connection:
+            state = _read_state(connection, namespace)
+        return None if state is None or state[0] != basis else state[1]
+
     def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
         """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
 

@@ -9,6 +9,7 @@ import json
 import random
 import sqlite3
 import string
+import struct
 import subprocess
 import sys
 from base64 import b64encode, urlsafe_b64encode
@@ -52,7 +53,7 @@ from memory import (
     receipt_text,
 )
 from memory.erasure import verify
-from memory.erasure.bytes_search import count_dirty_free_pages
+from memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
 from memory.internals import ARCHIVE, CONVERSATION, BackfillReport, ExternalCopy, HistoryRow, store_namespace, to_entry
 from memory.retrieval.index import index_cache, index_sync
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
@@ -63,6 +64,7 @@ from tests.support.forgetting import (
     WEEK,
     TickingClock,
     ToyEmbedder,
+    memory_on,
     remembered,
     run,
     tool_memories,
@@ -839,6 +841,36 @@ def test_count_dirty_free_pages_checks_every_free_page_including_trunk_pages(tmp
 def test_count_dirty_free_pages_is_zero_for_a_file_that_is_no_database(tmp_path):
     (tmp_path / "a").write_bytes(b"SQLite format 2\x00" + bytes(range(256)) * 40)
     assert count_dirty_free_pages(str(tmp_path / "a")) == 0
+
+
+def plant_in_gap(path: Path, words: bytes) -> None:
+    """Write *words* between the rows of the first page that has room for them, as SQLite leaves copies of rows."""
+    content = bytearray(path.read_bytes())
+    for page in range(4096, len(content), 4096):
+        kind, _, cells, rows = struct.unpack(">BHHH", content[page : page + 7])
+        if kind == 13 and rows - 8 - 2 * cells > 2 * len(words):
+            content[page + rows - len(words) : page + rows] = words
+            path.write_bytes(content)
+            return
+    raise AssertionError("no page has room")
+
+
+def test_remains_of_rows_in_the_gaps_of_pages_are_found_and_cleared(tmp_path):
+    path = tmp_path / "m.db"
+    with memory_on("sqlite", tmp_path) as memory:
+        kept = [remembered(memory, f"note {number}") for number in range(3)]
+        receipt = run(memory.forget([remembered(memory, SECRET)]))
+        assert not receipt.pending
+    assert count_dirty_gaps(str(path)) == 0
+    plant_in_gap(path, SECRET.encode())
+    with memory_on("sqlite", tmp_path) as memory:
+        with closing(open_store(f"sqlite:///{path}")) as reader, reader.view([""]) as view:
+            view.search_text("note")
+            found = {remnant.what for remnant in run(memory.verify_forgotten(receipt, [SECRET])).left}
+        assert found == {"1 pages hold remains of rows in their gaps", "text 0 is in its bytes"}
+        assert run(memory.verify_forgotten(receipt)).gone
+        assert None not in run(memory.get(kept))
+    assert (count_dirty_gaps(str(path)), SECRET.encode() in path.read_bytes()) == (0, False)
 
 
 # --- external copies
