@@ -174,10 +174,10 @@ class NamespaceIndexCache:
         self._filters[name] += 1
         return self._filters[name] <= _COLD_FILTERS
 
-    def check_vectors(self, connection: apsw.Connection, key: int) -> None:
+    def check_vectors(self, connection: apsw.Connection, name: str, key: int) -> None:
         """Raise, before the file answers for the first time, where entries or vectors of a namespace are missing."""
         if key not in self._checked:
-            check_tallies(connection, key)
+            check_tallies(connection, key, entries=not self.is_loaded(name))
             self._checked.add(key)
 
     def forget(self, name: str | None = None) -> None:
@@ -396,7 +396,7 @@ class SqliteNamespaceReader:
             mask = filter_mask(self, where)
             return self.rows().nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
         assert self._indexes.space is not None
-        self._indexes.check_vectors(self._connection, self._head.key)
+        self._indexes.check_vectors(self._connection, self._name, self._head.key)
         search = SqlVectorSearch(self._connection, self._indexes.space, self._head.key, where)
         return [search.nearest(query, k, min_score) for query in queries]
 
