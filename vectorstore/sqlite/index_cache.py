@@ -346,6 +346,7 @@ class SqliteNamespaceReader:
         self._indexes = indexes
         self._name = name
         self._head = head
+        self._loaded: LoadedIndex | None = None
         self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
@@ -408,9 +409,11 @@ class SqliteNamespaceReader:
         return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))
 
     def _fresh(self) -> LoadedIndex:
-        loaded = self._indexes.fresh(self._connection, self._name)
-        assert loaded is not None, "a reader is of a namespace that was written"
-        return loaded
+        """Return the index in the state of the read transaction, which does not change under a reader."""
+        if self._loaded is None:
+            self._loaded = self._indexes.fresh(self._connection, self._name)
+            assert self._loaded is not None, "a reader is of a namespace that was written"
+        return self._loaded
 
     def _in_memory(self, questions: int, *, fast: bool) -> bool:
         """Return whether the matrix answers *questions*; load it where it fits and pays."""
