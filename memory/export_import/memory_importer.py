@@ -108,7 +108,7 @@ class MemoryImporter:
         memory = received
         if draft.settled is None:
             memory = replace(draft.memory, id=received.id, **version_fields(received))
-            if received.trust is not original.trust:
+            if received.trust != original.trust:
                 draft = replace(draft, reasons=(f"trust lowered to {job.ceiling}", *draft.reasons))
         if not job.is_trusted:
             memory = replace(memory, operation=None if job.dry_run else job.operation)

@@ -387,7 +387,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("4", "45616fec610bb7be")
 
 
 STOPS = {"the", "of"}
@@ -425,6 +425,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
         text_features=draw(st.integers(0, 127)),
         question_bits=draw(st.integers(0, 2**63 - 1)),
+        importance=draw(st.floats(0, 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),

@@ -16,7 +16,15 @@ from contextlib import contextmanager, nullcontext
 import apsw
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
+from vectorstore.engines.base import (
+    PAGE_SIZE,
+    check_after,
+    check_cursor,
+    check_patches,
+    read_pages,
+    searched,
+    write_batches,
+)
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.view import IndexView
@@ -251,6 +259,15 @@ class SqliteStore:
         return entry_reader.ordered_entries(
             self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
         )
+
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
+        """As ``TextScanStore.scan_holding``."""
+        name = check_namespace(namespace)
+        with self.database.read() as connection:
+            key = entry_reader.namespace_key(connection, name)
+            ids = [] if key is None else entry_reader.ids_holding(connection, key, texts, names)
+        pages = (ids[start : start + PAGE_SIZE] for start in range(0, len(ids), PAGE_SIZE))
+        return (entry for page in pages for entry in self.get(page, namespace=name) if entry is not None)
 
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""

@@ -74,7 +74,7 @@ class IndexView:
         self._analyzer = analyzer
         self._open_reader = open_reader
         self._allowed = allowed
-        self._fast = search is SearchMode.FAST
+        self._fast = search == SearchMode.FAST
 
     def search(
         self,

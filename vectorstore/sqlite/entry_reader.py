@@ -83,8 +83,11 @@ def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
 @lru_cache(maxsize=4)
 def parse_space(text: str) -> Space:
     """Return the space of a recorded text; every call that searches asks."""
-    facts = json.loads(text)
-    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    try:
+        facts = json.loads(text)
+        return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamageError([Finding("store_facts", "the space is not what was written")]) from error
 
 
 def namespace_key(connection: Connection, name: str) -> int | None:
@@ -195,6 +198,16 @@ def matching_keys(connection: Connection, namespace: int, where: FilterNode) -> 
         (namespace, *values),
     )
     return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
+
+
+def ids_holding(connection: Connection, namespace: int, texts: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Return the ids of the entries that hold one of *texts* in text or metadata, or of *names* in metadata, sorted."""
+    check_entry_count(connection, namespace)
+    in_metadata = [json.dumps(text, ensure_ascii=False)[1:-1] for text in (*texts, *names)]
+    values = [text.encode() for text in (*texts, *in_metadata)]  # as bytes: SQL's texts end at a NUL
+    tests = ["instr(CAST(e.text AS BLOB), ?)"] * len(texts) + ["instr(CAST(e.metadata AS BLOB), ?)"] * len(in_metadata)
+    sql = f"SELECT e.id FROM entries AS e NOT INDEXED WHERE e.namespace = ? AND ({' OR '.join(tests) or '0'})"
+    return sorted(id for (id,) in iterate_rows(connection, sql, (namespace, *values)))
 
 
 def count_entries(connection: Connection, namespace: int, where: FilterNode) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, Final
@@ -119,6 +119,10 @@ def read_namespace_head(connection: apsw.Connection, name: str) -> NamespaceHead
     return NamespaceHead(*row)
 
 
+_MAX_TERMS: Final = 1 << 31
+"""Term numbers are kept in 32 bits."""
+
+
 @dataclass(slots=True)
 class LoadedIndex:
     """An index, and up to where it has read the file."""
@@ -215,14 +219,14 @@ class NamespaceIndexCache:
         )
         known = np.zeros(max(dictionary.values(), default=0) + 1, dtype=np.bool_)
         known[[SENTENCE_END, *dictionary.values()]] = True
+
+        def all_known(numbers: NDArray[np.int32]) -> bool:
+            return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=0) < len(known) and known[numbers].all())
+
         blocks = []
         while block := list(islice(rows, _LOAD_BLOCK)):
             keys, sequences, contexts = zip(*block, strict=True)
-            numbers = _term_numbers(sequences)
-            if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
-                raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
-            sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
-            blocks.append(ForwardBlock(keys, numbers, sizes, np.array(contexts, dtype=np.int32)))
+            blocks.append(_forward_block(keys, sequences, contexts, all_known))
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
@@ -300,11 +304,14 @@ class NamespaceIndexCache:
                 (changed_json,),
             )
             _check_forward_keys([key for key, _, _ in forward], current)
-            _term_numbers([blob for _, blob, _ in forward])
             # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
+            new = {SENTENCE_END, *fresh.values()}
             for key, blob, length in forward:
-                index.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
+                block = _forward_block(
+                    [key], [blob], [length], lambda numbers: index.terms.known(set(numbers.tolist()) - new)
+                )
+                index.put_terms(key, block.numbers, length, fresh)
 
 
 def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
@@ -313,12 +320,24 @@ def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
 
 
-def _term_numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
-    """Return the term numbers of sequences end to end."""
+def _forward_block(
+    keys: Sequence[int],
+    sequences: Sequence[bytes],
+    contexts: Sequence[int],
+    known: Callable[[NDArray[np.int32]], bool],
+) -> ForwardBlock:
+    """Return the sequences of *keys*; they have no checksums, so terms that are not *known* and wrong lengths raise."""
     try:
-        return np.frombuffer(b"".join(sequences), dtype="<i4")
-    except (TypeError, ValueError) as error:
+        numbers = np.frombuffer(b"".join(sequences), dtype="<i4")
+        sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
+        lengths = np.array(contexts, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DamageError([Finding("forward", "is no sequence of terms; rebuild makes it again")]) from error
+    if (lengths < 0).any() or (lengths > sizes).any():
+        raise DamageError([Finding("forward", "has a context beyond its end; rebuild makes it again")])
+    if not known(numbers):
+        raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
+    return ForwardBlock(keys, numbers, sizes, lengths.astype(np.int32))
 
 
 def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, int]:
@@ -326,6 +345,10 @@ def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, in
         connection, "SELECT term, number FROM terms WHERE namespace = ? AND number >= ?", (loaded.key, loaded.next_term)
     )
     fresh: dict[str, int] = dict(rows)
+    (following,) = fetch_one(connection, "SELECT next_term FROM namespaces WHERE key = ?", (loaded.key,))
+    typed = {*map(type, fresh)} <= {str} and {*map(type, fresh.values()), type(following)} == {int}
+    if not typed or min(fresh.values(), default=1) < 1 or max(fresh.values(), default=0) >= min(following, _MAX_TERMS):
+        raise DamageError([Finding("terms", "is no dictionary of terms; rebuild makes it again")])
     loaded.next_term = max(fresh.values(), default=loaded.next_term - 1) + 1
     return fresh
 

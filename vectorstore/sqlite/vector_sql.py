@@ -96,18 +96,18 @@ class SqlVectorSearch:
 
     def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
         error = relative_rounding(self._space.dimension)
-        if self._space.metric is Metric.L2:
+        if self._space.metric == Metric.L2:
             return _UNDERFLOW, query.astype("<f4").tobytes(), 1.0 - error
         unit = prepare_rows(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
-        return (error, unit) if self._space.metric is Metric.COSINE else (length, error, unit)
+        return (error, unit) if self._space.metric == Metric.COSINE else (length, error, unit)
 
     def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
         """The lowest score that the row of *high* can have."""
         if math.isinf(high):
             return -math.inf
-        if self._space.metric is Metric.COSINE:
+        if self._space.metric == Metric.COSINE:
             return high - 2 * error
-        if self._space.metric is Metric.DOT:
+        if self._space.metric == Metric.DOT:
             return high - 2 * error * norm * length
         distance = (_UNDERFLOW - high) / (1.0 - error)
         return -distance * (1.0 + error) - _UNDERFLOW

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -185,6 +185,10 @@ def m001_index_cache(connection: Connection) -> None:
         " ids TEXT NOT NULL, removed TEXT NOT NULL, columns BLOB NOT NULL, checksum BLOB NOT NULL,"
         " PRIMARY KEY (namespace, number)) STRICT"
     )
+
+
+INDEX_CACHE_TABLES: Final = TableComponent("recall", (m001_index_cache,))
+"""The tables for a salvage, which copies none of their rows."""
 
 
 def surviving_rows(segments: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:

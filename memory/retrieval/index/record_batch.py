@@ -34,6 +34,7 @@ RECORD_DTYPE = np.dtype(
         ("mentioned_day", "<i4"),
         ("text_features", "u1"),
         ("question_bits", "<i8"),
+        ("importance", "<f8"),
         ("disabled", "?"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
@@ -248,7 +249,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 3
+_EXTRACTION_VERSION = 4
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

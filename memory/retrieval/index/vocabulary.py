@@ -145,6 +145,8 @@ _MAX_SINGLE_THREAD_PRODUCTS = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
 _MAX_NEAREST_TERMS = 20_000
 """Terms among which the nearest is searched: their vectors take 10 MB."""
+_NEAREST_BATCH = 64
+"""Words whose nearest terms are searched at once."""
 _VECTOR_BATCH = 1024
 """Vectors made at once."""
 _NO_FORM_YET = -2
@@ -208,10 +210,13 @@ class TermVectors:
         The rarest terms of a large vocabulary are not searched.
         """
         terms = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
-        cosines = self.cosines(queries, terms)
-        best = cosines.max(axis=0, initial=0.0)
-        ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
-        return [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+        found: list[str] = []
+        for start in range(0, len(queries), _NEAREST_BATCH):
+            cosines = self.cosines(queries[start : start + _NEAREST_BATCH], terms)
+            best = cosines.max(axis=0, initial=0.0)
+            ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
+            found += [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+        return found
 
     def _of_terms(self, terms: NDArray[np.int64]) -> VectorRows:
         slots = self._slots(terms)
