@@ -2,7 +2,8 @@ r"""Output of commands: lines, JSON and tables on standard output, notes and pro
 
 Text that others wrote is made safe to print. A memory may hold escape sequences that clear the screen, marks that
 reverse the direction of writing, or letters that nobody sees. They stay in the memory as they were said; on a screen
-they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of a terminal, and whole where it is piped.
+they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of the terminal, or of 80 columns where it is
+piped, unless it is asked for whole.
 
 A line about an operation says what changed in which memory, and never shows the text of memories. A line about a score
 gives its parts, the largest first, and the words that matched.
@@ -111,17 +112,44 @@ _MAX_COLUMN_WIDTH = 28
 _MIN_LAST_COLUMN_WIDTH = 12
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0) -> None:
+def screen_width() -> int:
+    """Return the columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Return *text* in lines of at most *width* cells, broken between words where that can be."""
+    from rich.cells import cell_len, chop_cells
+
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        for word in paragraph.split():
+            if line and cell_len(line) + 1 + cell_len(word) <= width:
+                line += " " + word
+                continue
+            if line:
+                lines.append(line)
+            *whole, line = chop_cells(word, width)
+            lines += whole
+        lines.append(line)
+    return lines
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0, full: bool | None = None
+) -> None:
     """Print *rows* under *headings*, columns aligned; only the last one may be long.
 
-    The first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
-    there is nothing is left out on a terminal.
+    Cells are cut to the width of the screen; with *full* they are not, and with None not where the table is piped. The
+    first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
+    there is nothing is left out where cells are cut. A pipe that gets less than all is told so on standard error.
     """
     from rich.cells import cell_len
 
     lines = [[one_line(cell) for cell in row] for row in (headings, *rows)]
-    terminal = sys.stdout.isatty()
-    if terminal:
+    cuts = sys.stdout.isatty() if full is None else not full
+    if cuts:
         last = len(headings) - 1
         kept = [
             column
@@ -137,11 +165,21 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
     used = sum(widths) + len(_COLUMN_GAP) * len(widths)
-    rest = max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
+    rest = max(screen_width() - used, _MIN_LAST_COLUMN_WIDTH)
+    shortened = False
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _truncate_cell(line[-1], rest) if terminal else line[-1]
+        end = _truncate_cell(line[-1], rest) if cuts else line[-1]
+        shortened |= end != line[-1]
         typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
+    if shortened:
+        note_shortened()
+
+
+def note_shortened() -> None:
+    """Say on standard error that a pipe got shortened texts; who looks at a terminal sees it."""
+    if not sys.stdout.isatty():
+        print_note("texts are shortened; --full prints them whole")
 
 
 def _truncate_cell(text: str, width: int) -> str:
