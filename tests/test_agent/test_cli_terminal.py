@@ -184,7 +184,7 @@ def test_an_interrupt_at_the_forget_confirmation_forgets_nothing(
 
 def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
-    assert "no model: statements are kept" in terminal.until("> ")
+    assert "no model: statements are kept" in " ".join(terminal.until("> ").split())
     terminal.type("My bicycle lock has the code 4711.\n")
     terminal.until("Noted: “My bicycle lock has the code 4711.”\n> ")
     terminal.type("When does the plumber come?\n")

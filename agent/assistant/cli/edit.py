@@ -18,6 +18,7 @@ from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, IdArgument, JsonOption, LimitOption, YesOption
 from agent.assistant.cli.output import (
+    fit_line,
     format_minute,
     one_line,
     operation_line,
@@ -25,6 +26,8 @@ from agent.assistant.cli.output import (
     print_note,
     print_table,
     print_text,
+    screen_width,
+    wrap_text,
 )
 from agent.assistant.cli.prompts import (
     AllowSensitiveOption,
@@ -84,8 +87,11 @@ def correct(
     detail = str(report).removeprefix("stored").lstrip(", ")
     print_text(f"corrected {report.id}" + (f": {detail}" if detail else ""))
     if before is not None:
-        print_text(f"  was: {one_line(before.text)}")
-        print_text(f"  now: {one_line(words)}")
+        for name, said in (("was", before.text), ("now", words)):
+            margin = f"  {name}: "
+            print_text(
+                margin + "\n".join(wrap_text(one_line(said), screen_width() - len(margin))), indent=" " * len(margin)
+            )
     for derived in report.made:
         print_text(f"made of it: {derived.id}: {derived}")
     for retired in report.retired:
@@ -233,7 +239,7 @@ def _apply_change(context: typer.Context, ids: list[str], what: str, method: str
 
 def _print_undo_hint(operation: str | None) -> None:
     if operation is not None:
-        print_note(f"take it back with: tellback undo {operation}")
+        print_note("take it back with:", command=f"tellback undo {operation}")
 
 
 @with_error_report
@@ -265,7 +271,7 @@ def undo(
     print_text(f"took back {operation}")
     for line in lines[1:]:
         print_text(line)
-    print_note(f"do it again with: tellback undo {done.id}")
+    print_note("do it again with:", command=f"tellback undo {done.id}")
 
 
 def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
@@ -333,7 +339,7 @@ def operations(
         rows.append((str(number), shown_id(done.id), format_minute(done.at), what, done.actor, shown))
     print_table(("#", "id", "when", "what", "who", "memories"), rows, whole=2, full=full)
     if more:
-        print_note(f"go on with: tellback memories operations --before {page[-1].id}")
+        print_note("go on with:", command=f"tellback memories operations --before {page[-1].id}")
 
 
 def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
@@ -352,7 +358,7 @@ def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
     ids = [change.id for change in operation.changes]
     found = run(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
     lines = [
-        f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}"
+        fit_line(f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}")
         for id, memory in zip(ids, found, strict=False)
     ]
     if len(ids) > _LISTED_IDS:

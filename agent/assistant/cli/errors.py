@@ -65,6 +65,8 @@ def report_usage_error(error: Exception, command: str) -> int:
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
     parameters = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", ())
     texts = [parameter.name for parameter in parameters if parameter.name in ("text", "question")]
+    if message.startswith("Missing argument 'ID"):
+        message += "; a number is typed as 2 or quoted, '#2'"
     is_option = getattr(error, "option_name", None) is not None
     hint = f"put quotes round the {texts[0]}, or see" if texts and is_option else "see"
     print_note(f"tellback: {message} ({hint} {command} --help)")

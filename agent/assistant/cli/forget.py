@@ -21,6 +21,7 @@ from agent.assistant.cli.options import (
     with_options,
 )
 from agent.assistant.cli.output import (
+    fit_line,
     format_count,
     format_day,
     format_minute,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from memory import Memory, Receipt
 
 _LISTED_MEMORIES = 20
+_LIST_INDENT = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,10 @@ class ForgetOptions:
         if len(named) > 1:
             raise typer.BadParameter(f"{' and '.join(named)} do not go together")
         if not named:
-            raise typer.BadParameter("an ID, or what else is to be forgotten, is needed", param_hint="ID")
+            raise typer.BadParameter(
+                "an ID, a number of the last list (2 or '#2'), or what else is to go, is needed",
+                param_hint="ID",
+            )
         if self.receipt is not None and self.receipt.exists():
             raise typer.BadParameter(f"{self.receipt} is there already", param_hint="--receipt")
         if self.text and self.verify is None:
@@ -214,7 +219,7 @@ def _write_receipt_file(path: Path, receipt: Receipt) -> None:
 
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.write(receipt_text(receipt) + "\n")
-    print_note(f"the receipt is in {path}; check with: tellback forget --verify {path}")
+    print_note(f"the receipt is in {path}; check with:", command=f"tellback forget --verify {path}")
 
 
 def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, dry_run: bool, json: bool) -> None:
@@ -248,7 +253,9 @@ def _memory_lines(opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LIS
     """Return a line with id, origin and text for each of the first *limit* memories."""
     found = run(opened.memory.get(ids[:limit], namespace=opened.namespace))
     lines = [
-        f"{short_id(memory.id)}  {_origin(memory)}  {one_line(memory.text)}" for memory in found if memory is not None
+        fit_line(f"{short_id(memory.id)}  {_origin(memory)}  {one_line(memory.text)}", indent=_LIST_INDENT)
+        for memory in found
+        if memory is not None
     ]
     return _with_rest(lines, len(ids) - limit)
 

@@ -144,7 +144,7 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
         print_note(f"{len(page)} of {total}" if len(page) < total else format_count(total, "memory", "memories"))
     else:
         words = shlex.join(replace(options, after=page.next).words())
-        print_note(f"{len(page)} of {total}; go on with: tellback memories list {words}")
+        print_note(f"{len(page)} of {total}; go on with:", command=f"tellback memories list {words}")
 
 
 def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:

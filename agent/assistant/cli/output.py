@@ -80,9 +80,22 @@ def print_piece(text: str) -> None:
     typer.echo(escape_controls(text), nl=False)
 
 
-def print_note(text: str = "") -> None:
-    """Print a line beside the answer, on standard error."""
-    typer.echo(escape_controls(text), err=True)
+def print_note(text: str = "", *, command: str = "") -> None:
+    """Print a line beside the answer, on standard error; a terminal breaks it between words.
+
+    A *command* behind it stays in one piece, to be copied.
+    """
+    line = escape_controls(text)
+    if command:
+        line += " " + escape_controls(command)
+    elif sys.stderr.isatty():
+        line = "\n".join(wrap_text(line, screen_width()))
+    typer.echo(line, err=True)
+
+
+def fit_line(text: str, *, indent: int = 0) -> str:
+    """Return the line *text* cut to the screen behind *indent* columns."""
+    return _truncate_cell(text, max(screen_width() - indent, _MIN_LAST_COLUMN_WIDTH))
 
 
 def format_day(moment: datetime | None) -> str:
@@ -110,6 +123,7 @@ def _local_time(moment: datetime) -> datetime:
 _COLUMN_GAP = "  "
 _MAX_COLUMN_WIDTH = 28
 _MIN_LAST_COLUMN_WIDTH = 12
+_MIN_COLUMN_WIDTH = 8
 
 
 def screen_width() -> int:
@@ -118,12 +132,15 @@ def screen_width() -> int:
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """Return *text* in lines of at most *width* cells, broken between words where that can be."""
+    """Return *text* in lines of at most *width* cells, broken between words where that can be; short ones stay."""
     from rich.cells import cell_len, chop_cells
 
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = ""
+        if cell_len(paragraph) <= width:
+            lines.append(paragraph)
+            continue
         for word in paragraph.split():
             if line and cell_len(line) + 1 + cell_len(word) <= width:
                 line += " " + word
@@ -164,8 +181,15 @@ def print_table(
             for line in lines
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
-    used = sum(widths) + len(_COLUMN_GAP) * len(widths)
-    rest = max(screen_width() - used, _MIN_LAST_COLUMN_WIDTH)
+    gaps = len(_COLUMN_GAP) * len(widths)
+    cuttable = range(whole, len(widths)) if cuts else range(0)
+    while sum(widths) + gaps + _MIN_LAST_COLUMN_WIDTH > screen_width():
+        widest = max(cuttable, key=lambda column: widths[column], default=None)
+        if widest is None or widths[widest] <= _MIN_COLUMN_WIDTH:
+            break
+        widths[widest] -= 1
+    lines = [[*map(_truncate_cell, line, widths), line[-1]] if cuts else line for line in lines]
+    rest = max(screen_width() - sum(widths) - gaps, _MIN_LAST_COLUMN_WIDTH)
     shortened = False
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]

@@ -15,7 +15,7 @@ import typer
 
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
-from agent.assistant.cli.output import one_line, print_note
+from agent.assistant.cli.output import fit_line, one_line, print_note
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -61,7 +61,7 @@ def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
             (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
             if memory is None or memory.revision != revision:
                 raise changed_since_listed(base)
-            print_note(f"#{base.removeprefix('#')} is {id}: {one_line(memory.text)}")
+            print_note(fit_line(f"#{base.removeprefix('#')} is {id}: {one_line(memory.text)}"))
     else:
         id = _only_match(base, lambda part: run(opened.memory.find_ids(part, namespace=opened.namespace)))
     return id + at + version
