@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_assistant, run
-from agent.assistant.cli.errors import describe_error, with_error_report
+from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
 from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_piece, print_text
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
 from agent.assistant.cli.short_ids import resolve_session
-from agent.assistant.cli.waiting import WaitingStatus, show_wait
+from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant, OpenedMemory
@@ -143,29 +143,31 @@ class _ChatSession:
             if self.interactive:
                 self._failed_line = line
                 print_note("Enter alone tries it again")
+        elif result is not None and result.ending == "too_long":
+            self.failures.append(EXIT_ENDPOINT)
 
     async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
         """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
-        from agent.events import ApprovalRequested, RunEnded, TextDelta, ToolStarted, WarningIssued
+        from agent.events import ApprovalRequested, RunEnded, TextDelta, TextWithdrawn, WarningIssued
 
-        midway = False
         status = WaitingStatus(shown=not self.json)
+        midway = False
         try:
             async for event in self.assistant.agent.stream(line, session=self.session):
-                if midway and isinstance(event, ToolStarted):
-                    print_text()
-                    midway = False
-                show_wait(event, status)
                 if isinstance(event, TextDelta) and not self.json:
                     status.clear()
                     print_piece(event.text)
                     midway = not event.text.endswith("\n")
-                elif isinstance(event, ApprovalRequested):
-                    status.clear()
-                    if midway:
-                        print_text()
+                    continue
+                if midway and is_shown_apart(event):
+                    print_text()
                     midway = False
+                show_wait(event, status)
+                if isinstance(event, ApprovalRequested):
+                    status.clear()
                     await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
+                elif isinstance(event, TextWithdrawn) and not self.json:
+                    print_text("(so far the model was thinking; its answer:)\n")
                 elif isinstance(event, WarningIssued):
                     warnings.append(event.text)
                 elif isinstance(event, RunEnded):
@@ -231,13 +233,16 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
                 "ending": result.ending,
                 "warnings": result.warnings,
                 "notes": result.notes,
+                "answered_by": result.model or None,
             }
         )
-        return
-    print_text(result.text)
-    if result.citations:
-        print_text()
-    for item in result.citations:
-        print_text(f"[{item.number}] {one_line(item.where)}")
-    for warning in (*result.warnings, *result.notes):
-        print_note(warning)
+    else:
+        print_text(result.text)
+        if result.citations:
+            print_text()
+        for item in result.citations:
+            print_text(f"[{item.number}] {one_line(item.where)}")
+        for warning in (*result.warnings, *result.notes):
+            print_note(warning)
+    if result.ending == "too_long":
+        raise typer.Exit(EXIT_ENDPOINT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from agent.assistant.cli.output import one_line
+from agent.assistant.cli.output import one_line, print_note
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -20,12 +20,12 @@ class WaitingStatus:
     """Line with a spinner; *shown* False shows nothing. ``show`` may be called again after ``clear``."""
 
     def __init__(self, *, shown: bool = True) -> None:
-        self._shown = shown and sys.stderr.isatty()
+        self.shown = shown and sys.stderr.isatty()
         self._status: Status | None = None
 
     def show(self, text: str) -> None:
         """Show *text*, in the place of what is shown."""
-        if not self._shown:
+        if not self.shown:
             return
         from rich.text import Text
 
@@ -45,11 +45,24 @@ class WaitingStatus:
             self._status = None
 
 
-def show_wait(event: Event, status: WaitingStatus) -> None:
-    """Show in *status* what *event* says is waited for; other events change nothing."""
-    from agent.events import RoundStarted, ToolStarted
+def is_shown_apart(event: Event) -> bool:
+    """Return whether something is shown for *event* that must not stand on the line of a text begun before."""
+    from agent.events import ApprovalRequested, RoundStarted, TextWithdrawn, ToolStarted, Waiting
 
-    if isinstance(event, ToolStarted):
+    return isinstance(event, ApprovalRequested | RoundStarted | TextWithdrawn | ToolStarted | Waiting)
+
+
+def show_wait(event: Event, status: WaitingStatus) -> None:
+    """Show in *status* what *event* says is waited for; where no status is shown, a wait is a line of its own."""
+    from agent.events import RoundStarted, ToolStarted, Waiting
+
+    if isinstance(event, Waiting):
+        if status.shown:
+            wait, colon, problem = event.text.partition(": ")
+            status.show(f"{wait}; Ctrl-C stops{colon}{problem}")
+        else:
+            print_note(event.text)
+    elif isinstance(event, ToolStarted):
         status.show(f"calling {event.call.name}…")
     elif isinstance(event, RoundStarted):
         status.show("thinking…")
