@@ -46,7 +46,7 @@ def _block_in_words(block: Any) -> Any:
     return block
 
 
-@lru_cache(maxsize=16)  # a document of a conversation is sent again with each round and each turn
+@lru_cache(maxsize=4)  # a document of a conversation is sent again with each round and each turn
 def _document_text(media_type: str, data: bytes, name: str) -> str:
     if media_type == "text/plain":
         text = data.decode("utf-8", "replace")

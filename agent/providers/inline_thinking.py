@@ -23,6 +23,8 @@ _CLOSING_TAGS: Final = {
 }
 _CLOSINGS: Final = tuple(_CLOSING_TAGS.values())
 _LONGEST: Final = max(map(len, _CLOSINGS))
+_MOST_MENTIONS: Final = 20
+"""Closing tags that a text may speak of before it is taken for an answer about tags, whatever follows."""
 _FENCE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _QUOTING: Final = "`'\"\u2018\u201c«([{"
 _FOLLOWING: Final = "`'\u2019\u201d»)].,;"
@@ -43,6 +45,7 @@ class InlineThinkingSplitter:
         self._assumed = opened
         self._pending = ""
         self._passed: list[str] = []
+        self._mentions = 0
 
     def feed(self, text: str) -> Iterator[Delta]:
         """Yield what is certain after *text*."""
@@ -80,7 +83,7 @@ class InlineThinkingSplitter:
         for opening, closing in _CLOSING_TAGS.items():
             if start.startswith(opening):
                 self._pending, self._closings = start[len(opening) :], (closing,)
-                self._deciding = self._assumed = False
+                self._deciding = self._assumed = self.opened = False
                 return []
             if start.startswith(closing):
                 self._pending, self._closings = start[len(closing) :], ()
@@ -132,6 +135,8 @@ class InlineThinkingSplitter:
                 self._pending, self._deciding, self._watches, self.opened = after, True, False, True
                 return [*([TextPiece(before)] if before else []), TextWasThinking()]
             text, self._pending = before + tag, after
+            self._mentions += 1
+            self._watches = self._mentions < _MOST_MENTIONS
         self._passed.append(text)
         return [TextPiece(text)] if text else None
 

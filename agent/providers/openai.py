@@ -352,10 +352,8 @@ class OpenAICompatibleProvider(HttpProvider):
         settings = SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._server == "openai" else SETTING_NAMES
         if self._server not in _REPETITION_FIELDS:
             settings -= {"repetition_penalty"}
-        servers = (
-            f"leave it out, or say which server it is (server=, or the setting model_server: {', '.join(_SERVERS)})"
-        )
-        remedy = "" if self._server else servers
+        servers = f"server=, in the configuration model_server: {', '.join(_SERVERS)}"
+        remedy = "" if self._server else f"leave it out, or say which server it is ({servers})"
         return Capabilities(settings, thinking=_THINKING_MODES[self._server], remedy=remedy)
 
     @property
