@@ -119,9 +119,10 @@ class RunResult(Generic[OutputT]):
       history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
       are about something else, "other": about someone else).
     - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
-    - *warnings* name deviations from the request, *notes* how memory was searched. *fingerprint* is that of the
-      agent's configuration, *trust* that of the least trusted word that the run has read. *model* is the model that
-      answered last, with its version, where its endpoint tells it.
+    - *warnings* name deviations from the request, *notes* how memory was searched. *tokens_exact* tells whether the
+      token budget was counted exactly (False: by an estimate that rather counts too many; None: there was no budget).
+      *fingerprint* is that of the agent's configuration, *trust* that of the least trusted word that the run has read.
+      *model* is the model that answered last, with its version, where its endpoint tells it.
     """
 
     ending: Ending
@@ -144,6 +145,7 @@ class RunResult(Generic[OutputT]):
     notes: tuple[str, ...] = ()
     elapsed: float = 0.0
     fingerprint: str = ""
+    tokens_exact: bool | None = None
     trust: Trust = Trust.USER
     model: str = ""
 

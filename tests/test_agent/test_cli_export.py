@@ -67,7 +67,7 @@ def test_an_export_on_standard_output_is_the_file_and_nothing_else(
 def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "I live in Lisbon.")
     wrote = json.loads(tellback("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
-    assert set(wrote) == {"path", "counts", "hash", "vectors", "operation"}
+    assert set(wrote) == {"path", "counts", "hash", "vectors", "operation", "damaged"}
     assert wrote["operation"] == json.loads(tellback("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
     took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])

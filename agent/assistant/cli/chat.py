@@ -3,10 +3,12 @@ too, and one question with its answer, for which the memory is only read."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant, OpenedMemory
     from agent.results import RunResult
 
+_JUST_BEGUN = timedelta(minutes=10)
 _EXIT_COMMANDS = ("/quit", "/exit", "/bye")
 _CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
@@ -73,10 +76,13 @@ def _chosen_session(opened: OpenedMemory, session: str | None, *, go_on: bool) -
     if session is None:
         return new_session_id()
     id = resolve_session(opened, session)
-    if not run(conversations.load(id, limit=1, namespace=namespace)):
-        print_note(f"a new conversation begins, called {one_line(id)}; `tellback sessions` lists those there are")
+    info = next((info for info in run(conversations.sessions(namespace=namespace)) if info.session == id), None)
+    if info is None:
+        from memory.internals import redact_secrets
+
+        name, _ = redact_secrets(one_line(id))
+        print_note(f"a new conversation begins, called {name}; `tellback sessions` lists those there are")
     elif sys.stdin.isatty():
-        (info,) = [info for info in run(conversations.sessions(namespace=namespace)) if info.session == id]
         print_note(f"going on, {format_count(info.messages, 'message')} so far: {one_line(info.begins)}")
     return id
 
@@ -133,6 +139,7 @@ class _ChatSession:
                 "answer": "" if result is None else result.text,
                 "citations": () if result is None else result.citations,
                 "stored": [] if result is None else [report.id for report in result.stored if report.stored],
+                "tokens_exact": None if result is None else result.tokens_exact,
                 "warnings": warnings,
                 "error": text,
             }
@@ -222,6 +229,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
     with opened_assistant(context, reads_only=True) as assistant:
         result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
+        begins = not json and _is_just_begun(assistant.opened)
     if json:
         print_json(
             {
@@ -231,6 +239,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
                 "abstain": result.abstain,
                 "model": model,
                 "ending": result.ending,
+                "tokens_exact": result.tokens_exact,
                 "warnings": result.warnings,
                 "notes": result.notes,
                 "answered_by": result.model or None,
@@ -244,5 +253,19 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
             print_text(f"[{item.number}] {one_line(item.where)}")
         for warning in (*result.warnings, *result.notes):
             print_note(warning)
+        if begins:
+            program = "tellback" if shutil.which("tellback") else sys.argv[0]
+            print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")
     if result.ending == "too_long":
         raise typer.Exit(EXIT_ENDPOINT)
+
+
+def _is_just_begun(opened: OpenedMemory) -> bool:
+    """Return whether the first documents were ingested a few minutes ago, and nothing was said yet."""
+    newest = datetime.now(UTC) - _JUST_BEGUN
+    if datetime.fromtimestamp(opened.settings.memory.stat().st_mtime, UTC) < newest:
+        return False
+    if run(opened.memory.count(namespace=opened.namespace)):
+        return False
+    documents = run(opened.knowledge().documents())
+    return all(document.ingested is not None and document.ingested > newest for document in documents)

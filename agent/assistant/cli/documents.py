@@ -4,8 +4,9 @@ ingested."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
@@ -27,8 +28,11 @@ from agent.assistant.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory.internals import DocumentInfo, IngestProgress, IngestReport
+    from memory.internals import DocumentInfo, IngestLine, IngestProgress, IngestReport
 
+_MAX_EQUAL_LINES = 4
+_NAMED_FILES = 3
+_COUNTS = ("chunks", "embedded", "pending", "forgotten", "erased")
 _NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
 _SHOWN_SOURCES: Final = 5
 
@@ -124,11 +128,11 @@ def _ingest_with_progress(opened: OpenedMemory, paths: Sequence[Path], *, again:
 
 
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
-    for line in report.lines:
-        if line.action == "failed" or (line.action == "skipped" and not quiet):
-            print_note(str(line))
-        elif not quiet and line.action not in ("unchanged", "skipped"):
-            print_text(str(line))
+    for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
+        if lines[0].action == "failed" or (lines[0].action == "skipped" and not quiet):
+            print_note(_outcome_line(lines))
+        elif not quiet and lines[0].action != "skipped":
+            print_text(_outcome_line(lines))
     print_text(str(report) if report.changed else f"nothing changed: {report}")
 
 
@@ -137,9 +141,33 @@ def _print_unreadable(report: IngestReport) -> None:
     if len(report.lines) == 1:
         print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
         return
-    for line in report.lines:
-        print_note(str(line))
+    for lines in _equal_outcomes(report.lines):
+        print_note(_outcome_line(lines))
     print_note(f"tellback: {_NO_READABLE_DOCUMENT}")
+
+
+def _equal_outcomes(lines: Iterable[IngestLine]) -> Iterator[Sequence[IngestLine]]:
+    """Yield *lines* one by one, but those of many files of one kind with the same outcome together."""
+    groups: dict[tuple[object, ...], list[IngestLine]] = {}
+    for line in lines:
+        also = bool(line.pending), bool(line.forgotten), bool(line.erased)
+        groups.setdefault((line.action, line.reason, line.notes, _kind_of_file(line), also), []).append(line)
+    for group in groups.values():
+        yield from [group] if len(group) > _MAX_EQUAL_LINES else ([line] for line in group)
+
+
+def _outcome_line(lines: Sequence[IngestLine]) -> str:
+    """Return the outcome of *lines*, which is the same, with the sums of their counts."""
+    first = lines[0]
+    if len(lines) == 1:
+        return str(first)
+    names = ", ".join(line.source for line in lines[:_NAMED_FILES])
+    counts = {name: sum(getattr(line, name) for line in lines) for name in _COUNTS}
+    return str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts))
+
+
+def _kind_of_file(line: IngestLine) -> str:
+    return PurePath(line.source).suffix.lower() or "other"
 
 
 _SORT_KEYS: Final[dict[str, Callable[[DocumentInfo], Any]]] = {

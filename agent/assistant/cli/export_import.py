@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, with_error_report
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, parse_filter, parse_scopes
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
@@ -59,13 +59,14 @@ def export(
         )
     if json:
         print_json(report)
-        return
-    show = print_note if to_stream else print_text
-    where = "standard output" if to_stream else report.path
-    show(f"wrote {format_count(sum(report.counts.values()), 'item')} to {where}")
-    for kind, count in report.counts.items():
-        if count:
-            show(f"  {kind}: {count}")
+    else:
+        show = print_note if to_stream else print_text
+        where = "standard output" if to_stream else report.path
+        show(f"wrote {format_count(sum(report.counts.values()), 'item')} to {where}")
+        for kind, count in report.counts.items():
+            if count:
+                show(f"  {kind}: {count}")
+    exit_if_damaged(report.damaged)
 
 
 _REASON_LINE_LIMIT = 20

@@ -70,15 +70,12 @@ def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
 def resolve_session(opened: OpenedMemory, word: str) -> str:
     """Return the id of the session that *word* names: whole, its beginning or end, or its number in the last list."""
 
-    def matches(part: str) -> Iterable[str]:
-        sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace))
-        return _beginning_or_ending((info.session for info in sessions), part)
-
-    if run(opened.memory.conversations.load(word, limit=1, namespace=opened.namespace)):
+    sessions = [info.session for info in run(opened.memory.conversations.sessions(namespace=opened.namespace))]
+    if word in sessions:
         return word
     if listing_number(word) is not None:
         return listed_id("sessions", opened, word, changes=False)[0]
-    return _only_match(word, matches)
+    return _only_match(word, lambda part: _beginning_or_ending(sessions, part))
 
 
 def resolve_operation(opened: OpenedMemory, word: str) -> str:
