@@ -30,6 +30,7 @@ _EXPORTS: Final = {
     "memory.embedders.function": "FunctionEmbedder",
     "memory.embedders.hashing": "HashingEmbedder",
     "memory.embedders.local": "LocalEmbedder local_available",
+    "memory.embedders.sentence_encoder": "SentenceEncoder encoder_available",
     "memory.embedders.ollama": "OllamaEmbedder",
     "memory.embedders.openai_compatible": "OpenAICompatibleEmbedder",
     "memory.embedders.protocol": "Embedder",

@@ -19,6 +19,8 @@ from memory.embedders.local import local_available as local_available
 from memory.embedders.ollama import OllamaEmbedder as OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder as Embedder
+from memory.embedders.sentence_encoder import SentenceEncoder as SentenceEncoder
+from memory.embedders.sentence_encoder import encoder_available as encoder_available
 from memory.erasure.receipt import read_receipt as read_receipt
 from memory.erasure.receipt import receipt_text as receipt_text
 from memory.errors import ArgumentError as ArgumentError
