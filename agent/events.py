@@ -83,7 +83,7 @@ class Waiting(Event):
         if not self.problem:
             limit = f" (until {self.limit:g} s)" if self.limit else ""
             return f"nothing has come from the model for {self.seconds:g} s{limit}"
-        return f"waiting {self.seconds:.2g} s{', as the server asked' if self.named else ''}: {self.problem}"
+        return f"waiting {self.seconds:.3g} s{', as the server asked' if self.named else ''}: {self.problem}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ _EXPORTS: Final = {
     "memory.write.embedding_backfill": "BackfillReport",
     "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
+    "memory.write.undo": "FORGET_KIND irreversible_reason",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}

@@ -91,3 +91,5 @@ from memory.write.embedding_backfill import BackfillReport as BackfillReport
 from memory.write.policies.base import MemoryLookup as MemoryLookup
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport
+from memory.write.undo import FORGET_KIND as FORGET_KIND
+from memory.write.undo import irreversible_reason as irreversible_reason
