@@ -31,10 +31,12 @@ An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a `
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import memory
-from agent.results import Ending, RunResult
+
+if TYPE_CHECKING:
+    from agent.results import RunResult
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 
@@ -87,10 +89,11 @@ def check_seconds(argument: str, value: object) -> None:
 class Unsupported(ArgumentError):
     """A request asks what *provider* cannot do; nothing was sent."""
 
-    def __init__(self, provider: str, feature: str, value: object) -> None:
+    def __init__(self, provider: str, feature: str, value: object, remedy: str = "") -> None:
         self.provider = provider
         self.feature = feature
-        super().__init__(feature, value, f"{provider} cannot do this; leave it out, or ask another provider")
+        remedy = remedy or "leave it out, or ask another provider"
+        super().__init__(feature, value, f"{provider} cannot do this; {remedy}")
 
 
 class AgentClosed(AgentError):
@@ -223,22 +226,22 @@ class MemoryUnavailable(RunError, memory.MemoryLayerError):
 
 def error_for_result(result: RunResult[Any], problem: str, cause: Exception | None = None) -> RunError | None:
     """Return the error that an ending without an answer is raised as; None for an answer."""
+    from agent.results import Ending  # not above: the command line needs errors long before results
+
     if result.ending.is_answer:
         return None
     if result.ending == Ending.PROVIDER_ERROR:
         return ProviderFailed(problem, result, cause)
-    error = _ERRORS_BY_ENDING[result.ending](problem, result)
+    errors: dict[Ending, type[RunError]] = {
+        Ending.ITERATION_CAP: IterationCap,
+        Ending.LIMIT: LimitReached,
+        Ending.INVALID_OUTPUT: InvalidOutput,
+        Ending.CONTEXT_OVERFLOW: WindowExceeded,
+        Ending.EMPTY_REPLY: EmptyReply,
+        Ending.DEADLINE: DeadlinePassed,
+        Ending.STOPPED: RunAborted,
+        Ending.MEMORY_ERROR: MemoryUnavailable,
+    }
+    error = errors[result.ending](problem, result)
     error.__cause__ = cause
     return error
-
-
-_ERRORS_BY_ENDING: dict[Ending, type[RunError]] = {
-    Ending.ITERATION_CAP: IterationCap,
-    Ending.LIMIT: LimitReached,
-    Ending.INVALID_OUTPUT: InvalidOutput,
-    Ending.CONTEXT_OVERFLOW: WindowExceeded,
-    Ending.EMPTY_REPLY: EmptyReply,
-    Ending.DEADLINE: DeadlinePassed,
-    Ending.STOPPED: RunAborted,
-    Ending.MEMORY_ERROR: MemoryUnavailable,
-}

@@ -23,14 +23,25 @@ from agent.events import (
     RoundEnded,
     RoundStarted,
     TextDelta,
+    TextWithdrawn,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    Waiting,
     WarningIssued,
 )
 from agent.middleware.base import ModelMiddleware, wrap_model_handler
-from agent.providers.accumulator import Response, ResponseAccumulator, new_call_id
-from agent.providers.base import Delta, Provider, Request, StoredReply, TextPiece, ThinkingPiece
+from agent.providers.accumulator import Response, ResponseAccumulator, limited_stream, new_call_id
+from agent.providers.base import (
+    Delta,
+    Provider,
+    Request,
+    StoredReply,
+    TextPiece,
+    TextWasThinking,
+    ThinkingPiece,
+    WaitPiece,
+)
 from agent.results import Ending, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
 from agent.tool_executor import ToolExecutor, tool_result_block
@@ -40,9 +51,12 @@ from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
 
 T = TypeVar("T")
 
+_CUT_REASONS = (StopReason.MAX_TOKENS, StopReason.TOO_LONG)
+_ENDING_REASONS = (StopReason.TOO_LONG, StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _REFUSAL_REASONS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ENDINGS_BY_STOP_REASON = {
     StopReason.MAX_TOKENS: Ending.TOKEN_LIMIT,
+    StopReason.TOO_LONG: Ending.TOO_LONG,
     StopReason.REFUSAL: Ending.REFUSAL,
     StopReason.CONTENT_FILTER: Ending.CONTENT_FILTER,
 }
@@ -72,7 +86,7 @@ class LoopOutcome:
     """Outcome of the loop: *messages* are those it added, *text* the answer or the part of it that arrived.
 
     *output* is the answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* the answer's
-    replacement in history.
+    replacement in history, *model* what answered last.
     """
 
     ending: Ending
@@ -86,6 +100,7 @@ class LoopOutcome:
     output: BaseModel | None = None
     problem: str = ""
     cause: Exception | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,7 @@ class _LoopRun:
     transient: list[Message] = field(default_factory=list)
     tool_runs: list[ToolCallRecord] = field(default_factory=list)
     text: str = ""
+    model: str = ""
     reply: Response | None = None
     answer: Response | None = None
     output: BaseModel | None = None
@@ -179,6 +195,7 @@ class _LoopRun:
             output=self.output,
             problem=self.end.problem,
             cause=self.end.cause,
+            model=self.model,
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
@@ -200,7 +217,7 @@ class _LoopRun:
             if is_answer or (not calls and self.expected and not _is_empty(response)):
                 self._check_output(response, without_tools)
             # Cut at the token limit, calls before the cut still count; a cut call is reported as such.
-            elif calls and not without_tools and response.stop not in _REFUSAL_REASONS:
+            elif calls and not without_tools and response.stop not in _ENDING_REASONS:
                 if is_last:
                     self._end_at_cap(response, calls)
                 async with aclosing(self._call_tools(response, calls)) as events:
@@ -231,7 +248,7 @@ class _LoopRun:
         deltas: AsyncIterator[Delta] | None = None
         shortened: Event | None = None
         try:
-            deltas = stream(request)
+            deltas = limited_stream(stream(request), request.settings.max_characters)
             step: Callable[[], Awaitable[Delta]] = deltas.__anext__
             if context.deadline is not None:
                 step = partial(self._before_deadline, step, "the model was answering")
@@ -253,11 +270,16 @@ class _LoopRun:
                     yield TextDelta(delta.text, **self.context.stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
                     yield ThinkingDelta(delta.text, **self.context.stamp())
+                elif isinstance(delta, TextWasThinking):
+                    yield TextWithdrawn(**self.context.stamp())
+                elif isinstance(delta, WaitPiece):
+                    yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
             if accumulator.stop is None and shortened is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         finally:
             response = accumulator.response()
             self.text = response.text if response.text.strip() else self.text
+            self.model = response.model or self.model
             context.scope.ledger.spend(response.usage)
             close = getattr(deltas, "aclose", None)
             if close is not None:
@@ -346,8 +368,8 @@ class _LoopRun:
             output = "the arguments are not a JSON object"
         else:
             output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
-            if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
-                output = f"it was cut at the limit of output tokens; {output}"
+            if isinstance(output, str) and response.stop in _CUT_REASONS:
+                output = f"it was cut at the limit of one reply; {output}"
         if not isinstance(output, str):
             self.output = output
             text = response.text if not calls else output.model_dump_json()
@@ -355,7 +377,7 @@ class _LoopRun:
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
             self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
             return
-        if self.repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
+        if self.repairs >= expected.repairs or response.stop in _CUT_REASONS:
             if not calls:
                 self.added.append(response.message)
             raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")

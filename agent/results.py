@@ -24,18 +24,22 @@ class StopReason(StrEnum):
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     MAX_TOKENS = "max_tokens"
+    TOO_LONG = "too_long"
+    """It was ended on our side, at ``max_characters``."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
 
 
 class Ending(StrEnum):
-    """Ending of a run. The first five are answers; with the others ``run`` raises."""
+    """Ending of a run. The first six are answers; with the others ``run`` raises."""
 
     FINAL = "final"
     LAST_ROUND = "last_round"
     """The answer of the last round, which was asked for without tools."""
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - an ending, not a secret
     """The answer is cut: the model reached its limit of output tokens."""
+    TOO_LONG = "too_long"
+    """The answer is cut: it passed the limit of characters of one reply, ``ModelSettings.max_characters``."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
     ITERATION_CAP = "iteration_cap"
@@ -56,7 +60,8 @@ class Ending(StrEnum):
     @property
     def is_answer(self) -> bool:
         """Return whether ``run`` returns with it."""
-        return self in (Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER)
+        cut = (Ending.TOKEN_LIMIT, Ending.TOO_LONG, Ending.REFUSAL, Ending.CONTENT_FILTER)
+        return self in (Ending.FINAL, Ending.LAST_ROUND, *cut)
 
     @property
     def is_stored(self) -> bool:
@@ -114,8 +119,10 @@ class RunResult(Generic[OutputT]):
       history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
       are about something else, "other": about someone else).
     - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
-    - *warnings* name deviations from the request, *notes* how memory was searched. *fingerprint* is that of the
-      agent's configuration, *trust* that of the least trusted word that the run has read.
+    - *warnings* name deviations from the request, *notes* how memory was searched. *tokens_exact* tells whether the
+      token budget was counted exactly (False: by an estimate that rather counts too many; None: there was no budget).
+      *fingerprint* is that of the agent's configuration, *trust* that of the least trusted word that the run has read.
+      *model* is the model that answered last, with its version, where its endpoint tells it.
     """
 
     ending: Ending
@@ -138,7 +145,9 @@ class RunResult(Generic[OutputT]):
     notes: tuple[str, ...] = ()
     elapsed: float = 0.0
     fingerprint: str = ""
+    tokens_exact: bool | None = None
     trust: Trust = Trust.USER
+    model: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ending", Ending(self.ending))

@@ -32,6 +32,12 @@ _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
 
+_CUT_WARNINGS = {
+    Ending.TOKEN_LIMIT: "the answer is cut off: the model reached its limit of output tokens",
+    Ending.TOO_LONG: "the answer is cut off: the model had written {:,} characters, the most that one reply may have",
+}
+
+
 class AgentRun:
     """One run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
     turn if it *stores*.
@@ -98,11 +104,15 @@ class AgentRun:
                     else:
                         yield event
         assert outcome is not None
+        if outcome.ending in _CUT_WARNINGS:
+            yield self._warn(_CUT_WARNINGS[outcome.ending].format(self._settings.model_settings.max_characters))
         reports: tuple[Report, ...] = ()
         if self._stores and outcome.ending.is_stored:
             reports, storage_error = await self._store(outcome, assembled.items)
             if storage_error is None:
                 yield MemoryStored(reports, **self._stamp())
+                if text := self._redaction_warning(reports):
+                    yield self._warn(text)
             else:
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
@@ -128,6 +138,16 @@ class AgentRun:
         """Note a warning for the result, and return its event."""
         self._warnings.append(text)
         return WarningIssued(text, **self._stamp())
+
+    def _redaction_warning(self, reports: Sequence[Report]) -> str | None:
+        """Return what to say where the prompt, whose report is the first, was not kept whole."""
+        memory, text = self._components.reader.memory, self._prompt.text
+        if memory is None or not reports or memory.redacted(text) == text:
+            return None
+        report = reports[0]
+        if not report.stored:
+            return f"your words are not remembered ({report.reason})"
+        return f"kept without {report.spans} part{'s' * (report.spans != 1)} of your words ({report.reason})"
 
     async def _gather(self) -> tuple[GatheredContext, LoopOutcome | None]:
         """Read memory within the run's time; return an outcome where that already ends it."""
@@ -162,7 +182,7 @@ class AgentRun:
         context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
 
         def shorten() -> Request | None:
-            count = self._settings.counter.count
+            count = self._components.counter.count
             texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
             shorter = self._assemble(gathered, sum(map(count, texts)) // _OVERFLOW_DIVISOR)
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
@@ -182,7 +202,7 @@ class AgentRun:
             seed=components.seed,
         )
         return assemble_context(
-            sources, budget=budget, profile=settings.profile_tokens, counter=settings.counter, window=settings.window
+            sources, budget=budget, profile=settings.profile_tokens, counter=components.counter, window=settings.window
         )
 
     def _request(self, gathered: GatheredContext, assembled: AssembledContext) -> Request:
@@ -197,6 +217,7 @@ class AgentRun:
             remembers=self._stores,
             searched=gathered.searched,
             analyzer=self._components.reader.analyzer,
+            redact=None if self._components.reader.memory is None else self._components.reader.memory.redacted,
         )
 
     async def _store(
@@ -247,5 +268,7 @@ class AgentRun:
             notes=assembled.notes,
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
+            tokens_exact=None if self._settings.token_budget is None else self._components.counter.exact,
             trust=self._trust.least,
+            model=outcome.model,
         )

@@ -16,6 +16,7 @@ _EXPORTS: Final = {
     "memory.documents.document": "Document Passages passages_of",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
+    "memory.documents.loaders.pdf": "PdfLoader",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
     "memory.embedders.local": "LocalWordVectors",
@@ -29,7 +30,7 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.messages": "Block QUOTES RECALLED Role TRUST USED",
+    "memory.messages": "Block MODEL QUOTES RECALLED Role TRUST USED",
     "memory.models": "Actor MemoryChange Operation",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
@@ -41,9 +42,11 @@ _EXPORTS: Final = {
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
-    "memory.tokens.counter": "default_counter",
+    "memory.tokens.counter": "counter_for_model default_counter",
+    "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
+    "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""

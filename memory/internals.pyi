@@ -13,6 +13,7 @@ from memory.documents.ingest_report import IngestLine as IngestLine
 from memory.documents.ingest_report import IngestProgress as IngestProgress
 from memory.documents.ingest_report import IngestReport as IngestReport
 from memory.documents.knowledge_base import DocumentInfo as DocumentInfo
+from memory.documents.loaders.pdf import PdfLoader as PdfLoader
 from memory.embedders.cache import EmbeddingCache as EmbeddingCache
 from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
@@ -42,6 +43,7 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
+from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
 from memory.messages import TRUST as TRUST
@@ -78,8 +80,13 @@ from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
 from memory.timestamps import timestamp_to_text as timestamp_to_text
 from memory.timestamps import to_aware as to_aware
+from memory.tokens.counter import counter_for_model as counter_for_model
 from memory.tokens.counter import default_counter as default_counter
+from memory.tokens.token_tables import TABLE_HASHES as TABLE_HASHES
+from memory.tokens.token_tables import keep_table as keep_table
+from memory.tokens.token_tables import table_url as table_url
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport
+from memory.write.policies.base import MemoryLookup as MemoryLookup
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport

@@ -28,6 +28,7 @@ from memory.partitions import prefix_of
 from memory.results import ErasureVerification, Receipt, Remnant
 from memory.validation import checked_text
 from vectorstore import Database, VectorStoreError
+from vectorstore.sqlite import unfinished_files
 
 _SEARCH_SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
@@ -173,6 +174,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
     named = [copy.path for copy in receipt.unreached]
+    named += map(str, unfinished_files(Path(str(database.path)).parent))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
         named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]

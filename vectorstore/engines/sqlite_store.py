@@ -35,7 +35,7 @@ from vectorstore.sqlite.connection import fetch_all
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from vectorstore.sqlite.entry_writer import NamespaceWriter
-from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
+from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
 from vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
 from vectorstore.types import (
     Changes,
@@ -398,9 +398,10 @@ class SqliteStore:
             indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
             def reader(name: str) -> SqliteNamespaceReader | None:
-                if (loaded := indexes.fresh(connection, name)) is None:
+                if (head := read_namespace_head(connection, name)) is None:
+                    indexes.forget(name)
                     return None
-                return SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
+                return SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
 
             space, mode = self._known_space(recorded), search or self.search_mode
             yield IndexView(space, self.analyzer, reader, allowed=allowed, search=mode, recorded=recorded)

@@ -10,6 +10,8 @@ import random
 import sqlite3
 import string
 import struct
+import subprocess
+import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -69,6 +71,7 @@ from tests.support.forgetting import (
     vector_of,
 )
 from vectorstore import Finding, TableComponent, open_store
+from vectorstore.sqlite import SqliteDatabase
 
 # --- traces in every place that the words can have been
 
@@ -995,3 +998,39 @@ def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
     run(file_memory.export(tmp_path / "a.jsonl"))
     run(file_memory.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
     assert [copy.kind for copy in run(file_memory.forget([noted])).unreached] == ["export"]
+
+
+def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_writer_is_dead(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from vectorstore.sqlite import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1]), token=os.urandom) as private:\n"
+        "    private.write_text(sys.argv[2]); print(private, flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "copy"), SECRET]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout is not None
+        private = Path(writer.stdout.readline().strip())
+        memory = open_memory(tmp_path / "m.db", embedder=ToyEmbedder())
+        report = run(memory.remember(SECRET))
+        receipt = run(memory.forget([report.id]))
+        assert [(copy.kind, copy.path) for copy in receipt.unreached] == [("unfinished", str(private))]
+        assert [remnant.where for remnant in run(memory.verify_forgotten(receipt, [SECRET])).left] == [str(private)]
+        run(memory.close())
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert private.exists()
+    run(open_memory(tmp_path / "m.db", embedder=ToyEmbedder()).close())
+    assert not private.exists()
+
+
+def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
+    with closing(SqliteDatabase(tmp_path / "said.db")) as said:
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(said))
+        run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
+        receipt = run(memory.forget_namespace(""))
+        assert (receipt.pending, said.pending_erasure()) == (False, False)
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file.name
+        run(memory.close())
