@@ -10,14 +10,16 @@ itself; a read policy is applied later, within the budget.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.context.summarizer import Summarizer
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.errors import ArgumentError
+from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
@@ -34,12 +36,14 @@ NO_SEQUENCE = -1
 @dataclass(frozen=True, slots=True)
 class SessionHistory:
     """*messages* with their *sequences* in the session (``NO_SEQUENCE``: a policy's own), how many messages were left
-    out before them (*dropped*), and *notes* on what the policy did differently than asked."""
+    out before them (*dropped*), and *notes* on what the policy did differently than asked; *degraded* are those among
+    them that tell of a failure."""
 
     messages: tuple[Message, ...] = ()
     sequences: tuple[int, ...] = ()
     dropped: int = 0
     notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
     def last_user_texts(self, count: int) -> list[str]:
         """Return the last *count* texts of the user, oldest first."""
@@ -117,7 +121,7 @@ class HistoryReader:
         window = await policy.window(Conversation(storage, session, self.namespace, with_quotes, counted))
         stored = [by_identity.get(id(message)) for message in window.messages]
         sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
-        return SessionHistory(window.messages, sequences, window.dropped, window.notes)
+        return SessionHistory(window.messages, sequences, window.dropped, window.notes, window.degraded)
 
 
 T = TypeVar("T")
@@ -134,8 +138,9 @@ _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the ot
 class GatheredContext:
     """History and memories read for a prompt. *pinned* come most important first, then newest, *recalled* best first.
 
-    *left_out* was found beside them, *searched* is the number that there were to find (None: not known). *errors* are
-    those of reads that failed, *notes* what recall did differently than asked.
+    *left_out* was found beside them, *searched* is the number that there were to find (None: not known). *accesses* are
+    the reads with their times and problems, *errors* the exceptions of those that failed, *notes* what recall did
+    differently than asked.
     """
 
     history: SessionHistory = field(default_factory=SessionHistory)
@@ -145,7 +150,17 @@ class GatheredContext:
     abstain: Literal["nothing", "other"] | None = None
     searched: int | None = None
     notes: tuple[str, ...] = ()
+    accesses: tuple[MemoryAccess, ...] = ()
     errors: tuple[Exception, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[T]):
+    """Result of one read: its *value*, its line in the accesses, and the *error* of one that failed."""
+
+    value: T
+    access: MemoryAccess
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +183,32 @@ class MemoryReader:
         store = None if self.memory is None else lifecycle_of(self.memory.store)
         return None if store is None else store.analyzer
 
-    async def gather(self, question: str, session: str, ledger: UsageLedger | None = None) -> GatheredContext:
+    async def gather(
+        self,
+        question: str,
+        session: str,
+        ledger: UsageLedger | None = None,
+        *,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> GatheredContext:
         """Read the conversation, then all else at once; a read that fails is left out, and its error returned.
 
-        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*.
+        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*; *timer* gives the
+        seconds since the run began.
         """
         no_memories: Sequence[Memory] = ()
-        history, history_error = await _value_or_error(lambda: self.sessions.read(session, ledger), SessionHistory())
+        read_history = await _timed_read(
+            "history", timer, lambda: self.sessions.read(session, ledger), SessionHistory()
+        )
+        history = read_history.value
         earlier = history.last_user_texts(_CONTEXT_TURNS)
         reads = await asyncio.gather(
-            _value_or_error(self._pinned, no_memories),
-            _value_or_error(lambda: self._recall(question, earlier), RecallResult(())),
-            _value_or_error(lambda: self._retrieve(question), Passages(())),
+            _timed_read("profile", timer, self._pinned, no_memories),
+            _timed_read("recall", timer, lambda: self._recall(question, earlier), RecallResult(())),
+            _timed_read("knowledge", timer, lambda: self._retrieve(question), Passages(())),
         )
-        (pinned, _), (recall, _), (passages, _) = reads
-        errors = [error for error in (history_error, *(error for _, error in reads)) if error is not None]
+        pinned, recall, passages = (reads[0].value, reads[1].value, reads[2].value)
+        all_reads: tuple[_Read[Any], ...] = (read_history, *reads)
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
@@ -196,8 +222,16 @@ class MemoryReader:
             abstain=abstain,
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
-            errors=tuple(errors),
+            accesses=tuple(read.access for read in all_reads if self._is_made(read.access.part, question)),
+            errors=tuple(read.error for read in all_reads if read.error is not None),
         )
+
+    def _is_made(self, part: MemoryPart, question: str) -> bool:
+        """Return whether there is anything to read for *part*."""
+        if part == "history":
+            return self.memory is not None or self.sessions.history is not None
+        asked = part == "profile" or bool(question.strip())
+        return asked and (self.knowledge if part == "knowledge" else self.memory) is not None
 
     async def _pinned(self) -> Sequence[Memory]:
         memories = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
@@ -241,8 +275,16 @@ class MemoryReader:
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
 
 
-async def _value_or_error(read: Callable[[], Awaitable[T]], default: T) -> tuple[T, Exception | None]:
+async def _timed_read(
+    part: MemoryPart, timer: Callable[[], float], read: Callable[[], Awaitable[T]], default: T
+) -> _Read[T]:
+    began = timer()
     try:
-        return await read(), None
+        value = await read()
     except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
-        return default, error
+        record = ErrorRecord.of(error)
+        return _Read(default, MemoryAccess(part, began, timer() - began, 0, str(record), record), error)
+    found = value.messages if isinstance(value, SessionHistory) else value
+    count = len(found) if isinstance(found, Sequence) else 0
+    problem = "; ".join(getattr(value, "degraded", ()))
+    return _Read(value, MemoryAccess(part, began, timer() - began, count, problem))

@@ -111,7 +111,7 @@ class _ChatSession:
 
     async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
         """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
-        from agent.events import ApprovalRequested, RunEnded, TextDelta, WarningIssued
+        from agent.events import ApprovalRequested, MemoryDegraded, RunEnded, TextDelta, WarningIssued
 
         midway = False
         async for event in self.assistant.agent.stream(line, session=self.session):
@@ -125,6 +125,8 @@ class _ChatSession:
                 await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
             elif isinstance(event, WarningIssued):
                 warnings.append(event.text)
+            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
+                warnings.append(event.access.problem)
             elif isinstance(event, RunEnded):
                 ended = event
         if not self.json:
