@@ -135,6 +135,13 @@ class MemoryDegraded(Event):
 
     access: MemoryAccess
 
+    async def announce(self, hooks: HookDispatcher) -> None:
+        """Log it, and tell *hooks*."""
+        access = self.access
+        trace = f"\n{access.error.traceback}" if access.error is not None else ""
+        _log.warning("memory degraded (%s, after %.3f s): %s%s", access.part, access.elapsed, access.problem, trace)
+        await hooks.dispatch("memory_degraded", access, step=self.step, duration=access.elapsed)
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecalled(Event):

@@ -182,11 +182,10 @@ class AgentRun:
         await self._hooks.dispatch("run_ended", result, duration=result.elapsed)
 
     async def _degraded(self, access: MemoryAccess) -> MemoryDegraded:
-        """Log an access of memory with a problem, tell the hooks, and return its event."""
-        trace = f"\n{access.error.traceback}" if access.error is not None else ""
-        _log.warning("memory degraded (%s, after %.3f s): %s%s", access.part, access.elapsed, access.problem, trace)
-        await self._hooks.dispatch("memory_degraded", access, duration=access.elapsed)
-        return MemoryDegraded(access, **self._stamp())
+        """Return the event of an access of memory with a problem, once the log and the hooks have it."""
+        event = MemoryDegraded(access, **self._stamp())
+        await event.announce(self._hooks)
+        return event
 
     def _timer(self) -> float:
         """Return the seconds since the run began."""

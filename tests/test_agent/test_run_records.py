@@ -20,6 +20,8 @@ from agent import (
     ToolEnded,
     ToolFailed,
     Usage,
+    knowledge_tools,
+    memory_tools,
     summarizer,
     tool,
 )
@@ -31,6 +33,7 @@ from memory import (
     EstimatingCounter,
     FunctionEmbedder,
     InMemoryHistory,
+    KnowledgeBase,
     LongTermMemory,
     Memory,
     Message,
@@ -254,6 +257,27 @@ async def test_a_recall_whose_embedder_fails_is_told_as_degraded_not_as_nothing_
     assert degraded.access.problem in result.notes
     assert degraded.access.problem in caplog.text
     embedder.broken = None
+    await memory.close()
+
+
+async def test_a_degraded_search_by_a_tool_is_told_to_the_model_and_to_the_stream() -> None:
+    embedder, seen = Embedder(), []
+    model = FunctionEmbedder(embedder, fingerprint="test/1", dimension=2)
+    memory = LongTermMemory(open_store("numpy:"), embedder=model)
+    await memory.remember("The shed is green.")
+    embedder.broken = EmbedderError("the server is down")
+    tools = [*memory_tools(memory), *knowledge_tools(KnowledgeBase(memory))]
+    asked = (call("search_memory", question="cabane"), call("search_documents", question="cabane"))
+    answer = Reply("I could not look everywhere.", expect="a part of the search failed")
+    with ScriptedProvider(Reply(calls=asked), answer) as provider:
+        agent = Agent(provider, tools=tools, hooks=[Hooks(memory_degraded=seen.append)])
+        events = [event async for event in agent.stream("Quelle couleur a la cabane?")]
+    degraded = [event.access for event in events if isinstance(event, MemoryDegraded)]
+    assert sorted(access.part for access in degraded) == ["knowledge", "recall"]
+    assert all("the server is down" in access.problem for access in degraded)
+    assert [event.value for event in seen] == degraded
+    told = [result.text for result in provider.requests[1].messages[-1].tool_results]
+    assert all(text.startswith("No ") and "the server is down" not in text for text in told)
     await memory.close()
 
 
