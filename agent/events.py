@@ -351,7 +351,10 @@ class HookDispatcher:
                 self._hooks[name] = wanted
 
     async def dispatch(self, name: str, value: Any, *, step: int = 0, duration: float | None = None) -> None:
-        """Call the hooks for the event *name*, which is about *value*; a cancellation is raised after all."""
+        """Call the hooks for the event *name*, which is about *value*.
+
+        All of them are told the end of a run, even if it is cancelled meanwhile.
+        """
         hooks = self._hooks.get(name)
         if not hooks:
             return
@@ -363,6 +366,8 @@ class HookDispatcher:
                 if inspect.isawaitable(returned):
                     await returned
             except asyncio.CancelledError as error:
+                if name != "run_ended":
+                    raise
                 cancellation = error
             except Exception as error:  # a hook observes; what it raises is logged and stops nothing
                 _log.warning("a hook for %s failed\n%s", name, ErrorRecord.of(error).traceback)

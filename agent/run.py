@@ -15,7 +15,7 @@ from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.memory_reader import NO_SEQUENCE, GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
 from agent.context_items import ContextItem, citations_in
 from agent.errors import RunError, error_for_result
 from agent.events import (
@@ -202,16 +202,17 @@ class AgentRun:
 
     async def _gather(self) -> LoopOutcome | None:
         """Read memory within the run's time; return an outcome where that already ends it."""
+        recorder = ReadRecorder(self._timer, self._accesses)
         try:
             async with asyncio.timeout_at(self._ends) as timeout:
                 reader = self._components.reader
-                gathered = await reader.gather(self._prompt.text, self._session, self._ledger, timer=self._timer)
+                gathered = await reader.gather(self._prompt.text, self._session, self._ledger, recorder=recorder)
         except TimeoutError:
             if not timeout.expired():
                 raise
+            self._gathered = GatheredContext(accesses=tuple(self._accesses))
             return LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
         self._gathered = gathered
-        self._accesses += gathered.accesses
         loaded = [access for access in gathered.accesses if access.part == "history"]
         retrieved = [access for access in gathered.accesses if access.part != "history"]
         await self._hooks.dispatch("memory_loaded", gathered.history.messages, duration=_duration(loaded))
@@ -312,7 +313,7 @@ class AgentRun:
             messages=(self._prompt, *outcome.messages),
             steps=outcome.steps,
             tool_runs=tuple(run for step in outcome.steps for run in step.tool_runs),
-            memory_accesses=tuple(self._accesses),
+            memory_accesses=tuple(sorted(self._accesses, key=lambda access: access.began)),
             usage=self._ledger.usage,
             calls=self._ledger.calls,
             cost=self._ledger.cost,

@@ -13,7 +13,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.context.summarizer import Summarizer
@@ -23,7 +23,14 @@ from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
-from memory.internals import Conversation, ConversationWindowPolicy, Omitted, Passages, StoredMessage
+from memory.internals import (
+    Conversation,
+    ConversationWindowPolicy,
+    Omitted,
+    Passages,
+    StoredMessage,
+    redact_secrets,
+)
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -154,13 +161,38 @@ class GatheredContext:
     errors: tuple[Exception, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Read(Generic[T]):
-    """Result of one read: its *value*, its line in the accesses, and the *error* of one that failed."""
+@dataclass(slots=True, eq=False)
+class ReadRecorder:
+    """Recorder of the reads of one run: *accesses* with their times and problems, *errors* of those that failed.
 
-    value: T
-    access: MemoryAccess
-    error: Exception | None = None
+    *timer* gives the seconds since the run began.
+    """
+
+    timer: Callable[[], float] = time.monotonic
+    accesses: list[MemoryAccess] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    async def read(self, part: MemoryPart, read: Callable[[], Awaitable[T]], default: T, *, when: bool = True) -> T:
+        """Return what *read* gives, or *default* where it fails, or not *when* there is nothing to read."""
+        if not when:
+            return default
+        began, count, problem, record = self.timer(), 0, "", None
+        try:
+            value = await read()
+            found = value.messages if isinstance(value, SessionHistory) else value
+            count = len(found) if isinstance(found, Sequence) else 0
+            problem, _ = redact_secrets("; ".join(getattr(value, "degraded", ())))
+            return value
+        except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
+            self.errors.append(error)
+            record = ErrorRecord.of(error)
+            problem = str(record)
+            return default
+        except asyncio.CancelledError:
+            problem = "it had no answer yet when the run ended"
+            raise
+        finally:
+            self.accesses.append(MemoryAccess(part, began, self.timer() - began, count, problem, record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,26 +221,35 @@ class MemoryReader:
         session: str,
         ledger: UsageLedger | None = None,
         *,
-        timer: Callable[[], float] = time.monotonic,
+        recorder: ReadRecorder | None = None,
     ) -> GatheredContext:
         """Read the conversation, then all else at once; a read that fails is left out, and its error returned.
 
-        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*; *timer* gives the
-        seconds since the run began.
+        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*. *recorder* has
+        what was read so far, also where this is cancelled.
         """
+        recorder = ReadRecorder() if recorder is None else recorder
         no_memories: Sequence[Memory] = ()
-        read_history = await _timed_read(
-            "history", timer, lambda: self.sessions.read(session, ledger), SessionHistory()
+        has_memory, is_asked = self.memory is not None, bool(question.strip())
+        history = await recorder.read(
+            "history",
+            lambda: self.sessions.read(session, ledger),
+            SessionHistory(),
+            when=has_memory or self.sessions.history is not None,
         )
-        history = read_history.value
         earlier = history.last_user_texts(_CONTEXT_TURNS)
-        reads = await asyncio.gather(
-            _timed_read("profile", timer, self._pinned, no_memories),
-            _timed_read("recall", timer, lambda: self._recall(question, earlier), RecallResult(())),
-            _timed_read("knowledge", timer, lambda: self._retrieve(question), Passages(())),
+        pinned, recall, passages = await asyncio.gather(
+            recorder.read("profile", self._pinned, no_memories, when=has_memory),
+            recorder.read(
+                "recall", lambda: self._recall(question, earlier), RecallResult(()), when=has_memory and is_asked
+            ),
+            recorder.read(
+                "knowledge",
+                lambda: self._retrieve(question),
+                Passages(()),
+                when=self.knowledge is not None and is_asked,
+            ),
         )
-        pinned, recall, passages = (reads[0].value, reads[1].value, reads[2].value)
-        all_reads: tuple[_Read[Any], ...] = (read_history, *reads)
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
@@ -222,16 +263,9 @@ class MemoryReader:
             abstain=abstain,
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
-            accesses=tuple(read.access for read in all_reads if self._is_made(read.access.part, question)),
-            errors=tuple(read.error for read in all_reads if read.error is not None),
+            accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),
+            errors=tuple(recorder.errors),
         )
-
-    def _is_made(self, part: MemoryPart, question: str) -> bool:
-        """Return whether there is anything to read for *part*."""
-        if part == "history":
-            return self.memory is not None or self.sessions.history is not None
-        asked = part == "profile" or bool(question.strip())
-        return asked and (self.knowledge if part == "knowledge" else self.memory) is not None
 
     async def _pinned(self) -> Sequence[Memory]:
         memories = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
@@ -273,18 +307,3 @@ class MemoryReader:
         doubts = [abstain for _, abstain in chosen if abstain is not None]
         left_out = [Omitted(id, reason) for id, reason in reasons.items()]
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
-
-
-async def _timed_read(
-    part: MemoryPart, timer: Callable[[], float], read: Callable[[], Awaitable[T]], default: T
-) -> _Read[T]:
-    began = timer()
-    try:
-        value = await read()
-    except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
-        record = ErrorRecord.of(error)
-        return _Read(default, MemoryAccess(part, began, timer() - began, 0, str(record), record), error)
-    found = value.messages if isinstance(value, SessionHistory) else value
-    count = len(found) if isinstance(found, Sequence) else 0
-    problem = "; ".join(getattr(value, "degraded", ()))
-    return _Read(value, MemoryAccess(part, began, timer() - began, count, problem))

@@ -25,7 +25,7 @@ from agent.results import MemoryAccess, MemoryPart
 from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
 from memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
-from memory.internals import Actor, Outcome, Passages
+from memory.internals import Actor, Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
@@ -47,7 +47,8 @@ async def search_note(part: MemoryPart, found: RecallResult | Passages, elapsed:
     if not found.degraded:
         return note
     began = max(context.scope.timer() - elapsed, 0.0)
-    access = MemoryAccess(part, began, elapsed, len(found), "; ".join(found.degraded))
+    problem, _ = redact_secrets("; ".join(found.degraded))
+    access = MemoryAccess(part, began, elapsed, len(found), problem)
     event = MemoryDegraded(access, **context.stamp())
     context.scope.emit(event)
     await event.announce(context.scope.hooks)

@@ -14,6 +14,7 @@ from agent import (
     Agent,
     AgentSettings,
     DeadlinePassed,
+    Ending,
     Hooks,
     ProviderFailed,
     StopReason,
@@ -258,6 +259,23 @@ async def test_a_recall_whose_embedder_fails_is_told_as_degraded_not_as_nothing_
     assert degraded.access.problem in caplog.text
     embedder.broken = None
     await memory.close()
+
+
+async def test_a_deadline_during_a_memory_read_says_which_read_had_no_answer(memory) -> None:
+    class Slow:
+        def __getattr__(self, name: str):
+            return getattr(memory, name)
+
+        async def recall(self, *given, **options) -> None:
+            await outlasting()
+
+    agent = Agent(ScriptedProvider(), memory=Slow(), settings=AgentSettings(deadline=DEADLINE))
+    events = [event async for event in agent.stream("Which colour has the shed?")]
+    assert events[-1].result.ending is Ending.DEADLINE
+    told = [event.access for event in events if isinstance(event, MemoryDegraded)]
+    (access,) = [access for access in told if access.part == "recall"]
+    assert access.problem == "it had no answer yet when the run ended"
+    assert access in events[-1].result.memory_accesses
 
 
 async def test_a_degraded_search_by_a_tool_is_told_to_the_model_and_to_the_stream() -> None:
