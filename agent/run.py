@@ -171,10 +171,12 @@ class AgentRun:
         is_failure = isinstance(error, Exception)
         ending = Ending.ERROR if is_failure else Ending.CANCELLED
         outcome = LoopOutcome(ending) if self._loop_run is None else self._loop_run.outcome()
-        if is_failure:
-            await self._hooks.dispatch("failed", error)
-        result = self._result(replace(outcome, ending=ending))
-        await self._announce_end(replace(result, error=ErrorRecord.of(error)))
+        result = replace(self._result(replace(outcome, ending=ending)), error=ErrorRecord.of(error))
+        try:
+            if is_failure:
+                await self._hooks.dispatch("failed", error)
+        finally:
+            await self._announce_end(result)
 
     async def _announce_end(self, result: RunResult[Any]) -> None:
         self._has_ended = True  # before the hooks: a cancellation among them ends the run no second time
