@@ -87,10 +87,11 @@ def check_seconds(argument: str, value: object) -> None:
 class Unsupported(ArgumentError):
     """A request asks what *provider* cannot do; nothing was sent."""
 
-    def __init__(self, provider: str, feature: str, value: object) -> None:
+    def __init__(self, provider: str, feature: str, value: object, remedy: str = "") -> None:
         self.provider = provider
         self.feature = feature
-        super().__init__(feature, value, f"{provider} cannot do this; leave it out, or ask another provider")
+        remedy = remedy or "leave it out, or ask another provider"
+        super().__init__(feature, value, f"{provider} cannot do this; {remedy}")
 
 
 class AgentClosed(AgentError):

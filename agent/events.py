@@ -181,6 +181,30 @@ class ThinkingDelta(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TextWithdrawn(Event):
+    """The text of this round so far was reasoning, as the model has told only at its end; the answer follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting(Event):
+    """Nothing comes from the model for a while: for *seconds* from now, before it is asked again after *problem*
+    (*named*: the server asked for this wait), or, without a problem, since *seconds*, at most until *limit*."""
+
+    seconds: float
+    problem: str = ""
+    named: bool = False
+    limit: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The wait in a sentence."""
+        if not self.problem:
+            limit = f" (until {self.limit:g} s)" if self.limit else ""
+            return f"nothing has come from the model for {self.seconds:g} s{limit}"
+        return f"waiting {self.seconds:.2g} s{', as the server asked' if self.named else ''}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
 class RoundEnded(Event):
     """The reply is complete; *usage* is that of this round, *stop* the reason why it ended.
 

@@ -23,14 +23,25 @@ from agent.events import (
     RoundEnded,
     RoundStarted,
     TextDelta,
+    TextWithdrawn,
     ThinkingDelta,
     ToolEnded,
     ToolStarted,
+    Waiting,
     WarningIssued,
 )
 from agent.middleware.base import ModelMiddleware, wrap_model_handler
-from agent.providers.accumulator import Response, ResponseAccumulator, new_call_id
-from agent.providers.base import Delta, Provider, Request, StoredReply, TextPiece, ThinkingPiece
+from agent.providers.accumulator import Response, ResponseAccumulator, limited_stream, new_call_id
+from agent.providers.base import (
+    Delta,
+    Provider,
+    Request,
+    StoredReply,
+    TextPiece,
+    TextWasThinking,
+    ThinkingPiece,
+    WaitPiece,
+)
 from agent.providers.call_log import ModelCallLog
 from agent.results import Ending, ErrorRecord, RunStep, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
@@ -41,9 +52,12 @@ from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
 
 T = TypeVar("T")
 
+_CUT_REASONS = (StopReason.MAX_TOKENS, StopReason.TOO_LONG)
+_ENDING_REASONS = (StopReason.TOO_LONG, StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _REFUSAL_REASONS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ENDINGS_BY_STOP_REASON = {
     StopReason.MAX_TOKENS: Ending.TOKEN_LIMIT,
+    StopReason.TOO_LONG: Ending.TOO_LONG,
     StopReason.REFUSAL: Ending.REFUSAL,
     StopReason.CONTENT_FILTER: Ending.CONTENT_FILTER,
 }
@@ -74,7 +88,7 @@ class LoopOutcome:
     calls of the model with their tool calls.
 
     *output* is the answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* the answer's
-    replacement in history.
+    replacement in history, *model* what answered last.
     """
 
     ending: Ending
@@ -87,6 +101,7 @@ class LoopOutcome:
     output: BaseModel | None = None
     problem: str = ""
     cause: Exception | None = None
+    model: str = ""
 
 
 class LoopExit(Exception):
@@ -146,6 +161,7 @@ class LoopRun:
     transient: list[Message] = field(default_factory=list)
     steps: list[RunStep] = field(default_factory=list)
     text: str = ""
+    model: str = ""
     reply: Response | None = None
     answer: Response | None = None
     output: BaseModel | None = None
@@ -165,6 +181,7 @@ class LoopRun:
             output=self.output,
             problem=self.end.problem,
             cause=self.end.cause,
+            model=self.model,
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
@@ -198,7 +215,7 @@ class LoopRun:
             if is_answer or (not calls and self.expected and not _is_empty(response)):
                 self._check_output(response, without_tools)
             # Cut at the token limit, calls before the cut still count; a cut call is reported as such.
-            elif calls and not without_tools and response.stop not in _REFUSAL_REASONS:
+            elif calls and not without_tools and response.stop not in _ENDING_REASONS:
                 if is_last:
                     self._end_at_cap(response, calls)
                 async with aclosing(self._call_tools(response, calls)) as events:
@@ -231,7 +248,7 @@ class LoopRun:
         deltas: AsyncIterator[Delta] | None = None
         shortened: Event | None = None
         try:
-            deltas = stream(request)
+            deltas = limited_stream(stream(request), request.settings.max_characters)
             step: Callable[[], Awaitable[Delta]] = deltas.__anext__
             if context.deadline is not None:
                 step = partial(self._before_deadline, step, "the model was answering")
@@ -253,6 +270,10 @@ class LoopRun:
                     yield TextDelta(delta.text, **self.context.stamp())
                 elif isinstance(delta, ThinkingPiece) and delta.text:
                     yield ThinkingDelta(delta.text, **self.context.stamp())
+                elif isinstance(delta, TextWasThinking):
+                    yield TextWithdrawn(**self.context.stamp())
+                elif isinstance(delta, WaitPiece):
+                    yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
             if accumulator.stop is None and shortened is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         except BaseException as error:  # cancellation and a reader that left, too: the step says how it ended
@@ -261,6 +282,7 @@ class LoopRun:
         finally:
             response = accumulator.response()
             self.text = response.text if response.text.strip() else self.text
+            self.model = response.model or self.model
             context.scope.ledger.spend(response.usage)
             self._add_step(request, response, began, problem)
             close = getattr(deltas, "aclose", None)
@@ -283,7 +305,7 @@ class LoopRun:
         context = self.context
         step = RunStep(
             number=context.step,
-            model=str(getattr(self.loop.provider, "model", "") or ""),
+            model=response.model or str(getattr(self.loop.provider, "model", "") or ""),
             began=began,
             elapsed=response.elapsed,
             first_token=response.first_token,
@@ -375,8 +397,8 @@ class LoopRun:
             output = "the arguments are not a JSON object"
         else:
             output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
-            if isinstance(output, str) and response.stop == StopReason.MAX_TOKENS:
-                output = f"it was cut at the limit of output tokens; {output}"
+            if isinstance(output, str) and response.stop in _CUT_REASONS:
+                output = f"it was cut at the limit of one reply; {output}"
         if not isinstance(output, str):
             self.output = output
             text = response.text if not calls else output.model_dump_json()
@@ -384,7 +406,7 @@ class LoopRun:
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
             self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
             return
-        if self.repairs >= expected.repairs or response.stop == StopReason.MAX_TOKENS:
+        if self.repairs >= expected.repairs or response.stop in _CUT_REASONS:
             if not calls:
                 self.added.append(response.message)
             raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")

@@ -25,18 +25,22 @@ class StopReason(StrEnum):
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
     MAX_TOKENS = "max_tokens"
+    TOO_LONG = "too_long"
+    """It was ended on our side, at ``max_characters``."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
 
 
 class Ending(StrEnum):
-    """Ending of a run. The first five are answers; with the others ``run`` raises."""
+    """Ending of a run. The first six are answers; with the others ``run`` raises."""
 
     FINAL = "final"
     LAST_ROUND = "last_round"
     """The answer of the last round, which was asked for without tools."""
     TOKEN_LIMIT = "token_limit"  # noqa: S105 - an ending, not a secret
     """The answer is cut: the model reached its limit of output tokens."""
+    TOO_LONG = "too_long"
+    """The answer is cut: it passed the limit of characters of one reply, ``ModelSettings.max_characters``."""
     REFUSAL = "refusal"
     CONTENT_FILTER = "content_filter"
     ITERATION_CAP = "iteration_cap"
@@ -61,7 +65,8 @@ class Ending(StrEnum):
     @property
     def is_answer(self) -> bool:
         """Return whether ``run`` returns with it."""
-        return self in (Ending.FINAL, Ending.LAST_ROUND, Ending.TOKEN_LIMIT, Ending.REFUSAL, Ending.CONTENT_FILTER)
+        cut = (Ending.TOKEN_LIMIT, Ending.TOO_LONG, Ending.REFUSAL, Ending.CONTENT_FILTER)
+        return self in (Ending.FINAL, Ending.LAST_ROUND, *cut)
 
     @property
     def is_stored(self) -> bool:
@@ -151,8 +156,8 @@ class RunStep:
 
     *number* counts from 1, as in events. *began* is in seconds from the beginning of the run; *elapsed* is the duration
     of the model's call, *first_token* the part of it until the first piece of the reply came (None: none came).
-    *model* is the one that was asked, where the provider names it. *stop* is None where there is no whole reply;
-    *error* says why.
+    *model* is the one that answered, or else was asked, where that is known. *stop* is None where there is no whole
+    reply; *error* says why.
     """
 
     number: int
@@ -204,7 +209,8 @@ class RunResult(Generic[OutputT]):
     - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
     - *warnings* name deviations from the request, *notes* how memory was searched. *error* is the exception behind an
       ending without an answer, where there was one. *fingerprint* is that of the agent's configuration, *trust* that
-      of the least trusted word that the run has read.
+      of the least trusted word that the run has read. *model* is the model that answered last, with its version, where
+      its endpoint tells it.
     """
 
     ending: Ending
@@ -230,6 +236,7 @@ class RunResult(Generic[OutputT]):
     elapsed: float = 0.0
     fingerprint: str = ""
     trust: Trust = Trust.USER
+    model: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ending", Ending(self.ending))

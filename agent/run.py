@@ -42,6 +42,12 @@ _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
 
+_CUT_WARNINGS = {
+    Ending.TOKEN_LIMIT: "the answer is cut off: the model reached its limit of output tokens",
+    Ending.TOO_LONG: "the answer is cut off: the model had written {:,} characters, the most that one reply may have",
+}
+
+
 class AgentRun:
     """One run of the agent with *components*: it answers *prompt* in *session* within *deadline* seconds, and keeps the
     turn if it *stores*.
@@ -140,6 +146,8 @@ class AgentRun:
                 async for event in events:
                     yield event
             outcome = self._loop_run.outcome()
+        if outcome.ending in _CUT_WARNINGS:
+            yield self._warn(_CUT_WARNINGS[outcome.ending].format(self._settings.model_settings.max_characters))
         if self._stores and outcome.ending.is_stored:
             access, storage_error = await self._store(outcome, self._assembled.items)
             if storage_error is None:
@@ -332,6 +340,7 @@ class AgentRun:
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
             trust=self._trust.least,
+            model=outcome.model,
         )
 
 

@@ -22,7 +22,7 @@ from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTi
 from agent.results import ErrorRecord, ToolCallRecord, error_text
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
-from memory import ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
+from memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
 from memory.internals import redact_secrets
 
 
@@ -190,9 +190,9 @@ def _failure_text(error: Exception) -> str:
 
 async def _call_tool(invocation: ToolInvocation) -> ToolOutput:
     output = await invocation.tool.call(invocation.call.arguments, invocation.context)
-    if isinstance(output, str) or all(isinstance(block, (TextBlock, ImageBlock)) for block in output):
+    if isinstance(output, str) or all(isinstance(block, (TextBlock, ImageBlock, DocumentBlock)) for block in output):
         return output
-    raise TypeError("a tool answers with a text, or with text and image blocks")
+    raise TypeError("a tool answers with a text, or with text, image and document blocks")
 
 
 def _break_output_mark(output: ToolOutput, mark: str) -> ToolOutput:

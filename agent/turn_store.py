@@ -17,7 +17,7 @@ from agent.context_items import AnswerCitation
 from agent.providers.base import StoredReply
 from agent.trust import with_trust
 from memory import ArgumentError, Message, Report, TextBlock, ToolCallBlock, Trust
-from memory.internals import QUOTES, RECALLED, StoredMessage
+from memory.internals import MODEL, QUOTES, RECALLED, StoredMessage
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -106,7 +106,7 @@ def messages_to_store(
         answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
         stored = [stored[0], *map(without_tool_calls, answers)]
     dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
-    return tuple(message for message in dated if message.blocks or message.metadata)
+    return tuple(message for message in dated if message.blocks or message.metadata.keys() - {MODEL})
 
 
 def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Message:

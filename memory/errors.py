@@ -161,15 +161,13 @@ class HttpError(MemoryLayerError):
 
 
 class HttpConnectError(HttpError):
-    """Nothing answered at the address."""
+    """Nothing answered at the address, or the connection was lost."""
 
     retriable = True
 
 
 class HttpTimeout(HttpError):
-    """The server took too long, or fell silent in the middle."""
-
-    retriable = True
+    """The server took too long, or fell silent; to wait as long once more would seldom help."""
 
 
 class HttpStatusError(HttpError):

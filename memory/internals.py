@@ -16,6 +16,7 @@ _EXPORTS: Final = {
     "memory.documents.document": "Document Passages passages_of",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
+    "memory.documents.loaders.pdf": "PdfLoader",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
     "memory.embedders.local": "LocalWordVectors",
@@ -29,7 +30,7 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.messages": "Block QUOTES RECALLED Role TRUST USED",
+    "memory.messages": "Block MODEL QUOTES RECALLED Role TRUST USED",
     "memory.models": "Actor MemoryChange Operation",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (

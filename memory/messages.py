@@ -82,7 +82,7 @@ class ToolResultBlock(_FrozenModel):
     type: Literal["tool_result"] = "tool_result"
     call_id: str
     name: str = ""
-    content: tuple[Annotated[TextBlock | ImageBlock, Field(discriminator="type")], ...] = ()
+    content: tuple[Annotated[TextBlock | ImageBlock | DocumentBlock, Field(discriminator="type")], ...] = ()
     is_error: bool = False
 
     @property
@@ -218,6 +218,9 @@ TRUST: Final = "trust"
 RECALLED: Final = "recalled"
 """Of a tool message: the ids of calls whose results show what is remembered already, such as a search of the memory.
 They are not remembered again."""
+
+MODEL: Final = "model"
+"""Of a model's message: the model that answered, with its version where the endpoint tells it."""
 
 USED: Final = "used"
 """Of a memory: ids of memories that the answer was made with; named when one is forgotten."""

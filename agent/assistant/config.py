@@ -17,7 +17,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
 from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
@@ -54,6 +54,17 @@ class AssistantSettings(BaseModel):
     anthropic_api_key: SecretStr | None = None
     anthropic_base_url: str | None = None
     ollama_host: str | None = None
+    model_server: Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"] | None = None
+    """Server at *base_url*: each has fields of its own for thinking and the repetition penalty."""
+    thinking: Literal["on", "off"] | PositiveInt | None = None
+    effort: str | None = None
+    temperature: float | None = Field(default=None, ge=0)
+    repetition_penalty: float | None = Field(default=None, gt=0)
+    max_tokens: int | None = Field(default=None, ge=1)
+    reply_limit: int = Field(default=200_000, ge=1)
+    """Characters after which a reply is cut off, its reasoning counted."""
+    silence_timeout: float = Field(default=300.0, gt=0)
+    """Seconds of silence after which a model's or an embedder's server is given up."""
     embedder: str = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
@@ -149,6 +160,16 @@ class AssistantSettings(BaseModel):
     @classmethod
     def _language(cls, value: str | None) -> str | None:
         return None if value is None or not value.strip() else value.strip()
+
+    @field_validator("thinking", mode="before")
+    @classmethod
+    def _thinking(cls, value: object) -> object:
+        switches = {"true": "on", "false": "off"}
+        text = str(value).strip().lower()
+        text = switches.get(text, text)
+        if value is None or text in ("on", "off") or (text.isdecimal() and int(text) > 0):
+            return None if value is None else int(text) if text.isdecimal() else text
+        raise ValueError("on, off or a number of tokens is needed")
 
     @field_validator("window")
     @classmethod

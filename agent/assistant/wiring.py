@@ -28,7 +28,7 @@ from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
     from agent.agent import Agent
-    from agent.providers.base import Provider
+    from agent.providers.base import ModelSettings, Provider
     from agent.tools.base import Tool
     from memory import WindowPolicy
     from memory.http import HttpClient
@@ -142,6 +142,7 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         namespace=namespace,
         settings=AgentSettings(
             system=settings.system or DEFAULT_SYSTEM_PROMPT,
+            model_settings=make_model_settings(settings),
             token_budget=settings.token_budget,
             window=make_window(settings, provider),
             trace=settings.trace,
@@ -154,9 +155,26 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
     """Return the HTTP client that model and embedder share; offline, it connects to this machine only."""
-    from memory.http import HttpClient
+    from memory.http import HttpClient, Timeouts
 
-    return HttpClient(offline=settings.offline)
+    longest = max(settings.silence_timeout, Timeouts().total or 0)
+    return HttpClient(offline=settings.offline, timeout=Timeouts(read=settings.silence_timeout, total=longest))
+
+
+def make_model_settings(settings: AssistantSettings) -> ModelSettings:
+    """Return the settings of each request to the model; without a model there are none."""
+    from agent.providers.base import ModelSettings
+
+    if settings.model is None:
+        return ModelSettings()
+    return ModelSettings(
+        temperature=settings.temperature,
+        repetition_penalty=settings.repetition_penalty,
+        max_tokens=settings.max_tokens,
+        thinking=settings.thinking,
+        effort=settings.effort,
+        max_characters=settings.reply_limit,
+    )
 
 
 def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Provider:
@@ -186,7 +204,7 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
         )
     from agent.providers.openai import OpenAICompatibleProvider
 
-    return OpenAICompatibleProvider(url, name, api_key=settings.key, client=client)
+    return OpenAICompatibleProvider(url, name, api_key=settings.key, client=client, server=settings.model_server)
 
 
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:

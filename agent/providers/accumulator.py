@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.context_items import AnswerCitation
@@ -15,29 +15,33 @@ from agent.errors import ProviderError, choice
 from agent.providers.base import (
     CitationPiece,
     Delta,
+    ModelPiece,
     Provider,
     Request,
+    StopPiece,
     StoredReply,
     TextPiece,
+    TextWasThinking,
     ThinkingPiece,
     ToolCallPiece,
     UsagePiece,
 )
 from agent.results import StopReason, Usage
 from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.internals import Block
+from memory.internals import MODEL, Block
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole reply. *elapsed* is its duration in seconds, *first_token* the part of it until the first piece of text,
-    thinking or a call came (None: none came)."""
+    """A whole reply; *model* is what answered, where the endpoint told it. *elapsed* is its duration in seconds,
+    *first_token* the part of it until the first piece of text, thinking or a call came (None: none came)."""
 
     message: Message
     stop: StopReason
     usage: Usage = field(default_factory=Usage)
     citations: tuple[AnswerCitation, ...] = ()
     kept: StoredReply | None = None
+    model: str = ""
     elapsed: float = 0.0
     first_token: float | None = None
 
@@ -83,6 +87,7 @@ class ResponseAccumulator:
         self._usage = Usage()
         self._citations: list[AnswerCitation] = []
         self._kept: StoredReply | None = None
+        self._model = ""
         self.stop: StopReason | None = None
 
     def add(self, delta: Delta) -> None:
@@ -102,23 +107,34 @@ class ResponseAccumulator:
             self._usage = delta.usage
         elif isinstance(delta, CitationPiece):
             self._citations.append(delta.citation)
+        elif isinstance(delta, ModelPiece):
+            self._model = delta.model
         elif isinstance(delta, StoredReply):
             self._kept = delta
-        else:
+        elif isinstance(delta, TextWasThinking):
+            texts = (["".join(part).strip()] if isinstance(part, list) else None for part in self._parts)
+            self._parts = [
+                part if text is None else _PartialThinking(text) for part, text in zip(self._parts, texts, strict=True)
+            ]
+        elif isinstance(delta, StopPiece):
             self.stop = delta.reason
 
     def response(self) -> Response:
         """Return the reply as far as it has come."""
         taken: set[str] = set()
         blocks = tuple(block for part in self._parts if (block := self._block(part, taken)) is not None)
+        message = Message.assistant(blocks)
+        if self._model:
+            message = message.model_copy(update={"metadata": {MODEL: self._model}})
         return Response(
-            message=Message.assistant(blocks),
+            message=message,
             stop=self.stop or StopReason.STOP,
             usage=self._usage,
             citations=tuple(self._citations),
             kept=self._kept,
             elapsed=self._timer() - self._began,
             first_token=self._first_token,
+            model=self._model,
         )
 
     def _add_thought(self, piece: ThinkingPiece) -> None:
@@ -180,12 +196,35 @@ def open_stream(provider: Provider, request: Request) -> AbstractAsyncContextMan
     return closing_stream(provider.stream(request))
 
 
+async def limited_stream(deltas: AsyncIterator[Delta], most: int) -> AsyncGenerator[Delta, None]:
+    """Yield *deltas* until they have more than *most* characters of text, reasoning and arguments: then the reply ends,
+    whatever the model goes on to say."""
+    room = most
+    async with closing_stream(deltas):
+        async for delta in deltas:
+            shortened: Delta
+            if isinstance(delta, ToolCallPiece):
+                length, shortened = len(delta.arguments), replace(delta, arguments=delta.arguments[:room])
+            elif isinstance(delta, (TextPiece, ThinkingPiece)):
+                length, shortened = len(delta.text), replace(delta, text=delta.text[:room])
+            else:
+                yield delta
+                continue
+            if length > room:
+                yield shortened
+                yield StopPiece(StopReason.TOO_LONG)
+                return
+            room -= length
+            yield delta
+
+
 async def collect_response(
     provider: Provider, request: Request, accumulator: ResponseAccumulator | None = None
 ) -> Response:
     """Return the whole reply to *request*; where it fails, *accumulator* has the part that arrived."""
     accumulator = ResponseAccumulator() if accumulator is None else accumulator
-    async with open_stream(provider, request) as deltas:
+    deltas = limited_stream(provider.stream(request), request.settings.max_characters)
+    async with closing_stream(deltas):
         async for delta in deltas:
             accumulator.add(delta)
     if accumulator.stop is None:

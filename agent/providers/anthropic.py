@@ -182,7 +182,9 @@ class AnthropicEventReader(ReplyReader):
             error = object_field(value, "error") or value
             raise self._endpoint.reported_error(error, transient=error.get("type") in _TRANSIENT_ERROR_TYPES)
         if kind == "message_start":
-            yield from self._usage(object_field(value, "message").get("usage"))
+            message = object_field(value, "message")
+            yield from self._model_pieces(message)
+            yield from self._usage(message.get("usage"))
         elif kind == "content_block_start":
             yield from self._started(self._index(value), object_field(value, "content_block"))
         elif kind == "content_block_delta":
@@ -257,7 +259,9 @@ def anthropic_usage(usage: dict[str, Any]) -> Usage:
 
 ANTHROPIC_API_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"
-_UNSUPPORTED_SETTINGS = frozenset({"min_p", "presence_penalty", "frequency_penalty", "seed"})
+_UNSUPPORTED_SETTINGS = frozenset(
+    {"min_p", "presence_penalty", "frequency_penalty", "repetition_penalty", "seed", "json_mode"}
+)
 _SAMPLING_PARAMETERS = frozenset({"temperature", "top_p", "top_k"})
 _FIRST_VERSION_WITHOUT_SAMPLING = "2026-10-21"
 """From this version on the format has no sampling settings, and keys go as bearer tokens."""
@@ -270,7 +274,8 @@ class AnthropicProvider(HttpProvider):
     *api_key* is sent where given and never shown. *max_tokens*, which the format demands, is the limit of output
     where a request sets none. *cache* asks for prompt caching. *version* is the format's: one before 2026-10-21
     takes temperature, top_p and top_k, which raise with later ones. *headers* are added to each request. A *client*
-    given is shared and not closed here.
+    given is shared and not closed here. *reads_documents* says whether PDF is sent as it is or as its text; None: as
+    text to this machine, whose servers of the format take no documents.
     """
 
     _hints: ClassVar = {
@@ -290,12 +295,13 @@ class AnthropicProvider(HttpProvider):
         version: str = ANTHROPIC_VERSION,
         headers: Mapping[str, str] | None = None,
         client: HttpClient | None = None,
+        reads_documents: bool | None = None,
     ) -> None:
         if type(max_tokens) is not int or max_tokens < 1:
             raise ArgumentError("max_tokens", max_tokens, "at least 1 is needed")
         if not isinstance(version, str) or not re.fullmatch(r"\d{4}-\d\d-\d\d", version):
             raise ArgumentError("version", version, f"a date such as {ANTHROPIC_VERSION} is needed")
-        self._max_tokens, self._cache = max_tokens, cache
+        self._max_tokens, self._cache, self._documents = max_tokens, cache, reads_documents
         self._samples = version < _FIRST_VERSION_WITHOUT_SAMPLING
         key = checked_api_key(api_key)
         carrying = ({"x-api-key": key} if key else {}) if self._samples else bearer_header(api_key)
@@ -307,6 +313,10 @@ class AnthropicProvider(HttpProvider):
         """Capabilities of the format in this version."""
         settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS
         return Capabilities(settings if self._samples else settings - _SAMPLING_PARAMETERS)
+
+    @property
+    def _reads_documents(self) -> bool:
+        return self.remote if self._documents is None else self._documents
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""

@@ -19,21 +19,25 @@ from memory import Message
 if TYPE_CHECKING:
     from vectorstore import Analyzer
 
-_FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty")
-_SAMPLING_SETTINGS = (*_FLOAT_SETTINGS, "top_k", "stop", "seed")
-_INTEGER_MINIMUMS = {"top_k": 0, "max_tokens": 1, "seed": None}
+_FLOAT_SETTINGS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+_SAMPLING_SETTINGS = (*(name for name in _FLOAT_SETTINGS if name != "repetition_penalty"), "top_k", "stop", "seed")
+_INTEGER_MINIMUMS = {"top_k": 0, "max_tokens": 1, "max_characters": 1, "seed": None}
+DEFAULT_MAX_CHARACTERS = 200_000
+"""Some 50,000 tokens: beyond what a chat model answers, within what a program can hold."""
 
-Thinking: TypeAlias = Literal["off", "adaptive"] | int
-"""Reasoning before the answer: none, as the model sees fit, or with a budget of so many tokens."""
+Thinking: TypeAlias = Literal["off", "on"] | int
+"""Reasoning before the answer: none, as much as the model sees fit, or with a budget of so many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Settings of one request.
 
-    *thinking* switches reasoning off, leaves it to the model ("adaptive") or gives it a budget in tokens; *effort* is
-    the provider's word for how much to reason; *response_schema* a JSON schema that the answer must fit; *extra*
-    goes into the request as it is, for fields of one server alone.
+    *thinking* switches reasoning off or on, or gives it a budget in tokens; *effort* is the provider's word for how
+    much to reason. *repetition_penalty* divides the odds of tokens that have come already (1 changes nothing).
+    *response_schema* is a JSON schema that the answer must fit; *json_mode* asks for some JSON object without one.
+    *max_characters* ends a reply on our side, its reasoning and the arguments of its calls counted, and is sent to
+    nobody. *extra* goes into the request as it is, for fields of one server alone.
     """
 
     temperature: float | None = None
@@ -42,12 +46,15 @@ class ModelSettings:
     min_p: float | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
     stop: tuple[str, ...] | None = None
     seed: int | None = None
     max_tokens: int | None = None
     thinking: Thinking | None = None
     effort: str | None = None
     response_schema: Mapping[str, Any] | None = None
+    json_mode: Literal[True] | None = None
+    max_characters: int = DEFAULT_MAX_CHARACTERS
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -61,9 +68,13 @@ class ModelSettings:
             if value is not None and (type(value) is not int or (least is not None and value < least)):
                 expected = "a whole number is needed" if least is None else f"at least {least} is needed"
                 raise ArgumentError(name, value, expected)
+        if self.repetition_penalty is not None and self.repetition_penalty <= 0:
+            raise ArgumentError("repetition_penalty", self.repetition_penalty, "a number above 0 is needed")
+        if self.json_mode not in (None, True):
+            raise ArgumentError("json_mode", self.json_mode, "True is needed, or None")
         budget = type(self.thinking) is int and self.thinking > 0
-        if self.thinking is not None and self.thinking not in ("off", "adaptive") and not budget:
-            raise ArgumentError("thinking", self.thinking, '"off", "adaptive" or a budget of tokens is needed')
+        if self.thinking is not None and self.thinking not in ("off", "on") and not budget:
+            raise ArgumentError("thinking", self.thinking, '"off", "on" or a budget of tokens is needed')
         if self.thinking == "off" and self.effort is not None:
             raise ArgumentError("effort", self.effort, 'no effort goes with thinking="off"')
         if isinstance(self.stop, str):
@@ -160,6 +171,30 @@ class UsagePiece:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelPiece:
+    """The *model* that answers, with its version where the endpoint tells it."""
+
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextWasThinking:
+    """The text of this reply so far was reasoning: its end came without its beginning, which the template of the model
+    had written into the prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitPiece:
+    """Nothing comes for a while: for *seconds* from now, before the model is asked again after *problem* (*named*: the
+    server asked for this wait), or, without a problem, since *seconds*, at most until *limit*."""
+
+    seconds: float
+    problem: str = ""
+    named: bool = False
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CitationPiece:
     """A source of the answer."""
 
@@ -187,7 +222,18 @@ class StopPiece:
         object.__setattr__(self, "reason", choice(StopReason, self.reason, "reason"))
 
 
-Delta: TypeAlias = TextPiece | ThinkingPiece | ToolCallPiece | UsagePiece | CitationPiece | StoredReply | StopPiece
+Delta: TypeAlias = (
+    TextPiece
+    | ThinkingPiece
+    | ToolCallPiece
+    | UsagePiece
+    | CitationPiece
+    | ModelPiece
+    | StoredReply
+    | TextWasThinking
+    | WaitPiece
+    | StopPiece
+)
 
 
 @runtime_checkable
@@ -208,22 +254,24 @@ class Provider(Protocol):
         ...
 
 
-SETTING_NAMES = frozenset(field.name for field in fields(ModelSettings)) - {"extra"}
-THINKING_MODES = frozenset({"off", "adaptive", "budget"})
+SETTING_NAMES = frozenset(field.name for field in fields(ModelSettings)) - {"extra", "max_characters"}
+THINKING_MODES = frozenset({"off", "on", "budget"})
 INPUT_TYPES = frozenset({"text", "image", "document"})
 TOOL_CHOICES = frozenset({"auto", "none", "required"})
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Capabilities of a provider: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off",
-    "adaptive", "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen."""
+    """Capabilities of a provider: *settings* by their names in ``ModelSettings``, ways of *thinking* ("off", "on",
+    "budget"), kinds of *inputs* (block types), *tools* at all, and how they can be chosen. *remedy* says how to get
+    what is missing, where there is a way."""
 
     settings: frozenset[str] = SETTING_NAMES
     thinking: frozenset[str] = THINKING_MODES
     inputs: frozenset[str] = INPUT_TYPES
     tools: bool = True
     tool_choices: frozenset[str] = TOOL_CHOICES
+    remedy: str = ""
 
     @property
     def schema(self) -> bool:
@@ -260,11 +308,11 @@ def check_request(request: Request, capabilities: Capabilities, provider: str) -
     settings = request.settings
     for name in sorted(SETTING_NAMES - capabilities.settings):
         if getattr(settings, name) is not None:
-            raise Unsupported(provider, name, getattr(settings, name))
+            raise Unsupported(provider, name, getattr(settings, name), capabilities.remedy)
     if settings.thinking is not None:
         mode = settings.thinking if isinstance(settings.thinking, str) else "budget"
         if mode not in capabilities.thinking:
-            raise Unsupported(provider, "thinking", settings.thinking)
+            raise Unsupported(provider, "thinking", settings.thinking, capabilities.remedy)
     if request.tools and not capabilities.tools:
         raise Unsupported(provider, "tools", [tool.name for tool in request.tools])
     if request.tools and request.tool_choice not in capabilities.tool_choices:

@@ -15,13 +15,28 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from agent.errors import ArgumentError, ContextOverflow, ProviderError
-from agent.providers.base import Capabilities, Delta, Request, StopPiece, ToolSpec, check_request
+from agent.providers.base import (
+    Capabilities,
+    Delta,
+    ModelPiece,
+    Request,
+    StopPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolSpec,
+    WaitPiece,
+    check_request,
+)
+from agent.providers.documents import with_documents_as_text
+from agent.providers.inline_thinking import InlineThinkingSplitter
 from agent.results import StopReason
-from memory import DocumentBlock
-from memory.http import HttpClient, HttpConnectError, HttpError, HttpTimeout, ServerEvent
+from memory.http import HttpClient, HttpConnectError, HttpError, HttpWait, ServerEvent
 from memory.internals import is_loopback
 
 _COMPLAINT_LENGTH = 300
+_NOTICE_SECONDS = 5.0
+"""Seconds of silence after which a stream tells of it, again and again."""
 _MIN_KEY_LENGTH = 4
 _CONTEXT_OVERFLOW = re.compile(
     r"context_length_exceeded|exceed_context_size|context (?:length|window|size)|prompt is too long|"
@@ -56,13 +71,13 @@ class ProviderEndpoint:
         self._own = client is None
         self._client = client or HttpClient()
 
-    def events(self, path: str, body: Any) -> AsyncGenerator[ServerEvent, None]:
-        """Send *body* and return the server-sent events of the answer."""
-        return self._client.stream_events(self.url + path, body, headers=self._headers)
+    def events(self, path: str, body: Any) -> AsyncGenerator[ServerEvent | HttpWait, None]:
+        """Send *body* and return the server-sent events of the answer, with the waits between them."""
+        return self._client.stream_events(self.url + path, body, headers=self._headers, notice=_NOTICE_SECONDS)
 
-    def lines(self, path: str, body: Any) -> AsyncGenerator[str, None]:
-        """Send *body* and return the lines of the answer."""
-        return self._client.stream_lines(self.url + path, body, headers=self._headers)
+    def lines(self, path: str, body: Any) -> AsyncGenerator[str | HttpWait, None]:
+        """Send *body* and return the lines of the answer, with the waits between them."""
+        return self._client.stream_lines(self.url + path, body, headers=self._headers, notice=_NOTICE_SECONDS)
 
     async def get(self, path: str) -> Any:
         """Return the JSON answer at *path*."""
@@ -79,10 +94,14 @@ class ProviderEndpoint:
             problem = redact_key(f"{error} ({hint})" if hint else str(error), self.key)
             if error.status in _OVERFLOW_STATUSES and _CONTEXT_OVERFLOW.search(str(error)):
                 raise ContextOverflow(problem, provider=self.name, status=error.status) from error
-            unreached = True if isinstance(error, (HttpConnectError, HttpTimeout)) else None
+            unreached = error.retriable if isinstance(error, HttpConnectError) else None
             raise ProviderError(
                 problem, provider=self.name, status=error.status, retry_after=error.retry_after, transient=unreached
             ) from error
+
+    def wait_piece(self, wait: HttpWait) -> WaitPiece:
+        """Return *wait* as a delta, without keys."""
+        return WaitPiece(wait.seconds, redact_key(wait.problem, self.key), wait.named, wait.limit or None)
 
     def malformed(self, problem: str, *, transient: bool | None = None) -> ProviderError:
         """Return the error for an answer that cannot be parsed."""
@@ -196,12 +215,6 @@ def function_definition(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def document_words(block: DocumentBlock) -> str:
-    """Return a text document in words, for formats that have no field for it."""
-    text = block.data.decode("utf-8", "replace")
-    return f"{block.name}:\n{text}" if block.name else text
-
-
 class ReplyReader(ABC):
     """Reads one reply of *endpoint*: ``read`` each frame, then ``finish``."""
 
@@ -213,11 +226,18 @@ class ReplyReader(ABC):
         """True once the server has said that nothing more comes."""
         self._reason: str | None = None
         self._has_calls = False
+        self._model = ""
 
     @property
     def _complete(self) -> bool:
         """True if the reply did not break off."""
         return self.done
+
+    def _model_pieces(self, frame: Mapping[str, Any]) -> Iterator[ModelPiece]:
+        """Yield the name of the model that answers, where *frame* is the first to have it."""
+        if not self._model and (model := text_or_empty(frame.get("model"))):
+            self._model = model
+            yield ModelPiece(model)
 
     @abstractmethod
     def read(self, frame: Any) -> Iterator[Delta]:
@@ -233,7 +253,11 @@ class ReplyReader(ABC):
 
 
 class HttpProvider(ABC):
-    """Base of providers that ask *model* at *base_url*; *headers* carry the key, which errors hide."""
+    """Base of providers that ask *model* at *base_url*; *headers* carry the key, which errors hide.
+
+    Reasoning between tags in the text of a reply becomes thinking. Documents that the endpoint cannot read are sent as
+    their text.
+    """
 
     _hints: ClassVar[Mapping[int, str]]
     """Explanations of statuses."""
@@ -248,6 +272,8 @@ class HttpProvider(ABC):
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of a model is needed; list_models says which there are")
         self._model = model
+        self._opens_thinking = False
+        """True while the template of the model begins its replies within the reasoning."""
 
     @property
     def remote(self) -> bool:
@@ -264,6 +290,11 @@ class HttpProvider(ABC):
     def capabilities(self) -> Capabilities:
         """Capabilities of the wire format."""
 
+    @property
+    @abstractmethod
+    def _reads_documents(self) -> bool:
+        """True if the endpoint takes documents as they are."""
+
     @abstractmethod
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         """Send *request* and return the frames of the answer, with their reader."""
@@ -271,15 +302,34 @@ class HttpProvider(ABC):
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Answer *request*, streamed by the endpoint."""
         check_request(request, self.capabilities, type(self).__name__)
+        if not self._reads_documents:
+            request = await with_documents_as_text(request)
         frames, reader = self._open_reply(request)
+        splitter = InlineThinkingSplitter(opened=self._opens_thinking)
         with self._endpoint.translated():
             async with aclosing(frames):
                 async for frame in frames:
+                    if isinstance(frame, HttpWait):
+                        yield self._endpoint.wait_piece(frame)
+                        continue
                     for delta in reader.read(frame):
+                        if isinstance(delta, TextPiece):
+                            for part in splitter.feed(delta.text):
+                                yield part
+                            continue
+                        if isinstance(delta, ThinkingPiece):
+                            splitter.reasoning_is_separate()
+                        elif isinstance(delta, ToolCallPiece):
+                            for part in splitter.flush():
+                                yield part
                         yield delta
                     if reader.done:
                         break
-        yield reader.finish()
+        stop = reader.finish()
+        for part in splitter.finish(cut=stop.reason == StopReason.MAX_TOKENS):
+            yield part
+        self._opens_thinking = splitter.opened
+        yield stop
 
     async def aclose(self) -> None:
         """Close its connections; a client that was given stays open."""

@@ -3,7 +3,7 @@
     provider = OllamaProvider("the-name-of-a-model")  # at http://127.0.0.1:11434
 
 The request body and the reader of the lines are pure; unknown fields are skipped. Content that the format has no field
-for is put into words (the error flag of a result, a text document) or raises.
+for is put into words: the error flag of a result, a document.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import json
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from agent.errors import Unsupported
 from agent.providers.base import (
     SETTING_NAMES,
     TOOL_CHOICES,
@@ -32,14 +31,13 @@ from agent.providers.http_provider import (
     ReplyReader,
     bearer_header,
     count_or_zero,
-    document_words,
     function_definition,
     object_field,
     object_list,
     text_or_empty,
 )
 from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock
+from memory import ImageBlock, Message, TextBlock, ThinkingBlock
 from memory.http import HttpClient
 from memory.internals import Block
 
@@ -50,14 +48,16 @@ def ollama_payload(request: Request, model: str) -> dict[str, Any]:
     if request.tools and request.tool_choice != "none":
         body["tools"] = [function_definition(spec) for spec in request.tools]
     settings = request.settings
-    if options := sampling_fields(settings, max_tokens="num_predict"):
+    if options := sampling_fields(settings, max_tokens="num_predict", repetition_penalty="repeat_penalty"):
         body["options"] = options
     if settings.response_schema is not None:
         body["format"] = dict(settings.response_schema)
+    elif settings.json_mode:
+        body["format"] = "json"
     if settings.effort is not None:
         body["think"] = settings.effort
     elif settings.thinking is not None:
-        body["think"] = settings.thinking == "adaptive"
+        body["think"] = settings.thinking == "on"
     return {**body, **settings.extra}
 
 
@@ -72,7 +72,7 @@ def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
         elif message.role == "assistant":
             yield _ollama_assistant_message(message)
         else:
-            text = "\n\n".join(filter(None, map(_block_text, message.blocks)))
+            text = "\n\n".join(block.text for block in message.blocks if isinstance(block, TextBlock) and block.text)
             yield {"role": message.role, "content": text, **_image_fields(message.blocks)}
 
 
@@ -85,16 +85,6 @@ def _ollama_assistant_message(message: Message) -> dict[str, Any]:
         functions = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
         body["tool_calls"] = [{"function": function} for function in functions]
     return body
-
-
-def _block_text(block: Block) -> str:
-    if isinstance(block, TextBlock):
-        return block.text
-    if isinstance(block, DocumentBlock):
-        if block.media_type != "text/plain":
-            raise Unsupported("OllamaProvider", "input", f"a document of type {block.media_type}")
-        return document_words(block)
-    return ""
 
 
 def _image_fields(blocks: Sequence[Block]) -> dict[str, Any]:
@@ -117,6 +107,7 @@ class OllamaLineReader(ReplyReader):
         value = self._endpoint.object_of(frame)
         if value.get("error"):
             raise self._endpoint.reported_error(value["error"])
+        yield from self._model_pieces(value)
         message = object_field(value, "message")
         if thought := text_or_empty(message.get("thinking")):
             yield ThinkingPiece(thought)
@@ -169,7 +160,11 @@ class OllamaProvider(HttpProvider):
     def capabilities(self) -> Capabilities:
         """Capabilities of the format."""
         choices = TOOL_CHOICES - {"required"}
-        return Capabilities(SETTING_NAMES, thinking=frozenset({"off", "adaptive"}), tool_choices=choices)
+        return Capabilities(SETTING_NAMES, thinking=frozenset({"off", "on"}), tool_choices=choices)
+
+    @property
+    def _reads_documents(self) -> bool:
+        return False
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that are installed, sorted by name."""

@@ -11,18 +11,22 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
+from agent.errors import ArgumentError
 from agent.providers.base import (
     SETTING_NAMES,
+    THINKING_MODES,
     Capabilities,
     Delta,
     ModelInfo,
     Request,
     StopPiece,
     TextPiece,
+    Thinking,
     ThinkingPiece,
     ToolCallPiece,
     UsagePiece,
@@ -35,7 +39,6 @@ from agent.providers.http_provider import (
     bearer_header,
     checked_base_url,
     count_or_zero,
-    document_words,
     function_definition,
     object_field,
     object_list,
@@ -45,11 +48,33 @@ from agent.results import StopReason, Usage
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
 
+Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
+"""Servers of the format whose own fields are known."""
+
+_REPETITION_FIELDS: Mapping[str | None, str] = {
+    "openrouter": "repetition_penalty",
+    "vllm": "repetition_penalty",
+    "llama.cpp": "repeat_penalty",
+    "lmstudio": "repeat_penalty",
+}
+_THINKING_MODES: Mapping[str | None, frozenset[str]] = {
+    None: frozenset({"off"}),
+    "openai": frozenset({"off", "on"}),
+    "lmstudio": frozenset({"off", "on"}),
+    "ollama": frozenset({"off", "on"}),
+    "llama.cpp": THINKING_MODES,
+    "openrouter": THINKING_MODES,
+    "vllm": THINKING_MODES,
+}
+_MEDIUM_EFFORT = "medium"
+"""What switches thinking on where a server knows grades alone."""
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
-def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_field: str | None) -> dict[str, Any]:
-    """Return the body of the request; *limit_field* is the server's name for the limit of output tokens."""
+def openai_payload(
+    request: Request, model: str, *, server: str | None, limit_field: str, reasoning_field: str | None
+) -> dict[str, Any]:
+    """Return the body of the request to *server*; *limit_field* is its name for the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
         "messages": _join_user_messages(_chat_messages(request, reasoning_field)),
@@ -62,12 +87,32 @@ def openai_payload(request: Request, model: str, *, limit_field: str, reasoning_
             body["tool_choice"] = request.tool_choice
     settings = request.settings
     body |= sampling_fields(settings, max_tokens=limit_field, effort="reasoning_effort")
-    if settings.thinking == "off":
-        body["reasoning_effort"] = "none"
+    if settings.repetition_penalty is not None:
+        body[_REPETITION_FIELDS[server]] = settings.repetition_penalty
+    if settings.thinking is not None:
+        body |= _thinking_fields(settings.thinking, settings.effort, server)
     if settings.response_schema is not None:
         schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif settings.json_mode:
+        body["response_format"] = {"type": "json_object"}
     return {**body, **settings.extra}
+
+
+def _thinking_fields(thinking: Thinking, effort: str | None, server: str | None) -> dict[str, Any]:
+    """Return the fields by which *server* is told to reason or not; *effort* is sent beside them."""
+    budget = thinking if isinstance(thinking, int) else None
+    if server == "openrouter":
+        switch: dict[str, Any] = {"enabled": thinking != "off"}
+        return {"reasoning": switch if budget is None else {"max_tokens": budget}}
+    if server in ("llama.cpp", "vllm"):  # what decides is the template of the model
+        fields: dict[str, Any] = {"chat_template_kwargs": {"enable_thinking": thinking != "off"}}
+        if budget is not None:
+            fields["thinking_budget_tokens" if server == "llama.cpp" else "thinking_token_budget"] = budget
+        return fields
+    if thinking == "off":
+        return {"reasoning_effort": "none"}
+    return {} if effort is not None else {"reasoning_effort": _MEDIUM_EFFORT}
 
 
 def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
@@ -118,19 +163,22 @@ def _assistant_message(message: Message, reasoning_field: str | None) -> dict[st
 
 
 def _tool_messages(results: Sequence[ToolResultBlock]) -> Iterable[dict[str, Any]]:
-    images: list[dict[str, Any]] = []
+    media: list[dict[str, Any]] = []
     for result in results:
-        shown = [block for block in result.content if isinstance(block, ImageBlock)]
+        shown = [block for block in result.content if not isinstance(block, TextBlock)]
         text = result.text
         if shown:
-            note = f"({len(shown)} image{'s' if len(shown) > 1 else ''}, shown below)"
+            kinds = Counter(block.type for block in shown)
+            counts = ", ".join(f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in kinds.items())
+            note = f"({counts}, shown below)"
             text = f"{text}\n{note}" if text else note
-            images.append(_text_part(f"Images from {result.name or result.call_id}:"))
-            images.extend(_image_part(block) for block in shown)
+            title = " and ".join(f"{kind}s" for kind in kinds).capitalize()
+            media.append(_text_part(f"{title} from {result.name or result.call_id}:"))
+            media.extend(map(_content_part, shown))
         content = f"Error: {text}" if result.is_error else text
         yield {"role": "tool", "tool_call_id": result.call_id, "content": content}
-    if images:
-        yield {"role": "user", "content": images}
+    if media:
+        yield {"role": "user", "content": media}
 
 
 def _message_content(blocks: Sequence[Any]) -> str | list[dict[str, Any]]:
@@ -146,7 +194,8 @@ def _content_part(block: Any) -> dict[str, Any]:
         return _image_part(block)
     if isinstance(block, DocumentBlock):
         if block.media_type == "text/plain":
-            return _text_part(document_words(block))
+            text = block.data.decode("utf-8", "replace")
+            return _text_part(f"{block.name}:\n{text}" if block.name else text)
         file = {"filename": block.name or "document.pdf", "file_data": _data_url(block.media_type, block.data)}
         return {"type": "file", "file": file}
     assert isinstance(block, TextBlock)
@@ -195,6 +244,7 @@ class OpenAIChunkReader(ReplyReader):
         chunk = self._endpoint.object_of(frame.data)
         if chunk.get("error") or frame.event == "error" or chunk.get("object") == "error":
             raise self._endpoint.reported_error(chunk.get("error") or chunk)
+        yield from self._model_pieces(chunk)
         choices = chunk.get("choices")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
@@ -255,6 +305,7 @@ def _delta_text(value: Any) -> str:
 
 
 _UNSUPPORTED_BY_OPENAI = frozenset({"top_k", "min_p"})
+_SERVERS = get_args(Server)
 
 
 class OpenAICompatibleProvider(HttpProvider):
@@ -264,6 +315,9 @@ class OpenAICompatibleProvider(HttpProvider):
     field in which this server wants a model's reasoning back during tool use; None sends none back, as the format
     has no place of its own. *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
     for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
+
+    *server* says which server it is, where the address does not (OpenAI's and OpenRouter's do): servers have fields of
+    their own to switch thinking and for the repetition penalty, and only some read PDF; others get its text.
     """
 
     _hints: ClassVar = {
@@ -282,18 +336,29 @@ class OpenAICompatibleProvider(HttpProvider):
         headers: Mapping[str, str] | None = None,
         reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
+        server: Server | None = None,
     ) -> None:
+        if server is not None and server not in _SERVERS:
+            raise ArgumentError("server", server, f"one of {', '.join(_SERVERS)} is needed, or None")
         sent = {**(headers or {}), **bearer_header(api_key)}
         super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
-        self._is_openai = _is_openai(self._endpoint.url)
+        self._server = server or _server_at(self._endpoint.url)
         self._reasoning_field = reasoning_field
-        self._limit_field = limit_field or ("max_completion_tokens" if self._is_openai else "max_tokens")
+        self._limit_field = limit_field or ("max_completion_tokens" if self._server == "openai" else "max_tokens")
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the format; OpenAI itself takes fewer settings than servers that follow it."""
-        settings = SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._is_openai else SETTING_NAMES
-        return Capabilities(settings, thinking=frozenset({"off"}))
+        """Capabilities of the server; OpenAI itself takes fewer settings than servers that follow it."""
+        settings = SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._server == "openai" else SETTING_NAMES
+        if self._server not in _REPETITION_FIELDS:
+            settings -= {"repetition_penalty"}
+        servers = f"server=, in the configuration model_server: {', '.join(_SERVERS)}"
+        remedy = "" if self._server else f"leave it out, or say which server it is ({servers})"
+        return Capabilities(settings, thinking=_THINKING_MODES[self._server], remedy=remedy)
+
+    @property
+    def _reads_documents(self) -> bool:
+        return self._server in ("openai", "openrouter")
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""
@@ -304,7 +369,11 @@ class OpenAICompatibleProvider(HttpProvider):
 
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
         body = openai_payload(
-            request, self._model, limit_field=self._limit_field, reasoning_field=self._reasoning_field
+            request,
+            self._model,
+            server=self._server,
+            limit_field=self._limit_field,
+            reasoning_field=self._reasoning_field,
         )
         return self._endpoint.events("/chat/completions", body), OpenAIChunkReader(self._endpoint)
 
@@ -320,9 +389,12 @@ async def list_models(base_url: str, *, api_key: str | None = None, client: Http
         await provider.aclose()
 
 
-def _is_openai(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    return host == "openai.com" or host.endswith(".openai.com")
+def _server_at(url: str) -> Server | None:
+    """Return the server that is known to answer at *url*."""
+    host = f".{urlsplit(url).hostname or ''}"
+    if host.endswith(".openai.com"):
+        return "openai"
+    return "openrouter" if host.endswith(".openrouter.ai") else None
 
 
 def _context_length(listed: dict[str, Any]) -> int | None:

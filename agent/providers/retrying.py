@@ -14,7 +14,16 @@ from typing import Any
 
 from agent.errors import ArgumentError, ProviderError
 from agent.providers.accumulator import open_stream
-from agent.providers.base import Capabilities, Delta, Provider, Request, UsagePiece, capabilities_of
+from agent.providers.base import (
+    Capabilities,
+    Delta,
+    ModelPiece,
+    Provider,
+    Request,
+    UsagePiece,
+    WaitPiece,
+    capabilities_of,
+)
 from agent.results import Usage
 from memory.internals import is_remote
 
@@ -95,7 +104,7 @@ class RetryingProvider:
                             if not begun:
                                 continue  # counts alone are no beginning; they come with what follows
                             delta = UsagePiece(spent + latest)
-                        elif not begun:
+                        elif not begun and not isinstance(delta, (ModelPiece, WaitPiece)):
                             begun = True
                             if spent + latest != Usage():
                                 yield UsagePiece(spent + latest)
@@ -108,7 +117,9 @@ class RetryingProvider:
                 if retry_after is not None and retry_after > self._longest_named:
                     raise
                 spent += latest
-                await self._sleep(float(retry_after) if retry_after else self._backoff.wait(attempt))
+                wait = float(retry_after) if retry_after else self._backoff.wait(attempt)
+                yield WaitPiece(wait, str(error), named=bool(retry_after))
+                await self._sleep(wait)
                 attempt += 1
 
     async def aclose(self) -> None:

@@ -16,7 +16,7 @@ from agent.events import Event, HookDispatcher
 from agent.providers.base import ToolSpec
 from agent.trust import TrustTracker
 from agent.usage import UsageLedger
-from memory import ImageBlock, TextBlock, Trust
+from memory import DocumentBlock, ImageBlock, TextBlock, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class RunScope:
     mark: str = ""
 
 
-ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock]
+ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock | DocumentBlock]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from agent.errors import ArgumentError, check_seconds
 from agent.providers.base import ToolSpec
 from agent.tools.base import AnnotationOptions, Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
 from agent.tools.schema import FunctionParameters
-from memory import ImageBlock, TextBlock, Trust
+from memory import DocumentBlock, ImageBlock, TextBlock, Trust
 from memory.internals import run_in_thread
 
 _EMPTY_OUTPUT = "done"
@@ -110,15 +110,18 @@ def tool(
     return decorate if function is None else decorate(function)
 
 
+_OUTPUT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
+
+
 def to_tool_output(value: Any) -> ToolOutput:
     """Return a function's value as a tool's output: text and blocks as they are, all else as JSON."""
     if value is None:
         return _EMPTY_OUTPUT
     if isinstance(value, str):
         return value
-    if isinstance(value, (TextBlock, ImageBlock)):
+    if isinstance(value, _OUTPUT_BLOCKS):
         return (value,)
-    if isinstance(value, Sequence) and value and all(isinstance(item, (TextBlock, ImageBlock)) for item in value):
+    if isinstance(value, Sequence) and value and all(isinstance(item, _OUTPUT_BLOCKS) for item in value):
         return tuple(value)
     return pydantic_core.to_json(value).decode()
 

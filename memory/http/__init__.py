@@ -7,7 +7,7 @@ from typing import Final
 
 _EXPORTS: Final = {
     "memory.errors": "HttpConnectError HttpError HttpStatusError HttpTimeout",
-    "memory.http.client": "HttpClient ServerEvent Timeouts",
+    "memory.http.client": "HttpClient HttpWait ServerEvent Timeouts",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}

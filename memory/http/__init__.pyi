@@ -5,5 +5,6 @@ from memory.errors import HttpError as HttpError
 from memory.errors import HttpStatusError as HttpStatusError
 from memory.errors import HttpTimeout as HttpTimeout
 from memory.http.client import HttpClient as HttpClient
+from memory.http.client import HttpWait as HttpWait
 from memory.http.client import ServerEvent as ServerEvent
 from memory.http.client import Timeouts as Timeouts

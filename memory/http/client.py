@@ -11,14 +11,15 @@ The one module that imports httpx. It knows no models: paths, payloads and their
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import math
 import random
 import ssl
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self, TypeVar
 
 import httpx
@@ -27,10 +28,10 @@ from httpx_sse import EventSource
 from memory.errors import ArgumentError, HttpConnectError, HttpError, HttpStatusError, HttpTimeout
 from memory.http.redaction import error_message, header_secrets, redact_line, safe_url
 from memory.http.requests import checked_headers, checked_url, encode_json, is_loopback
-from memory.http.retry import is_retriable, retry_after_delay, retry_exchange
+from memory.http.retry import MAX_RETRY_AFTER, backoff_delay, is_retriable, retry_after_delay, retry_exchange
 from memory.timestamps import Clock, system_clock
 
-__all__ = ["HttpClient", "ServerEvent", "Timeouts"]
+__all__ = ["HttpClient", "HttpWait", "ServerEvent", "Timeouts"]
 
 T = TypeVar("T")
 
@@ -45,12 +46,20 @@ _DIRECT_HOSTS: dict[str, None] = {"all://localhost": None, "all://127.0.0.1": No
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Limits in seconds. *read* is the longest silence; *total* bounds a JSON exchange, never a stream."""
+    """Limits in seconds. *read* is the longest silence: no byte comes, neither before the answer nor within it; *total*
+    bounds a JSON exchange, never a stream."""
 
     connect: float = 10.0
     read: float = 300.0
     write: float = 60.0
     total: float | None = 900.0
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "read", "write", "total"):
+            seconds = getattr(self, name)
+            number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < math.inf
+            if not number and not (name == "total" and seconds is None):
+                raise ArgumentError(name, seconds, "a number of seconds above 0 is needed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +70,23 @@ class ServerEvent:
     data: str
 
 
+@dataclass(frozen=True, slots=True)
+class HttpWait:
+    """A wait within a stream: the *seconds* before the next attempt after *problem*, which the server *named* itself or
+    not; or, without a problem, the seconds for which nothing has come so far, of *limit* at most."""
+
+    seconds: float
+    problem: str = ""
+    named: bool = False
+    limit: float = 0.0
+
+
 class HttpClient:
     """Sends JSON, receives JSON or event streams; safe to use from several event loops.
 
-    What may pass (no connection, silence, the answers 408, 409, 429 and 5xx) is tried again *retries* times,
-    as ``memory.http.retry`` says; a stream only until it has begun. Redirects are not followed: they would
+    What may pass (no connection, the answers 408, 409, 429 and 5xx) is tried again *retries* times, as
+    ``memory.http.retry`` says; a stream only until it has begun. Neither silence is tried again, nor this machine
+    where nothing listens. Redirects are not followed: they would
     carry the headers to another place. *offline* refuses every address but this machine's own. *max_body*
     and *max_event* are in bytes. *transport* replaces the network in tests.
     """
@@ -87,7 +108,7 @@ class HttpClient:
         if type(retries) is not int or retries < 0:
             raise ArgumentError("retries", retries, "a whole number of at least 0 is needed")
         self._timeout = timeout
-        self._retry = partial(retry_exchange, retries=retries, sleep=sleep, rng=rng)
+        self._retries, self._sleep, self._rng = retries, sleep, rng
         self._headers = checked_headers(headers)
         self._transport = transport
         self._offline = offline
@@ -108,19 +129,20 @@ class HttpClient:
         return await self._json("GET", url, None, headers)
 
     def stream_events(
-        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[ServerEvent, None]:
+        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None, notice: float | None = None
+    ) -> AsyncGenerator[ServerEvent | HttpWait, None]:
         """Send *payload* as JSON and yield the events of the answer; leaving the loop frees the connection.
 
-        Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once.
+        Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once. With *notice*, an
+        ``HttpWait`` comes before each further attempt, and whenever nothing has come for *notice* more seconds.
         """
-        return self._stream(url, payload, headers, _EVENT_STREAM, _read_events)
+        return self._watched(self._stream(url, payload, headers, _EVENT_STREAM, self._read_events), notice)
 
     def stream_lines(
-        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[str, None]:
+        self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None, notice: float | None = None
+    ) -> AsyncGenerator[str | HttpWait, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
-        return self._stream(url, payload, headers, _JSON_LINES, _read_lines)
+        return self._watched(self._stream(url, payload, headers, _JSON_LINES, self._read_lines), notice)
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""
@@ -148,7 +170,7 @@ class HttpClient:
             except TimeoutError as error:
                 raise HttpTimeout(safe_url(url), f"no whole answer within {self._timeout.total:g} s") from error
 
-        body = await self._retry(exchange)
+        body = await retry_exchange(exchange, self._retries, sleep=self._sleep, rng=self._rng)
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -156,7 +178,7 @@ class HttpClient:
 
     async def _send(self, method: str, url: str, content: bytes | None, headers: dict[str, str]) -> httpx.Response:
         """Return the answer, its body unread; raise ``HttpStatusError`` for a status that is no success."""
-        with _translate_errors(url):
+        with self._translated(url):
             client = await self._client()
             request = client.build_request(method, url, content=content, headers=headers)
             response = await client.send(request, stream=True)
@@ -182,7 +204,7 @@ class HttpClient:
         """Read *response* whole, at most *limit* bytes after decompression, and release its connection."""
         parts, size = [], 0
         try:
-            with _translate_errors(url):
+            with self._translated(url):
                 async for part in response.aiter_bytes():
                     size += len(part)
                     if size > limit:
@@ -198,11 +220,23 @@ class HttpClient:
         payload: Any,
         headers: Mapping[str, str] | None,
         expected: str,
-        read: Callable[[str, httpx.Response, int], AsyncGenerator[T, None]],
-    ) -> AsyncGenerator[T, None]:
-        """Yield what *read* finds in the answer to *payload*, which must be of the *expected* kind."""
-        sent = self._prepare_headers(url, headers, accept=expected, encoding="identity")
-        response = await self._retry(partial(self._send, "POST", url, encode_json(payload), sent))
+        read: Callable[[str, httpx.Response], AsyncGenerator[T, None]],
+    ) -> AsyncGenerator[T | HttpWait, None]:
+        """Yield what *read* finds in the answer to *payload*, which must be of the *expected* kind, and the wait before
+        each further attempt."""
+        sent, content = self._prepare_headers(url, headers, accept=expected, encoding="identity"), encode_json(payload)
+        for attempt in itertools.count():
+            try:
+                response = await self._send("POST", url, content, sent)
+                break
+            except HttpError as error:
+                if attempt >= self._retries or not error.retriable:
+                    raise
+                delay = backoff_delay(attempt, error.retry_after, self._rng)
+                named = error.retry_after is not None and 0 < error.retry_after <= MAX_RETRY_AFTER
+                wait = HttpWait(delay, str(error).removeprefix(f"{error.url}: "), named)
+            yield wait
+            await self._sleep(delay)
         try:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.headers.get("content-encoding", "identity") != "identity":
@@ -211,11 +245,72 @@ class HttpClient:
                 message = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(sent))
                 problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[expected]}"
                 raise HttpError(safe_url(url), problem + (f": {message}" if message else ""))
-            async with aclosing(read(url, response, self._max_event)) as items:
+            async with aclosing(read(url, response)) as items:
                 async for item in items:
                     yield item
         finally:
             await response.aclose()
+
+    async def _watched(
+        self, items: AsyncGenerator[T | HttpWait, None], notice: float | None
+    ) -> AsyncGenerator[T | HttpWait, None]:
+        """Yield *items* and, with *notice*, the seconds of silence between them, each time *notice* more have passed;
+        without it the items alone."""
+        async with aclosing(items):
+            if notice is None:
+                async for item in items:
+                    if not isinstance(item, HttpWait):
+                        yield item
+                return
+            resting = 0.0
+            while True:
+                step = asyncio.ensure_future(anext(items))
+                try:
+                    silent = -resting
+                    while not (await asyncio.wait({step}, timeout=notice + max(-silent, 0.0)))[0]:
+                        silent = max(silent, 0.0) + notice
+                        yield HttpWait(silent, limit=self._timeout.read)
+                finally:
+                    if not step.done():
+                        step.cancel()
+                        await asyncio.wait({step})
+                try:
+                    item = step.result()
+                except StopAsyncIteration:
+                    return
+                resting = item.seconds if isinstance(item, HttpWait) else 0.0
+                yield item
+
+    async def _read_events(self, url: str, response: httpx.Response) -> AsyncGenerator[ServerEvent, None]:
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        gauge = response.stream = _LimitedStream(url, response.stream, self._max_event)
+        with self._translated(url):
+            async with aclosing(EventSource(response).aiter_sse()) as events:
+                async for event in events:
+                    gauge.reset()
+                    if event.data:  # one without data (a ping, an id) is not an event by the standard
+                        yield ServerEvent(event.event, event.data)
+
+    async def _read_lines(self, url: str, response: httpx.Response) -> AsyncGenerator[str, None]:
+        pending: list[bytes] = []
+        size = 0
+        with self._translated(url):
+            async for part in response.aiter_bytes():
+                *ended, rest = part.split(b"\n")
+                for line in ended:
+                    whole = b"".join((*pending, line)).strip()
+                    pending, size = [], 0
+                    if whole:
+                        yield whole.decode("utf-8", "replace")
+                pending.append(rest)
+                size += len(rest)
+                if size > self._max_event:
+                    raise HttpError(safe_url(url), f"a line of the stream is larger than {self._max_event:,} bytes")
+        if last := b"".join(pending).strip():
+            yield last.decode("utf-8", "replace")
+
+    def _translated(self, url: str) -> AbstractContextManager[None]:
+        return _translate_errors(url, self._timeout.read)
 
     def _prepare_headers(
         self, url: str, headers: Mapping[str, str] | None, *, accept: str, encoding: str
@@ -292,48 +387,22 @@ class _LimitedStream(httpx.AsyncByteStream):
         await self._source.aclose()
 
 
-async def _read_events(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[ServerEvent, None]:
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    gauge = response.stream = _LimitedStream(url, response.stream, limit)
-    with _translate_errors(url):
-        async with aclosing(EventSource(response).aiter_sse()) as events:
-            async for event in events:
-                gauge.reset()
-                if event.data:  # one without data (a ping, an id) is not an event by the standard
-                    yield ServerEvent(event.event, event.data)
-
-
-async def _read_lines(url: str, response: httpx.Response, limit: int) -> AsyncGenerator[str, None]:
-    pending: list[bytes] = []
-    size = 0
-    with _translate_errors(url):
-        async for part in response.aiter_bytes():
-            *ended, rest = part.split(b"\n")
-            for line in ended:
-                whole = b"".join((*pending, line)).strip()
-                pending, size = [], 0
-                if whole:
-                    yield whole.decode("utf-8", "replace")
-            pending.append(rest)
-            size += len(rest)
-            if size > limit:
-                raise HttpError(safe_url(url), f"a line of the stream is larger than {limit:,} bytes")
-    if last := b"".join(pending).strip():
-        yield last.decode("utf-8", "replace")
-
-
 @contextmanager
-def _translate_errors(url: str) -> Iterator[None]:
-    """Turn httpx's errors into ours; the one place that knows them."""
+def _translate_errors(url: str, silence: float) -> Iterator[None]:
+    """Turn httpx's errors into ours, the one place that knows them; *silence* is the limit that one tells of."""
     shown = safe_url(url)
     try:
         yield
     except httpx.ConnectTimeout as error:
         raise HttpConnectError(shown, "nothing answered in time; is the server running?") from error
+    except httpx.ReadTimeout as error:
+        raise HttpTimeout(shown, f"the server was silent for {silence:g} s") from error
     except httpx.TimeoutException as error:
-        raise HttpTimeout(shown, "the server fell silent for too long") from error
+        raise HttpTimeout(shown, "the server did not take the request in time") from error
     except httpx.ConnectError as error:
-        raise HttpConnectError(shown, f"cannot connect; is the server running? ({redact_line(str(error))})") from error
+        refusal = HttpConnectError(shown, f"cannot connect; is the server running? ({redact_line(str(error))})")
+        refusal.retriable = not is_loopback(url)  # on this machine it is sure at once, and waiting brings nothing
+        raise refusal from error
     except httpx.UnsupportedProtocol as error:
         raise HttpError(shown, "this kind of address is not supported") from error
     except httpx.DecodingError as error:

@@ -1,7 +1,8 @@
 """Retries of failed HTTP exchanges: when, and after how long, as the official model clients do it.
 
-Retried are a missing connection, silence, and the statuses 408, 409, 429 and 5xx; the server's ``x-should-retry``
-decides first. The delay is what the server asks for, if at most two minutes, or .5 s doubling to 8 s with jitter.
+Retried are a missing connection and the statuses 408, 409, 429 and 5xx; the server's ``x-should-retry`` decides first.
+Silence is not: who waited to the limit once is told. The delay is what the server asks for, if at most two minutes, or
+.5 s doubling to 8 s with jitter.
 """
 
 from __future__ import annotations
@@ -33,16 +34,15 @@ async def retry_exchange(
     rng: Callable[[], float],
 ) -> T:
     """Return what *exchange* gives after at most *retries* further attempts; raise its last error."""
-    attempt = 0
-    while True:
+    for attempt in range(retries):
         try:
             return await exchange()
         except HttpError as error:
-            if attempt >= retries or not error.retriable:
+            if not error.retriable:
                 raise
             delay = backoff_delay(attempt, error.retry_after, rng)
         await sleep(delay)
-        attempt += 1
+    return await exchange()
 
 
 def is_retriable(status: int, headers: Mapping[str, str]) -> bool:

@@ -15,7 +15,21 @@ from typing import Any
 
 import pytest
 
-from agent import AnthropicProvider, OllamaProvider, OpenAICompatibleProvider, ProviderError, Request, StopReason
+from agent import (
+    Agent,
+    AgentSettings,
+    AnthropicProvider,
+    Ending,
+    ModelSettings,
+    OllamaProvider,
+    OpenAICompatibleProvider,
+    ProviderError,
+    ProviderFailed,
+    Request,
+    RunResult,
+    StopReason,
+)
+from agent.events import Event, Waiting
 from agent.providers.accumulator import Response, collect_response
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer, RawReply, Reply, call
 from memory import Message, ToolCallBlock
@@ -166,11 +180,69 @@ def test_fields_of_a_wrong_type_give_a_reply_or_a_provider_error(wire: Wire, val
 
 
 @every_wire
-def test_a_silent_stream_is_a_transient_provider_error_after_the_read_timeout(wire: Wire) -> None:
+def test_a_silent_stream_is_a_lasting_provider_error_after_the_read_timeout(wire: Wire) -> None:
     client = HttpClient(retries=0, timeout=Timeouts(read=0.2))
     with pytest.raises(ProviderError, match="silent") as caught:
         wire.answered(wire.encoded(REPLY)[:80], 60.0, client=client)
-    assert caught.value.transient
+    assert not caught.value.transient
+
+
+@every_wire
+def test_a_reply_without_an_end_is_cut_at_the_limit_of_characters_and_its_connection_closed(wire: Wire) -> None:
+    endless = wire.encoded(Reply("again " * 200, thinking="hm " * 100, piece=60))
+
+    async def ask(url: str) -> Response:
+        settings = ModelSettings(max_characters=1_000)
+        async with HttpClient(retries=0) as client:
+            return await collect_response(wire.provider(url, client), Request(REQUEST.messages, settings=settings))
+
+    more = [wire.encoded(Reply("again")), 0.01] * 3_000  # a server sees only when it writes that its client has left
+    with wire.server(RawReply([endless, *more], content_type=wire.server.content_type)) as server:
+        response = asyncio.run(ask(server.url))
+        assert server.left.wait(20)
+    assert response.stop is StopReason.TOO_LONG
+    thought = "".join(getattr(block, "text", "") for block in response.message.blocks if block.type == "thinking")
+    assert (len(thought) + len(response.text), len(thought)) == (1_000, 300)
+
+
+@every_wire
+def test_endless_arguments_of_a_call_end_the_run_at_the_limit(wire: Wire) -> None:
+    long = wire.encoded(Reply(calls=(call("add", text="again " * 500),), piece=60))
+
+    async def ask(url: str) -> RunResult:
+        async with HttpClient(retries=0) as client:
+            settings = AgentSettings(model_settings=ModelSettings(max_characters=100))
+            return await Agent(wire.provider(url, client), settings=settings).run("Hello")
+
+    with wire.server(RawReply([long], content_type=wire.server.content_type)) as server:
+        result = asyncio.run(ask(server.url))
+        assert len(server.requests) == 1
+    assert result.ending is Ending.TOO_LONG
+    assert "100 characters" in result.warnings[0]
+
+
+@every_wire
+def test_waits_are_told_and_a_silent_server_is_asked_once(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.05)
+
+    async def events(url: str) -> list[Event]:
+        async with HttpClient(timeout=Timeouts(read=0.5)) as client:
+            agent = Agent(wire.provider(url, client))
+            return [event async for event in agent.stream("Hello")]
+
+    busy = RawReply([b'{"error": "busy"}'], 429, "application/json", (("retry-after-ms", "100"),))
+    quiet = RawReply([wire.encoded(REPLY)[:80], 60.0], content_type=wire.server.content_type)
+    with wire.server(busy, quiet, REPLY) as server:
+        found = asyncio.run(events(server.url))
+        assert len(server.requests) == 2
+    waits = [event for event in found if isinstance(event, Waiting)]
+    (named,) = [wait for wait in waits if wait.problem]
+    assert (named.seconds, named.named) == (0.1, True)
+    assert named.text.startswith("waiting 0.1 s, as the server asked: 429")
+    silent = waits[waits.index(named) + 1]
+    assert (silent.limit, silent.text) == (0.5, "nothing has come from the model for 0.05 s (until 0.5 s)")
+    assert isinstance(found[-1].error, ProviderFailed)
+    assert "silent for 0.5 s" in str(found[-1].error)
 
 
 @pytest.mark.slow

@@ -80,6 +80,67 @@ def test_ask_is_answered_by_the_configured_model(tellback: CommandLine, monkeypa
     assert answer["citations"][0]["quote"] == "The shed has the code 2580."
 
 
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch):
+    """Set *settings* for a model at the address of a server."""
+
+    def configure(server: OpenAIServer, **settings: object) -> None:
+        environ = {"OPENAI_BASE_URL": server.url, "TELLBACK_MODEL": "any"}
+        environ |= {f"TELLBACK_{name.upper()}": str(value) for name, value in settings.items()}
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+
+    return configure
+
+
+def test_the_settings_of_the_model_are_sent_in_the_words_of_its_server(tellback: CommandLine, model) -> None:
+    tellback.json("remember", "The shed has the code 2580.")
+    sent = {"temperature": 0, "max_tokens": 500, "repetition_penalty": 1.1, "effort": "low"}
+    with OpenAIServer(Reply("It is 2580 [1].")) as server:
+        model(server, model_server="llama.cpp", thinking=512, **sent)
+        answer = tellback.json("ask", "What is the code of the shed?")
+    body = server.requests[0].body
+    assert {name: body[name] for name in ("temperature", "max_tokens", "repeat_penalty", "reasoning_effort")} == {
+        "temperature": 0, "max_tokens": 500, "repeat_penalty": 1.1, "reasoning_effort": "low"
+    }  # fmt: skip
+    assert (body["chat_template_kwargs"], body["thinking_budget_tokens"]) == ({"enable_thinking": True}, 512)
+    assert answer["answered_by"] == "scripted"
+
+
+def test_a_setting_that_the_server_has_no_way_for_is_one_line_that_says_so(tellback: CommandLine, model) -> None:
+    tellback.json("remember", "The shed has the code 2580.")
+    with OpenAIServer() as server:
+        model(server, thinking=512)
+        done = tellback("ask", "What is the code of the shed?")
+    assert (done.code, done.out, server.requests) == (2, "", [])
+    assert "model_server" in done.err
+
+
+def test_a_reply_without_an_end_is_shown_as_far_as_the_limit_and_exits_with_4(tellback: CommandLine, model) -> None:
+    tellback.json("remember", "The shed has the code 2580.")
+    endless = Reply("again " * 500)
+    with OpenAIServer(endless, endless, Reply("Fine.")) as server:
+        model(server, reply_limit=60)
+        done = tellback("ask", "What is the code of the shed?")
+        talk = tellback("chat", text="And now?\nAnd then?\n")
+    assert (done.code, done.out) == (4, "again " * 10 + "\n")
+    assert "cut off: the model had written 60 characters" in done.err
+    assert (talk.code, talk.out) == (4, "again " * 10 + "\nFine.\n")
+
+
+def test_a_silent_server_is_given_up_after_the_time_that_is_set_and_not_asked_again(
+    tellback: CommandLine, model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent.providers.http_provider._NOTICE_SECONDS", 0.1)
+    with OpenAIServer(RawReply([60.0]), Reply("Too late.")) as server:
+        model(server, silence_timeout=0.5)
+        done = tellback("chat", text="Are you there?\n")
+        assert len(server.requests) == 1
+    assert (done.code, done.out) == (4, "")
+    assert "nothing has come from the model for 0.1 s (until 0.5 s)" in done.err
+    assert "the server was silent for 0.5 s" in done.err.splitlines()[-1]
+
+
 def test_control_sequences_in_a_model_answer_are_escaped(
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,11 +53,28 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
     values |= {"embedding_cache": "700"}
     values |= {"anthropic_base_url": "http://localhost:3", "window": "turns:3", "trace": "1"}
     values |= {"secrets": "reject", "share_sensitive": "1", "minimum_length": "700", "near_duplicates": "fold"}
+    values |= {"model_server": "llama.cpp", "thinking": "700", "temperature": "700", "repetition_penalty": "700"}
+    values |= {"max_tokens": "700", "reply_limit": "700", "silence_timeout": "700"}
     given_value = values.get(name, "given")
     settings = load(**{ENVIRONMENT_VARIABLES[name]: given_value}).settings
     found = getattr(settings, name)
     shown = found.get_secret_value() if hasattr(found, "get_secret_value") else found
     assert shown in (given_value, True, 700, tmp_path / "a.db")
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("'off'", "off"), ("false", "off"), ("true", "on"), ("'ON'", "on"), ("512", 512)]
+)
+def test_thinking_is_a_switch_or_a_budget(written: str, meant: object, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(f"thinking = {written}\n")
+    assert load(file=path).settings.thinking == meant
+
+
+@pytest.mark.parametrize("name", ["thinking", "repetition_penalty", "reply_limit", "silence_timeout", "model_server"])
+def test_a_setting_of_the_model_that_means_nothing_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        load(**{ENVIRONMENT_VARIABLES[name]: "-1"})
 
 
 def test_an_empty_variable_is_as_good_as_none(file: Path) -> None:

@@ -19,6 +19,7 @@ from agent import (
     AgentTool,
     CircuitBreaker,
     Ending,
+    ModelSettings,
     ProviderError,
     RetryingProvider,
     RunEnded,
@@ -77,6 +78,7 @@ CASES = {
     Ending.FINAL: Case([Reply("Three.", calls=CALLS), Reply("Yes.")]),
     Ending.LAST_ROUND: Case([Reply("Hm", calls=CALLS), Reply("Yes.")], {"max_rounds": 2, "last_round_answers": True}),
     Ending.TOKEN_LIMIT: Case([Reply("Half an ans", stop=StopReason.MAX_TOKENS)]),
+    Ending.TOO_LONG: Case([Reply("Again. " * 9)], {"model_settings": ModelSettings(max_characters=20)}),
     Ending.REFUSAL: Case([Reply("No.", stop=StopReason.REFUSAL)]),
     Ending.CONTENT_FILTER: Case([Reply("…", stop=StopReason.CONTENT_FILTER)]),
     Ending.ITERATION_CAP: Case([Reply("Hm", calls=CALLS)], {"max_rounds": 1}),
@@ -145,7 +147,8 @@ async def test_run_returns_or_raises_the_same_result(memory, ending) -> None:
         result = caught.value.result
     assert (result.ending, result.messages[0].text) == (ending, "Go on")
     said = [reply.text for reply in CASES[ending].replies if reply.text]
-    assert result.text == (said[-1] if said else "") or ending in (Ending.EMPTY_REPLY, Ending.DEADLINE)
+    shown = said[-1][: agent.settings.model_settings.max_characters] if said else ""
+    assert result.text == shown or ending in (Ending.EMPTY_REPLY, Ending.DEADLINE)
 
 
 @pytest.mark.parametrize("ending", STREAMED)

@@ -47,6 +47,8 @@ from agent.events import (
     MemoryDegraded,
     RoundEnded,
     RoundStarted,
+    TextWithdrawn,
+    Waiting,
 )
 from agent.results import ErrorRecord, MemoryAccess, RunStep, ToolCallRecord
 from agent.testing import Reply, ScriptedProvider, call
@@ -116,6 +118,8 @@ EVENTS: list[Event] = [
     CircuitOpened(CALL, 5, 30.0),
     CircuitRejected(CALL, 5, 12.5),
     EmptyReplyRetried(),
+    TextWithdrawn(),
+    Waiting(60.0, "overloaded", True, 120.0),
     WarningIssued("careful"),
     MemoryDegraded(ACCESS),
     MemoryRecalled((ITEM,), (Omitted("m2", "over the budget"),), 3, ("a note",), 12, (ACCESS,), 0.25),

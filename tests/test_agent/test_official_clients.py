@@ -141,7 +141,7 @@ def test_the_anthropic_request_equals_that_of_the_official_client() -> None:
 
 
 def test_the_ollama_request_equals_that_of_the_official_client() -> None:
-    settings = ModelSettings(temperature=0, top_k=0, seed=0, max_tokens=9, stop=("END",), thinking="adaptive")
+    settings = ModelSettings(temperature=0, top_k=0, seed=0, max_tokens=9, stop=("END",), thinking="on")
     messages = (CONVERSATION[0], Message.assistant([ThinkingBlock(text="hm"), CALL]), CONVERSATION[2])
     request = Request(messages, system="Be brief.", tools=(ADD,), settings=settings)
     body, headers = ours(OllamaServer, ollama_provider, request)

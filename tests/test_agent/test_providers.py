@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import (
+    Agent,
     ArgumentError,
     ModelSettings,
     OpenAICompatibleProvider,
@@ -25,6 +26,7 @@ from agent import (
     TextPiece,
     ThinkingPiece,
     ToolCallPiece,
+    Unsupported,
     Usage,
 )
 from agent.providers.accumulator import ResponseAccumulator, collect_response
@@ -41,6 +43,8 @@ from memory import (
     ToolResultBlock,
 )
 from memory.http import HttpClient
+from tests.support.pdf import make_pdf
+from vectorstore import MissingExtra
 
 KEY = "sk-secret-0123456789abcdef"
 PNG = b"\x89PNG\r\n\x1a\nrest"
@@ -127,9 +131,55 @@ def test_effort_schema_and_extra_fields_are_sent() -> None:
     assert body["cache"] is True
 
 
+SWITCH = "chat_template_kwargs"
+
+
+@pytest.mark.parametrize(
+    ("server", "thinking", "fields"),
+    [
+        (None, "off", {"reasoning_effort": "none"}),
+        ("openai", "on", {"reasoning_effort": "medium"}),
+        ("lmstudio", "off", {"reasoning_effort": "none"}),
+        ("ollama", "on", {"reasoning_effort": "medium"}),
+        ("llama.cpp", "off", {SWITCH: {"enable_thinking": False}}),
+        ("llama.cpp", "on", {SWITCH: {"enable_thinking": True}}),
+        ("llama.cpp", 512, {SWITCH: {"enable_thinking": True}, "thinking_budget_tokens": 512}),
+        ("vllm", "off", {SWITCH: {"enable_thinking": False}}),
+        ("vllm", 512, {SWITCH: {"enable_thinking": True}, "thinking_token_budget": 512}),
+        ("openrouter", "off", {"reasoning": {"enabled": False}}),
+        ("openrouter", 512, {"reasoning": {"max_tokens": 512}}),
+    ],
+)
+def test_thinking_is_switched_in_the_words_of_each_server(server, thinking, fields: dict) -> None:
+    body = sent(ask(settings=ModelSettings(thinking=thinking)), server=server)
+    assert {name: body[name] for name in body if name not in sent(ask())} == fields
+
+
+def test_a_setting_that_servers_name_differently_names_the_servers_where_none_is_known() -> None:
+    for server, field in (("llama.cpp", "repeat_penalty"), ("vllm", "repetition_penalty")):
+        assert sent(ask(settings=ModelSettings(repetition_penalty=1.1)), server=server)[field] == 1.1
+    with pytest.raises(Unsupported, match=r"llama\.cpp"):
+        sent(ask(settings=ModelSettings(repetition_penalty=1.1)))
+    with pytest.raises(ArgumentError, match=r"llama\.cpp"):
+        OpenAICompatibleProvider("http://localhost/v1", "m", server="llama")
+
+
+def test_json_without_a_schema_is_asked_for_as_a_json_object() -> None:
+    assert sent(ask(settings=ModelSettings(json_mode=True)))["response_format"] == {"type": "json_object"}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("temperature", float("nan")), ("temperature", True), ("max_tokens", 0), ("max_tokens", 1.5), ("stop", "END")],
+    [
+        ("temperature", float("nan")),
+        ("temperature", True),
+        ("max_tokens", 0),
+        ("max_tokens", 1.5),
+        ("max_characters", 0),
+        ("repetition_penalty", 0),
+        ("json_mode", "yes"),
+        ("stop", "END"),
+    ],
 )
 def test_invalid_model_settings_are_refused(name: str, value: object) -> None:
     with pytest.raises(ArgumentError) as caught:
@@ -179,9 +229,47 @@ def test_images_go_as_data_urls_and_text_alone_as_text() -> None:
 def test_documents_go_as_a_file_or_as_their_text() -> None:
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="a.pdf")
     text = DocumentBlock(media_type="text/plain", data="Grüße".encode(), name="a.txt")
-    parts = sent(ask(Message.user([pdf, text])))["messages"][0]["content"]
+    parts = sent(ask(Message.user([pdf, text])), server="openai")["messages"][0]["content"]
     assert parts[0]["file"]["filename"] == "a.pdf"
     assert parts[1] == {"type": "text", "text": "a.txt:\nGrüße"}
+
+
+def test_a_pdf_is_sent_as_its_text_where_the_server_reads_no_documents() -> None:
+    pdf = DocumentBlock(media_type="application/pdf", data=make_pdf("The boiler is\nin the cellar."), name="house.pdf")
+    text = DocumentBlock(media_type="text/plain", data=b"Mind the step.", name="a.txt")
+    broken = DocumentBlock(media_type="application/pdf", data=b"%PDF-1.4", name="b.pdf")
+    asked = ToolCallBlock(id="c1", name="scan")
+    result = ToolResultBlock(call_id="c1", name="scan", content=(pdf, text))
+    conversation = (Message.user([pdf, broken]), Message.assistant([asked]), Message.tool([result]))
+    prompt, _, answer = sent(ask(*conversation))["messages"]
+    assert "house.pdf:\nThe boiler is" in prompt["content"]
+    assert "b.pdf cannot be read as text: not a readable PDF" in prompt["content"]
+    assert "house.pdf:\nThe boiler is" in answer["content"]
+    assert answer["content"].endswith("a.txt:\nMind the step.")
+
+
+def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_reads_it() -> None:
+    pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="house.pdf")
+    result = ToolResultBlock(call_id="c1", name="scan", content=(pdf,))
+    asked = Message.assistant([ToolCallBlock(id="c1", name="scan")])
+    messages = sent(ask(Message.user("Scan."), asked, Message.tool([result])), server="openai")["messages"]
+    assert messages[2]["content"] == "(1 document, shown below)"
+    assert messages[3]["content"][1]["file"]["filename"] == "house.pdf"
+
+
+def test_a_pdf_without_the_package_that_reads_it_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF-never read before", name="house.pdf")
+    with pytest.raises(MissingExtra, match="docs"):
+        sent(ask(Message.user([pdf])))
+
+
+def test_the_model_that_answered_is_kept_with_its_version() -> None:
+    response = answered(chunk({"content": "Hi"}, "stop", model="any-model-2026-11-01"), DONE)
+    assert response.model == "any-model-2026-11-01"
+    with OpenAIServer(Reply("Hi")) as server:
+        result = Agent(OpenAICompatibleProvider(server.url, "any-model")).run_sync("Hello")
+    assert (result.model, result.messages[-1].metadata["model"]) == ("scripted", "scripted")
 
 
 def test_an_image_of_a_tool_result_follows_all_tool_results() -> None:

@@ -22,7 +22,7 @@ from agent import (
     UsagePiece,
 )
 from agent.providers.accumulator import collect_response
-from agent.providers.base import Capabilities, capabilities_of
+from agent.providers.base import Capabilities, Delta, ModelPiece, WaitPiece, capabilities_of
 from agent.testing import AnthropicServer, ProviderContract, RawReply, Reply, ScriptedProvider
 from memory import Message
 from memory.http import HttpClient
@@ -101,6 +101,18 @@ def test_a_usage_piece_does_not_begin_the_reply_and_usage_of_failed_attempts_is_
     provider, _ = retrying(inner)
     response = asyncio.run(collect_response(provider, REQUEST))
     assert response.usage == Usage(input=12, output=1)
+
+
+def test_the_name_of_the_model_and_a_wait_do_not_begin_the_reply_and_each_wait_is_told() -> None:
+    inner = Failing(BUSY, before=[ModelPiece("m-2"), WaitPiece(5.0)])
+    provider, waits = retrying(inner, first=2.0)
+
+    async def deltas() -> list[Delta]:
+        return [delta async for delta in provider.stream(REQUEST)]
+
+    notices = [delta for delta in asyncio.run(deltas()) if isinstance(delta, WaitPiece)]
+    assert notices == [WaitPiece(5.0), WaitPiece(2.0, str(BUSY)), WaitPiece(5.0)]
+    assert (waits, inner.asked) == ([2.0], 2)
 
 
 def test_the_servers_own_wait_is_honoured_up_to_a_limit() -> None:

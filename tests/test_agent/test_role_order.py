@@ -80,7 +80,7 @@ def test_messages_alternate_and_every_call_has_its_results_and_only_those(case) 
 
 
 def openai(request: Request) -> list[dict[str, Any]]:
-    body = openai_request.openai_payload(request, "m", limit_field="max_tokens", reasoning_field=None)
+    body = openai_request.openai_payload(request, "m", server=None, limit_field="max_tokens", reasoning_field=None)
     return body["messages"]
 
 

@@ -136,10 +136,13 @@ def test_a_sampling_setting_unsupported_by_the_anthropic_version_raises_unsuppor
     [
         (OllamaProvider("m"), ask(tools=(ADD,), tool_choice="required")),
         (OllamaProvider("m"), ask(settings=ModelSettings(thinking=2000))),
-        (OllamaProvider("m"), ask(Message.user([DocumentBlock(media_type="application/pdf", data=b"%PDF")]))),
-        (OpenAICompatibleProvider("http://127.0.0.1:9/v1", "m"), ask(settings=ModelSettings(thinking="adaptive"))),
+        (AnthropicProvider("m"), ask(settings=ModelSettings(repetition_penalty=1.1))),
+        (AnthropicProvider("m"), ask(settings=ModelSettings(json_mode=True))),
+        (OpenAICompatibleProvider("http://127.0.0.1:9/v1", "m"), ask(settings=ModelSettings(thinking="on"))),
         (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(top_k=3))),
         (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(min_p=0.0))),
+        (OpenAICompatibleProvider("https://api.openai.com/v1", "m"), ask(settings=ModelSettings(thinking=2000))),
+        (OpenAICompatibleProvider("http://127.0.0.1:9/v1", "m"), ask(settings=ModelSettings(repetition_penalty=2))),
     ],
 )
 def test_an_unsupported_request_raises_before_the_http_call(provider, request_) -> None:
@@ -152,11 +155,19 @@ def test_thinking_settings_are_sent_in_the_anthropic_and_ollama_formats() -> Non
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2000}
     assert body["max_tokens"] == 8192 + 2000
     assert body["output_config"] == {"effort": "low"}
-    assert to_anthropic(ask(settings=ModelSettings(thinking="adaptive")))["thinking"] == {"type": "adaptive"}
+    assert to_anthropic(ask(settings=ModelSettings(thinking="on")))["thinking"] == {"type": "adaptive"}
     assert to_anthropic(ask(settings=ModelSettings(thinking="off")))["thinking"] == {"type": "disabled"}
     assert to_ollama(ask(settings=ModelSettings(thinking="off")))["think"] is False
-    assert to_ollama(ask(settings=ModelSettings(thinking="adaptive")))["think"] is True
+    assert to_ollama(ask(settings=ModelSettings(thinking="on")))["think"] is True
     assert to_ollama(ask(settings=ModelSettings(effort="high")))["think"] == "high"
+
+
+def test_the_repetition_penalty_and_json_without_a_schema_have_each_formats_fields() -> None:
+    settings = ModelSettings(repetition_penalty=1.1, json_mode=True)
+    body = to_ollama(ask(settings=settings))
+    assert (body["options"], body["format"]) == ({"repeat_penalty": 1.1}, "json")
+    schema = {"type": "object"}
+    assert to_ollama(ask(settings=ModelSettings(json_mode=True, response_schema=schema)))["format"] == schema
 
 
 @pytest.mark.parametrize("settings", [ModelSettings(thinking=10), ModelSettings(thinking=2000, max_tokens=2000)])
@@ -165,7 +176,7 @@ def test_a_budget_of_thinking_that_the_server_would_refuse_raises(settings: Mode
         to_anthropic(ask(settings=settings))
 
 
-@pytest.mark.parametrize("value", ["on", 0, -1, True, 1.5])
+@pytest.mark.parametrize("value", ["adaptive", 0, -1, True, 1.5])
 def test_an_invalid_thinking_setting_is_refused(value) -> None:
     with pytest.raises(ArgumentError, match="thinking"):
         ModelSettings(thinking=value)
@@ -327,7 +338,7 @@ def test_system_messages_in_the_history_join_the_anthropic_system_prompt() -> No
 def test_documents_are_sent_as_blocks_to_anthropic_and_as_text_to_ollama() -> None:
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="a.pdf")
     text = DocumentBlock(media_type="text/plain", data="Grüße".encode(), name="a.txt")
-    parts = to_anthropic(ask(Message.user([pdf, text])))["messages"][0]["content"]
+    parts = to_anthropic(ask(Message.user([pdf, text])), reads_documents=True)["messages"][0]["content"]
     assert parts[0]["source"]["media_type"] == "application/pdf"
     assert parts[1] == {
         "type": "document",

@@ -272,14 +272,36 @@ def test_a_refused_connection_raises_an_error_without_the_secrets_of_the_url() -
     assert "hunter" not in str(raised.value)
 
 
-def test_a_silent_server_gives_a_timeout() -> None:
+def test_nothing_that_listens_on_this_machine_is_told_at_once_without_another_attempt() -> None:
+    async def never(_: float) -> None:
+        raise AssertionError("nothing is waited for")
+
+    async def work() -> None:
+        async with HttpClient(retries=2, sleep=never) as http:
+            await http.get_json(f"http://localhost:{port}/v1")
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(HttpConnectError, match="is the server running"):
+            asyncio.run(work())
+
+
+def test_a_silent_server_gives_a_timeout_and_is_not_asked_again() -> None:
     quiet = threading.Event()
     with serving(lambda *_: quiet.wait(600) and None) as server:
         try:
-            with pytest.raises(HttpTimeout, match="silent"):
-                post(server, retries=0, timeout=Timeouts(read=0.05))
+            with pytest.raises(HttpTimeout, match=r"silent for 0.05 s"):
+                post(server, retries=2, timeout=Timeouts(read=0.05))
         finally:
             quiet.set()
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), True, "60", None])
+def test_a_limit_of_time_that_is_none_is_refused(seconds: object) -> None:
+    with pytest.raises(ArgumentError, match="seconds"):
+        Timeouts(read=seconds)
 
 
 def test_a_dripping_answer_is_bounded_by_the_total() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agent.assistant.cli.command_context import opened_assistant, run
-from agent.assistant.cli.errors import describe_error, with_error_report
+from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
 from agent.assistant.cli.output import one_line, print_json, print_note, print_piece, print_text
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
@@ -108,10 +108,20 @@ class _ChatSession:
         if problem is not None:
             print_note(f"tellback: {text}")
             self.failures.append(code)
+        elif result is not None and result.ending == "too_long":
+            self.failures.append(EXIT_ENDPOINT)
 
     async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
         """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
-        from agent.events import ApprovalRequested, MemoryDegraded, RunEnded, TextDelta, WarningIssued
+        from agent.events import (
+            ApprovalRequested,
+            MemoryDegraded,
+            RunEnded,
+            TextDelta,
+            TextWithdrawn,
+            Waiting,
+            WarningIssued,
+        )
 
         midway = False
         async for event in self.assistant.agent.stream(line, session=self.session):
@@ -123,6 +133,11 @@ class _ChatSession:
                     print_text()
                 midway = False
                 await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
+            elif isinstance(event, TextWithdrawn) and not self.json:
+                print_text("\n(so far the model was thinking; its answer:)\n")
+                midway = False
+            elif isinstance(event, Waiting):
+                print_note(f"\n{event.text}" if midway else event.text)
             elif isinstance(event, WarningIssued):
                 warnings.append(event.text)
             elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
@@ -173,13 +188,16 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
                 "ending": result.ending,
                 "warnings": result.warnings,
                 "notes": result.notes,
+                "answered_by": result.model or None,
             }
         )
-        return
-    print_text(result.text)
-    if result.citations:
-        print_text()
-    for item in result.citations:
-        print_text(f"[{item.number}] {one_line(item.where)}")
-    for warning in (*result.warnings, *result.notes):
-        print_note(warning)
+    else:
+        print_text(result.text)
+        if result.citations:
+            print_text()
+        for item in result.citations:
+            print_text(f"[{item.number}] {one_line(item.where)}")
+        for warning in (*result.warnings, *result.notes):
+            print_note(warning)
+    if result.ending == "too_long":
+        raise typer.Exit(EXIT_ENDPOINT)
