@@ -1,6 +1,6 @@
 PYTHON ?= python3
 
-.PHONY: check format test slow coverage bench bench-stores
+.PHONY: check format test slow first-install coverage bench bench-stores
 
 check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
@@ -18,6 +18,9 @@ test:
 
 slow:  ## the slow proofs, which .ci/run runs too
 	$(PYTHON) -m pytest -q -n auto --dist loadfile -m slow
+
+first-install:  ## the README's first command on a bare copy, then examples and docs in its environment
+	$(PYTHON) -m tests.support.first_install
 
 coverage:  ## branch coverage of all tests, a quarter of an hour
 	$(PYTHON) -m pytest -q -n auto --dist loadfile -m "slow or not slow" --cov --cov-report=term:skip-covered

@@ -31,7 +31,7 @@ from agent.tools.base import Tool, ToolContext, Toolset
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from memory import Message, run_sync
-from memory.internals import Block, Clock, is_remote
+from memory.internals import Block, Clock, counter_for_model, is_remote
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -82,10 +82,12 @@ class Agent:
                 self._connectors.append(item)
             else:
                 ready.append(item)
-        bound = history_bound(settings.window, settings.token_budget, settings.counter)
+        counter = settings.counter or counter_for_model(getattr(provider, "model", None))
+        bound = history_bound(settings.window, settings.token_budget, counter)
         self._components = AgentComponents(
             provider=provider,
             settings=settings,
+            counter=counter,
             tools=Toolset((*ready, *policy.pages.tools)),
             policy=policy,
             model_middleware=tuple(model_middleware),

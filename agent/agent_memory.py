@@ -41,6 +41,10 @@ class AgentMemory(Protocol):
         """
         ...
 
+    def redacted(self, text: str) -> str:
+        """Return *text* as it would be kept, without what the write policies take out."""
+        ...
+
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories, the most important first, then the newest."""
         ...

@@ -25,7 +25,7 @@ from agent.tool_executor import ToolExecutor, ToolPolicy
 from agent.tools.base import Tool, Toolset, annotations_of
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
-from memory import EstimatingCounter, TokenCounter, WindowPolicy
+from memory import TokenCounter, WindowPolicy
 from memory.internals import Clock, system_clock
 
 
@@ -40,8 +40,10 @@ class AgentSettings:
 
     - *name* stands in events and names the agent for those that call it; *system* is the system prompt.
     - *recall* is the number of memories and passages recalled for a prompt. *token_budget* bounds a request, as
-      *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. *window* chooses from the
-      history first. Memories marked sensitive are shown to a remote provider only with *share_sensitive*.
+      *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. Without a *counter* tokens are
+      counted exactly for a model whose tokenizer tiktoken has, else by an estimate that rather counts too many.
+      *window* chooses from the history first. Memories marked sensitive are shown to a remote provider only with
+      *share_sensitive*.
     - *model_settings* go with each request. *max_rounds* bounds the rounds of tool calls; with *last_round_answers*
       the last one forbids tools. An empty reply is asked again *nudges* times, with the words of *nudge*. An answer
       that does not fit the wanted type is repaired *repairs* times.
@@ -61,7 +63,7 @@ class AgentSettings:
     recall: int = 10
     token_budget: int | None = 16_000
     profile_tokens: int = DEFAULT_PROFILE_TOKENS
-    counter: TokenCounter = field(default_factory=EstimatingCounter)
+    counter: TokenCounter | None = None
     window: WindowPolicy | None = None
     share_sensitive: bool = False
     model_settings: ModelSettings = field(default_factory=ModelSettings)
@@ -110,11 +112,12 @@ _FINGERPRINTED_SETTINGS = ("name", "system", "limits", "token_budget", "profile_
 class AgentComponents:
     """Everything that the runs of one agent share; *executor*, *loop* and *fingerprint* are made from the rest.
 
-    *seed* is the secret behind the marks around recalled items.
+    *counter* counts what is sent. *seed* is the secret behind the marks around recalled items.
     """
 
     provider: Provider
     settings: AgentSettings
+    counter: TokenCounter
     tools: Toolset
     policy: ToolPolicy
     model_middleware: tuple[ModelMiddleware, ...]

@@ -31,10 +31,12 @@ An ``agent.ArgumentError`` is also a ``memory.ArgumentError``, which is also a `
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import memory
-from agent.results import Ending, RunResult
+
+if TYPE_CHECKING:
+    from agent.results import RunResult
 
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 
@@ -232,22 +234,22 @@ class MemoryUnavailable(RunError, memory.MemoryLayerError):
 
 def error_for_result(result: RunResult[Any], problem: str, cause: Exception | None = None) -> RunError | None:
     """Return the error that an ending without an answer is raised as; None for an answer."""
+    from agent.results import Ending  # not above: the command line needs errors long before results
+
     if result.ending.is_answer:
         return None
     if result.ending == Ending.PROVIDER_ERROR:
         return ProviderFailed(problem, result, cause)
-    error = _ERRORS_BY_ENDING.get(result.ending, RunError)(problem, result)
+    errors: dict[Ending, type[RunError]] = {
+        Ending.ITERATION_CAP: IterationCap,
+        Ending.LIMIT: LimitReached,
+        Ending.INVALID_OUTPUT: InvalidOutput,
+        Ending.CONTEXT_OVERFLOW: WindowExceeded,
+        Ending.EMPTY_REPLY: EmptyReply,
+        Ending.DEADLINE: DeadlinePassed,
+        Ending.STOPPED: RunAborted,
+        Ending.MEMORY_ERROR: MemoryUnavailable,
+    }
+    error = errors.get(result.ending, RunError)(problem, result)
     error.__cause__ = cause
     return error
-
-
-_ERRORS_BY_ENDING: dict[Ending, type[RunError]] = {
-    Ending.ITERATION_CAP: IterationCap,
-    Ending.LIMIT: LimitReached,
-    Ending.INVALID_OUTPUT: InvalidOutput,
-    Ending.CONTEXT_OVERFLOW: WindowExceeded,
-    Ending.EMPTY_REPLY: EmptyReply,
-    Ending.DEADLINE: DeadlinePassed,
-    Ending.STOPPED: RunAborted,
-    Ending.MEMORY_ERROR: MemoryUnavailable,
-}

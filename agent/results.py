@@ -208,9 +208,10 @@ class RunResult(Generic[OutputT]):
       whole run in seconds.
     - *usage*, *calls* of models and *cost* (None: no prices are known) are those of the whole run with its sub-agents.
     - *warnings* name deviations from the request, *notes* how memory was searched. *error* is the exception behind an
-      ending without an answer, where there was one. *fingerprint* is that of the agent's configuration, *trust* that
-      of the least trusted word that the run has read. *model* is the model that answered last, with its version, where
-      its endpoint tells it.
+      ending without an answer, where there was one. *tokens_exact* tells whether the token budget was counted exactly
+      (False: by an estimate that rather counts too many; None: there was no budget). *fingerprint* is that of the
+      agent's configuration, *trust* that of the least trusted word that the run has read. *model* is the model that
+      answered last, with its version, where its endpoint tells it.
     """
 
     ending: Ending
@@ -235,6 +236,7 @@ class RunResult(Generic[OutputT]):
     error: ErrorRecord | None = None
     elapsed: float = 0.0
     fingerprint: str = ""
+    tokens_exact: bool | None = None
     trust: Trust = Trust.USER
     model: str = ""
 

@@ -152,6 +152,8 @@ class AgentRun:
             access, storage_error = await self._store(outcome, self._assembled.items)
             if storage_error is None:
                 yield MemoryStored(self._reports, access.elapsed, **self._stamp())
+                if text := self._redaction_warning(self._reports):
+                    yield self._warn(text)
             else:
                 yield await self._degraded(access)
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
@@ -210,6 +212,16 @@ class AgentRun:
         self._warnings.append(text)
         return WarningIssued(text, **self._stamp())
 
+    def _redaction_warning(self, reports: Sequence[Report]) -> str | None:
+        """Return what to say where the prompt, whose report is the first, was not kept whole."""
+        memory, text = self._components.reader.memory, self._prompt.text
+        if memory is None or not reports or memory.redacted(text) == text:
+            return None
+        report = reports[0]
+        if not report.stored:
+            return f"your words are not remembered ({report.reason})"
+        return f"kept without {report.spans} part{'s' * (report.spans != 1)} of your words ({report.reason})"
+
     async def _gather(self) -> LoopOutcome | None:
         """Read memory within the run's time; return an outcome where that already ends it."""
         recorder = ReadRecorder(self._timer, self._accesses)
@@ -248,7 +260,7 @@ class AgentRun:
         context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
 
         def shorten() -> Request | None:
-            count = self._settings.counter.count
+            count = self._components.counter.count
             texts = [assembled.system, *(message.model_dump_json() for message in assembled.messages)]
             shorter = self._assemble(gathered, sum(map(count, texts)) // _OVERFLOW_DIVISOR)
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
@@ -268,7 +280,7 @@ class AgentRun:
             seed=components.seed,
         )
         return assemble_context(
-            sources, budget=budget, profile=settings.profile_tokens, counter=settings.counter, window=settings.window
+            sources, budget=budget, profile=settings.profile_tokens, counter=components.counter, window=settings.window
         )
 
     def _request(self, gathered: GatheredContext, assembled: AssembledContext) -> Request:
@@ -283,6 +295,7 @@ class AgentRun:
             remembers=self._stores,
             searched=gathered.searched,
             analyzer=self._components.reader.analyzer,
+            redact=None if self._components.reader.memory is None else self._components.reader.memory.redacted,
         )
 
     async def _store(self, outcome: LoopOutcome, items: Sequence[ContextItem]) -> tuple[MemoryAccess, Exception | None]:
@@ -339,6 +352,7 @@ class AgentRun:
             error=None if unanswered is None else ErrorRecord.of(unanswered),
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
+            tokens_exact=None if self._settings.token_budget is None else self._components.counter.exact,
             trust=self._trust.least,
             model=outcome.model,
         )

@@ -7,7 +7,8 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, secret_screen, structure, vector_table
+from benchmarks import fast_search, forget_speed, secret_screen, structure, vector_table
+from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
 from benchmarks.remember import command as remember
@@ -26,10 +27,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
+    personal.add_command(commands)
     recall_speed.add_command(commands)
     remember.add_command(commands)
     add_parsers(commands)
-    for measured in (fast_search, secret_screen, structure, vector_table):
+    for measured in (fast_search, forget_speed, secret_screen, structure, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(asked)
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -41,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         return run_stores(given, list(asked), say)
     if given.command == "stores-report":
         return run_report(given, say)
-    if given.command in ("fast-search", "vectors-table"):
+    if given.command in ("fast-search", "vectors-table", "secrets"):
         return int(given.run(given))
     try:
         return int(given.run(given, asked, say))

@@ -119,7 +119,7 @@ async def tellback_scripted(tokens: int, stack: AsyncExitStack) -> Turn:
 async def tellback_memory(tokens: int, stack: AsyncExitStack) -> Turn:
     """Our loop with a memory of a thousand entries: each turn is recalled for, and stored durably."""
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    memory = await stack.enter_async_context(open_memory(Path(folder, "m.db"), offline=True))
+    memory = await stack.enter_async_context(open_memory(Path(folder, "m.db")))
     await memory.remember_many([Memory(text=f"Fact {number}: word{number} is a word.") for number in range(1000)])
     return _ours(Agent(Scripted(tokens), memory=memory))
 

@@ -61,6 +61,14 @@ def _card(rng: random.Random, prefix: str, length: int) -> str:
     return digits + str(-total % 10)
 
 
+def _iban(rng: random.Random) -> str:
+    """Return an invented German IBAN with its checksum, in groups of four."""
+    account = _drawn(rng, string.digits, 18)
+    check = 98 - int(account + "131400") % 97
+    whole = f"DE{check:02}{account}"
+    return " ".join(whole[start : start + 4] for start in range(0, len(whole), 4))
+
+
 def _wallet(rng: random.Random) -> str:
     data = b"\x80" + rng.randbytes(32) + b"\x01"
     number = int.from_bytes(data + sha256(sha256(data).digest()).digest()[:4], "big")
@@ -133,6 +141,7 @@ _KEYS: dict[str, Callable[[random.Random], str]] = {
 
 _TOLD: dict[str, tuple[str, Callable[[random.Random], str]]] = {
     "card, in groups": ("my card is {}, valid until 08/29", lambda r: _grouped(_card(r, "5" + r.choice("12345"), 16))),
+    "IBAN, in groups": ("transfer it to {} by Friday", _iban),
     "database address": ("DATABASE_URL=postgres://app:{}@db.internal:5432/shop", _password),
     "broker address": ("it connects to amqps://worker:{}@mq.example.org/vhost now", lambda r: _drawn(r, _ALNUM, 24)),
     "storage key": (
@@ -203,9 +212,7 @@ _ALIKE: tuple[Callable[[random.Random], str], ...] = (
     lambda r: f"parcel {r.randrange(10**11, 10**12)}, invoice {r.randrange(10**7, 10**8)}",
     lambda r: f"call me on +49 {r.randrange(100, 999)} {r.randrange(10**6, 10**7)}",
     lambda r: f"ISBN 978-{r.randrange(10)}-{r.randrange(1000, 9999)}-{r.randrange(1000, 9999)}-{r.randrange(10)}",
-    lambda r: (
-        f"IBAN DE{r.randrange(10, 99)} {' '.join(str(r.randrange(1000, 9999)) for _ in range(4))} {r.randrange(10, 99)}"
-    ),
+    lambda r: f"IBAN DE00 {' '.join(str(r.randrange(1000, 9999)) for _ in range(4))} {r.randrange(10, 99)}",
     lambda r: f"timestamp {r.randrange(10**12, 2 * 10**12)} to {r.randrange(10**18, 2 * 10**18)}",
     lambda r: f"the grid was {' '.join(str(r.randrange(10)) for _ in range(r.randrange(13, 19)))}",
     lambda r: f"https://example.org/watch?v={_drawn(r, _URL, 11)}&list={_drawn(r, _URL, 34)}",

@@ -270,11 +270,11 @@ def trace() -> list[Passed]:
     found: list[Passed] = []
     with tempfile.TemporaryDirectory() as name, Tracer() as tracer:
         path = Path(name) / "turns.db"
-        memory = open_memory(path, offline=True)
+        memory = open_memory(path)
         for text in TURNS:
             run_sync(memory.remember_turn("talk", [Message.user(text)]))
         run_sync(memory.close())
-        memory = open_memory(path, offline=True)
+        memory = open_memory(path)
         calls: dict[str, Callable[[], Awaitable[Any]]] = {
             "recall, first": lambda: memory.recall(QUESTION),
             "recall, warm": lambda: memory.recall(QUESTION),

@@ -255,7 +255,7 @@ def dot(left: list[float], right: list[float]) -> float:
 
 
 def cosine(left: list[float], right: list[float]) -> float:
-    return max(-1.0, min(1.0, dot(left, right) / math.sqrt(dot(left, left)) / math.sqrt(dot(right, right))))
+    return max(-1.0, min(1.0, dot(left, right) / math.sqrt(dot(left, left) * dot(right, right))))
 
 
 SCORES: dict[Metric, Callable[[list[float], list[float]], float]] = {

@@ -9,9 +9,13 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
+
+if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
+    raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")
 
 _EXPORTS: Final = {
     "memory.chunking.markdown": "MarkdownChunker",
@@ -26,6 +30,7 @@ _EXPORTS: Final = {
     "memory.embedders.function": "FunctionEmbedder",
     "memory.embedders.hashing": "HashingEmbedder",
     "memory.embedders.local": "LocalEmbedder local_available",
+    "memory.embedders.sentence_encoder": "SentenceEncoder encoder_available",
     "memory.embedders.ollama": "OllamaEmbedder",
     "memory.embedders.openai_compatible": "OpenAICompatibleEmbedder",
     "memory.embedders.protocol": "Embedder",
@@ -45,7 +50,7 @@ _EXPORTS: Final = {
     "memory.long_term": "LongTermMemory",
     "memory.messages": "DocumentBlock ImageBlock Message TextBlock ThinkingBlock ToolCallBlock ToolResultBlock",
     "memory.models": "Memory Source Trust",
-    "memory.open": "open_memory",
+    "memory.open": "open_memory salvage_memory",
     "memory.results": "Hit RecallResult Receipt Report",
     "memory.retrieval.hooks": "RecallHooks",
     "memory.retrieval.query": "RecallOptions",
@@ -57,7 +62,7 @@ _EXPORTS: Final = {
     "memory.tokens.tiktoken_counter": "TiktokenCounter",
     "memory.write.embedding_service": "EmbeddingSettings",
     "memory.write.policies.base": (
-        "Action LookupPolicy MemoryLookup MemoryTurn PolicyDecision SimilarMemory TurnDecision TurnPolicy WritePolicy"
+        "Action LookupPolicy MemoryTurn PolicyDecision SimilarMemory TurnDecision TurnPolicy WritePolicy"
     ),
     "memory.write.policies.builtin": "MinimumLength NearDuplicates StoreAlways",
     "memory.write.policies.callbacks": "ExtractedFact Extractor Judge",

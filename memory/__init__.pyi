@@ -19,6 +19,8 @@ from memory.embedders.local import local_available as local_available
 from memory.embedders.ollama import OllamaEmbedder as OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder as Embedder
+from memory.embedders.sentence_encoder import SentenceEncoder as SentenceEncoder
+from memory.embedders.sentence_encoder import encoder_available as encoder_available
 from memory.erasure.receipt import read_receipt as read_receipt
 from memory.erasure.receipt import receipt_text as receipt_text
 from memory.errors import ArgumentError as ArgumentError
@@ -60,6 +62,7 @@ from memory.models import Memory as Memory
 from memory.models import Source as Source
 from memory.models import Trust as Trust
 from memory.open import open_memory as open_memory
+from memory.open import salvage_memory as salvage_memory
 from memory.results import Hit as Hit
 from memory.results import RecallResult as RecallResult
 from memory.results import Receipt as Receipt
@@ -76,7 +79,6 @@ from memory.tokens.tiktoken_counter import TiktokenCounter as TiktokenCounter
 from memory.write.embedding_service import EmbeddingSettings as EmbeddingSettings
 from memory.write.policies.base import Action as Action
 from memory.write.policies.base import LookupPolicy as LookupPolicy
-from memory.write.policies.base import MemoryLookup as MemoryLookup
 from memory.write.policies.base import MemoryTurn as MemoryTurn
 from memory.write.policies.base import PolicyDecision as PolicyDecision
 from memory.write.policies.base import SimilarMemory as SimilarMemory

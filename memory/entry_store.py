@@ -7,7 +7,7 @@ archive (``memory.partitions``). The methods block: they run in a worker thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final
@@ -29,12 +29,14 @@ _FIELDS_OF_ALL_VERSIONS: Final = ("disabled", "expires_at", "expires_at_offset")
 class EntryStore:
     """Entries of a memory by partition; its transactions hold conversation history too where that is in the same file.
 
-    *store* holds the entries, *rows* the history. Any thread may call.
+    *store* holds the entries, *rows* the history. *followers* are called with the partition and the number of entries
+    that were added, after the commit and in the thread of the writer; they must not raise. Any thread may call.
     """
 
     def __init__(self, store: VectorStore, rows: HistoryRows) -> None:
         self.store = store
         self.rows = rows
+        self.followers: list[Callable[[str, int], object]] = []
         self._lifecycle = lifecycle_of(store)  # asked for once: it reads each property of the store
 
     @property
@@ -70,6 +72,12 @@ class EntryStore:
     def transaction(self) -> AbstractContextManager[None]:
         """Return one transaction over the whole database; on a data-only store each call stands alone."""
         return nullcontext() if self._lifecycle is None else self._lifecycle.transaction()
+
+    def add(self, entries: Sequence[Entry], partition: str, expect: Mapping[str, int]) -> None:
+        """Write *entries*, as ``VectorStore.upsert``; the followers hear of it."""
+        self.store.upsert(entries, namespace=partition, expect=expect)
+        if self.database is not None and self.database.in_write():
+            self.database.on_commit(lambda: [follow(partition, len(entries)) for follow in self.followers])
 
     @contextmanager
     def settling(self) -> Iterator[list[HistoryRow]]:

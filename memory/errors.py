@@ -194,7 +194,7 @@ class UnreadableExport(MemoryLayerError):
 
 
 class TokenizerUnavailable(MemoryLayerError):
-    """The tokenizer's tables are not at hand and could not be fetched in time."""
+    """The tokenizer's tables are not on this machine; nothing is downloaded by itself."""
 
 
 @contextmanager

@@ -42,9 +42,11 @@ _EXPORTS: Final = {
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
-    "memory.tokens.counter": "default_counter",
+    "memory.tokens.counter": "counter_for_model default_counter",
+    "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
+    "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""

@@ -80,8 +80,13 @@ from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
 from memory.timestamps import timestamp_to_text as timestamp_to_text
 from memory.timestamps import to_aware as to_aware
+from memory.tokens.counter import counter_for_model as counter_for_model
 from memory.tokens.counter import default_counter as default_counter
+from memory.tokens.token_tables import TABLE_HASHES as TABLE_HASHES
+from memory.tokens.token_tables import keep_table as keep_table
+from memory.tokens.token_tables import table_url as table_url
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport
+from memory.write.policies.base import MemoryLookup as MemoryLookup
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport

@@ -61,7 +61,7 @@ from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, aware_clock, system_clock, timestamp_to_text, to_aware, utc_offset
-from memory.tokens.counter import default_counter
+from memory.tokens.counter import TextMeasure
 from memory.validation import (
     checked_importance,
     checked_int,
@@ -79,7 +79,7 @@ from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.memory_writer import MemoryWriter
 from memory.write.pipeline import WritePipeline
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
-from memory.write.policy_runner import PolicyRules
+from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
 from memory.write.undo import Undo
@@ -95,7 +95,7 @@ class MemoryParts(TypedDict, total=False):
     *policies* decide what is kept; *on_policy_failure* says what becomes of a memory that one of them fails on:
     "store" keeps it as it was, "reject" leaves it out (what was said is in history anyway). *clock* gives the time,
     *zone* is that of naive times, *ids* gives new memories their ids. *hooks* are those of each recall that brings
-    none. *counter* counts tokens for budgets; None is the default one, kept off the network by *offline*.
+    none. *counter* counts tokens for budgets; None is tiktoken's where its tables are at hand, else an estimate.
     """
 
     embedder: Embedder | None
@@ -108,8 +108,7 @@ class MemoryParts(TypedDict, total=False):
     recall_settings: RecallSettings | None
     embedding_settings: EmbeddingSettings | None
     hooks: RecallHooks | None
-    counter: Callable[[str], int] | None
-    offline: bool
+    counter: TextMeasure | None
 
 
 def check_parts(parts: MemoryParts) -> None:
@@ -221,8 +220,9 @@ class LongTermMemory:
             index_cache=self.index_cache,
             clock=clock,
             zone=zone,
-            counter=parts.get("counter") or default_counter(offline=parts.get("offline", False)).count,
+            counter=parts.get("counter"),
         )
+        self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()
 
     @property
@@ -325,6 +325,10 @@ class LongTermMemory:
         checked_int(limit, "limit")
         selection = self._selection(filters, namespace)
         return await asyncio.to_thread(selection.page, self.store, order=order, after=after, limit=limit)
+
+    def redacted(self, text: str) -> str:
+        """Return *text* as it would be kept: without what the write policies take out, such as ``NoSecrets``."""
+        return redacted_text(text, redaction_policies(self.policies))[0]
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories that hold now, the most important first, then the newest.
@@ -585,7 +589,8 @@ class LongTermMemory:
 
         Memories, passages, earlier versions, conversation history, the log, documents and the ids of what was
         forgotten, of one state of the file. The same memory always gives the same bytes. *where*, *scopes* and *tags*
-        limit it to some memories with what belongs to them. That it was made is recorded, and named by every later
+        limit it to some memories with what belongs to them. Messages too damaged to be read are passed over, and named
+        in the report (``damaged``). That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
         return await asyncio.to_thread(

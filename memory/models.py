@@ -58,6 +58,10 @@ class Trust(StrEnum):
 _RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
+DEFAULT_IMPORTANCE: Final = 0.5
+"""Importance of a memory that has none: it counts neither for it nor against it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """The origin of a memory: a place in a session, or a span of a document.
@@ -83,6 +87,7 @@ class Memory:
     *id* names the memory, not the version, and is given by the store of memories when empty. Times are aware;
     a naive one is taken in the configured zone. *occurred_at* is when it was said or happened; *valid_from* and
     *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
+    *importance*, in [0, 1], moves the score in a recall by a tenth of it at most; 0.5 and None leave it.
 
     Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
     counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.

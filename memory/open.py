@@ -7,21 +7,33 @@ run_sync(memory.remember("I moved to Lisbon in May."))
 from __future__ import annotations
 
 import os
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from memory.codec import DECLARED_FIELDS
-from memory.documents.manifest import attach_documents
+from memory.documents.manifest import ManifestTables, attach_documents
+from memory.embedders.cache import EmbeddingCacheTables
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
 from memory.embedders.protocol import checked_embedder, is_space_of
 from memory.entry_store import database_for
 from memory.errors import store_errors
 from memory.history.retention import Retention, checked_retention
+from memory.history.schema import HistoryTables
 from memory.history.sqlite import SqliteHistory
 from memory.long_term import LongTermMemory, MemoryParts, check_parts
+from memory.partitions import CONVERSATION, store_namespace
+from memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
 from memory.retrieval.languages.lexicon import analyzer_language
+from memory.tables.embedder_probes import EmbedderProbeTables
+from memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
+from memory.tables.operation_log import OperationLogTables
+from memory.tables.soft_deletes import SoftDeleteTables
+from memory.tables.tombstones import TombstoneTables
 from memory.timestamps import aware_clock, system_clock
 from memory.write.embedding_service import checked_embedding_settings
-from vectorstore import Analyzer, open_store
+from vectorstore import Analyzer, TableComponent, open_store, salvage_store
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageReport
 
 
 @store_errors()
@@ -72,3 +84,33 @@ def open_memory(
         store.close()
         raise
     return memory
+
+
+@store_errors()
+def salvage_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) -> SalvageReport:
+    """Copy what can still be read of the damaged memory file *path* into a new file *new*, where nothing may be yet.
+
+    Each part (memories, vectors, conversations, the log, tombstones, soft deletes, keys, documents, kept vectors) is
+    read for itself, row by row; the report says of each table how many rows were saved, how many lost, and why. A row
+    that is not what was written is lost, never guessed; a memory whose vector is lost waits for a new one. The new
+    file is a memory like any other. *path* is only read; it may be too damaged to be opened. Blocks.
+
+    ``DamageError``: nothing can be read. ``NotAStore``: it is no memory. ``ArgumentError``: something is at *new*.
+    """
+    lost_name = store_namespace("its name was lost (KEY)", CONVERSATION).replace("KEY", "{}")
+    return salvage_store(path, new, components=_memory_components(), partial=True, lost_name=lost_name)
+
+
+def _memory_components() -> list[TableComponent]:
+    """Return the parts that a memory keeps beside its store; what recall derives is derived anew."""
+    return [
+        HistoryTables(),
+        OperationLogTables(),
+        TombstoneTables(),
+        SoftDeleteTables(),
+        IDEMPOTENCY_KEY_TABLES,
+        EmbedderProbeTables(),
+        ManifestTables(),
+        EmbeddingCacheTables(),
+        INDEX_CACHE_TABLES,
+    ]

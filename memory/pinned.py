@@ -11,12 +11,10 @@ from datetime import UTC, datetime
 from threading import Lock
 
 from memory.codec import from_entry
-from memory.models import Memory
+from memory.models import DEFAULT_IMPORTANCE, Memory
 from memory.partitions import CONVERSATION, store_namespace
 from vectorstore import Cursor, LifecycleStore, VectorStore, lifecycle_of
 
-_DEFAULT_IMPORTANCE = 0.5
-"""The importance of a memory that has none."""
 _MAX_CHANGES = 1000
 """Above so many changes the partition is scanned instead."""
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -69,7 +67,7 @@ class _PinnedState:
 
 
 def _display_order(memory: Memory) -> tuple[float, datetime, str]:
-    importance = _DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
+    importance = DEFAULT_IMPORTANCE if memory.importance is None else memory.importance
     return importance, memory.recorded_at or _EARLIEST, memory.id
 
 

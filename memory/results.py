@@ -126,7 +126,7 @@ class Report:
     def __str__(self) -> str:
         """The line in words, such as "redacted 1 span (secret: card number)"."""
         line = self.outcome.value
-        if self.outcome is Outcome.REDACTED and self.spans:
+        if self.outcome == Outcome.REDACTED and self.spans:
             line += f" {self.spans} span{'s' * (self.spans != 1)}"
         if self.of is not None:
             line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"
@@ -189,7 +189,8 @@ class RecallResult(Sequence[Hit]):
     this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
     differently than asked, such as searching by words alone; *degraded* are those among them that tell of a failure:
     the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
-    where it looked, before any filter.
+    where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
+    estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
     """
 
     hits: tuple[Hit, ...]
@@ -198,6 +199,7 @@ class RecallResult(Sequence[Hit]):
     left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
     searched: int = 0
+    tokens_exact: bool | None = None
     degraded: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -255,13 +257,15 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCopy:
-    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time.
+    """A copy that a ``forget`` did not reach: *kind* is "export" or "backup", made *at* a time, or "unfinished".
+
+    The last is being written by another process now, or was left by a killed one and could not be removed.
 
     *removed*: it was removed with it, since that was asked for. *note* says why it could not be, or that nothing is
     at its *path* any more.
     """
 
-    kind: Literal["export", "backup"]
+    kind: Literal["export", "backup", "unfinished"]
     path: str
     at: datetime | None = None
     removed: bool = False

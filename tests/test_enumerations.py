@@ -41,7 +41,7 @@ ENUMERATIONS = {value for _, value in public() if isinstance(value, type) and is
 
 
 def remembered(trust: Any) -> Any:
-    kept = LongTermMemory(open_store("numpy:"), offline=True)
+    kept = LongTermMemory(open_store("numpy:"))
     id = run_sync(kept.remember(Memory("tea", trust=trust))).id
     (found,) = run_sync(kept.get([id]))
     assert found is not None
@@ -181,7 +181,7 @@ def test_a_policy_decision_with_the_text_reject_stores_nothing() -> None:
         def decide(self, item: Memory) -> memory.PolicyDecision:
             return memory.PolicyDecision("reject", "not wanted")  # type: ignore[arg-type]
 
-    kept = LongTermMemory(open_store("numpy:"), policies=[Rejecting()], offline=True)
+    kept = LongTermMemory(open_store("numpy:"), policies=[Rejecting()])
     report = run_sync(kept.remember("tea"))
     assert report.outcome is Outcome.REJECTED
     assert run_sync(kept.count()) == 0

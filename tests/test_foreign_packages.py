@@ -58,6 +58,16 @@ def test_the_command_names_a_foreign_module_that_shadows_a_package_in_one_line(f
     assert line.startswith(f"tellback: Python finds {path} in the place of Tellback's package '{foreign}': ")
 
 
+@pytest.mark.parametrize(
+    "program", ["import agent", "import memory", "import vectorstore", "import tellback; tellback.main()"]
+)
+def test_a_python_that_is_too_old_is_named_in_one_sentence(program: str, tmp_path: Path) -> None:
+    run = run_beside(tmp_path, "-c", f"import sys; sys.version_info = (3, 10, 13, 'final', 0); {program}")
+    assert run.returncode == 1
+    last = run.stderr.splitlines()[-1]
+    assert "Tellback needs Python 3.11 or newer; this is " in last
+
+
 def test_the_command_runs_as_a_module(tmp_path: Path) -> None:
     run = run_beside(tmp_path, "-m", "tellback", "--version")
     assert (run.returncode, run.stderr) == (0, "")

@@ -154,7 +154,7 @@ def test_forgotten_text_is_not_in_the_bytes_of_the_stored_file() -> None:
 
 
 def test_the_stored_file_opens_without_its_embedder_and_recalls_by_words(path: Path) -> None:
-    memory = open_memory(path, choose_local=False, clock=lambda: stored.NOW, offline=True)
+    memory = open_memory(path, choose_local=False, clock=lambda: stored.NOW)
     try:
         answer = run_sync(memory.recall("What is the frame number of my bicycle?"))
         assert answer.notes

@@ -10,8 +10,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Final
+
+if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
+    raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")
 
 _EXPORTS: Final = {
     "vectorstore.analyzer": "Analyzer",

@@ -8,7 +8,7 @@ values; the few expressions that differ are in the home's ``Dialect``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,34 @@ class Connection(Protocol):
         """Return how many rows the last INSERT, UPDATE or DELETE wrote or removed, cascades not counted."""
 
 
+class SalvageSource(Connection, Protocol):
+    """Damaged database that is read row by row; a table read by ``rows`` or ``copy`` is counted in the report.
+
+    Names are SQL of ours, never a user's. ``execute`` raises the database's own errors where it meets damage.
+    """
+
+    def rows(self, table: str, columns: str, *, last_key: int = 0) -> Iterator[Any]:
+        """Yield *columns* of every row of *table* that can be read, each once; none where there is no such table.
+
+        *last_key* is the highest row number ever given, where that is known.
+        """
+
+    def index_rows(self, table: str, columns: str, index: str) -> Iterator[Any]:
+        """Yield *columns*, all of them in *index*, as far as it can be read: the index lies on other pages."""
+
+    def copy(
+        self, target: Connection, table: str, check: Callable[[Mapping[str, Any]], str | None] | None = None
+    ) -> None:
+        """Copy every readable row of *table* into the same table of *target*, as far as both have its columns.
+
+        *check* gets a row by column, and returns why it is not to be copied, None if it is. A row that the table does
+        not take is lost, too.
+        """
+
+    def lose(self, table: str, problem: str) -> None:
+        """Count a row that was read and not saved."""
+
+
 Migration: TypeAlias = Callable[[Connection], None]
 """Step of a schema, named ``m001_...``; it runs inside a write transaction; never edited once released.
 
@@ -73,8 +101,8 @@ class Component(Protocol):
     def rebuild(self, connection: Connection) -> None:
         """Make the derived tables again from the rows."""
 
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every readable row of the file *source* into *target*, whose tables are new; return how many."""
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy every readable row of the damaged file *source* into *target*, whose tables are new."""
 
 
 class TableComponent:
@@ -96,20 +124,10 @@ class TableComponent:
     def rebuild(self, connection: Connection) -> None:
         """As ``Component.rebuild``: nothing is derived."""
 
-    def salvage(self, source: Connection, target: Connection) -> int:
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
         """As ``Component.salvage``: copy every row. A table that an older file does not have yet is passed over."""
-        return sum(copy_rows(source, target, table) for table in self.tables)
-
-
-def copy_rows(source: Connection, target: Connection, table: str) -> int:
-    """Copy the rows of *table* from one SQLite database into another, whose table may have more columns."""
-    columns = [name for (name,) in source.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-    if not columns:
-        return 0
-    names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
-    rows = source.execute(f"SELECT {names} FROM {table}").fetchall()
-    target.executemany(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", rows)
-    return len(rows)
+        for table in self.tables:
+            source.copy(target, table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ _BLOCK_ROWS: Final = 512
 _SMALLEST_NORM: Final = 1e-30
 _SMALLEST_SQUARE: Final = 1e-20
 """A float32 sum of squares above this is of a vector that has a length."""
+_NEARLY_ONE: Final = 1 - 2.0**-21
+"""Below what a unit vector, rounded to float32, may score against itself: each number is off by 2**-24 at most."""
 _LARGEST_SQUARE: Final = 1e36
 """Beyond this, products of float32 numbers may overflow."""
 
@@ -79,7 +81,7 @@ def prepare_rows(rows: NDArray[np.float32], metric: Metric) -> NDArray[np.float3
 
     A row's result does not depend on its neighbours.
     """
-    if metric is not Metric.COSINE:
+    if metric != Metric.COSINE:
         return np.ascontiguousarray(rows)
     result = np.empty(rows.shape, dtype=np.float32)
     lengths = row_norms(rows)[:, np.newaxis]
@@ -103,23 +105,28 @@ def exact_scores(rows: NDArray[np.float32], query: NDArray[np.float32], metric: 
     """Return the final score of each of the prepared *rows* (n, d) against the prepared *query*, float64.
 
     *query* is one vector (d,) for all rows, or one for each (n, d). Products of float32 numbers are exact in
-    float64; each row is then summed along its contiguous axis in one order, whatever is beside it.
+    float64; each row is then summed along its contiguous axis in one order, whatever is beside it. Under cosine, a
+    row that equals the query scores exactly 1.
     """
     scores = np.empty(len(rows), dtype=np.float64)
     for start in range(0, len(rows), _BLOCK_ROWS):
         part = slice(start, start + _BLOCK_ROWS)
         block = rows[part].astype(np.float64, order="C")
         against = (query if query.ndim == 1 else query[part]).astype(np.float64)
-        if metric is Metric.L2:
+        if metric == Metric.L2:
             block -= against
             block *= block
         else:
             block *= against
         scores[part] = np.add.reduce(block, axis=1)
-    if metric is Metric.L2:
+    if metric == Metric.L2:
         np.negative(np.sqrt(scores, out=scores), out=scores)
-    elif metric is Metric.COSINE:
+    elif metric == Metric.COSINE:
         np.minimum(np.maximum(scores, -1.0, out=scores), 1.0, out=scores)
+        nearest = np.flatnonzero(scores > _NEARLY_ONE)
+        if len(nearest):  # a unit vector in float32 has a length of not quite 1
+            is_equal = (rows[nearest] == (query if query.ndim == 1 else query[nearest])).all(axis=1)
+            scores[nearest[is_equal]] = 1.0
     scores += 0.0  # no negative zero
     return scores
 
@@ -133,9 +140,9 @@ def rounding_bound(dimension: int, metric: Metric, max_norm: float, query_norm: 
     """
     relative = 2 * (dimension + 8) * 2.0**-24
     vanished = dimension * 2.0**-124
-    if metric is Metric.COSINE:
+    if metric == Metric.COSINE:
         return relative * 1.001
-    size = max_norm * query_norm if metric is Metric.DOT else 2 * (max_norm + query_norm) ** 2
+    size = max_norm * query_norm if metric == Metric.DOT else 2 * (max_norm + query_norm) ** 2
     return relative * size + vanished if size < _LARGEST_SQUARE else np.inf
 
 
@@ -162,7 +169,7 @@ def _check_rows(array: NDArray[Any], metric: Metric, argument: str) -> NDArray[n
             result = np.array(array, dtype=np.float32, order="C")
     if not np.isfinite(result).all():
         raise ArgumentError(argument, array[~np.isfinite(result)][:3].tolist(), "numbers must be finite in float32")
-    if metric is Metric.COSINE and result.size and float(row_norms(result).min()) < _SMALLEST_NORM:
+    if metric == Metric.COSINE and result.size and float(row_norms(result).min()) < _SMALLEST_NORM:
         raise ArgumentError(argument, "a vector without length", "cosine needs a direction; store it without a vector")
     result.flags.writeable = False
     return result

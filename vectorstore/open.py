@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 from vectorstore.analyzer import Analyzer
 from vectorstore.errors import ArgumentError, short_repr
-from vectorstore.types import SearchMode, Space
+from vectorstore.types import SalvageReport, SearchMode, Space
 
 if TYPE_CHECKING:
+    from vectorstore.database import Component
     from vectorstore.engines.numpy_store import NumpyStore
     from vectorstore.engines.sqlite_store import SqliteStore
 
@@ -83,14 +84,23 @@ def open_store(
     raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")
 
 
-def salvage_store(path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> int:
-    """Copy every entry that can be read, and is what was written, to *new_path*; return how many.
+def salvage_store(
+    path: str | os.PathLike[str],
+    new_path: str | os.PathLike[str],
+    *,
+    components: Sequence[Component] = (),
+    partial: bool = False,
+    lost_name: str = "its name was lost ({})",
+) -> SalvageReport:
+    """Copy every entry that can be read, and is what was written, to *new_path*; return what was saved and lost.
 
     It works on a file that cannot be opened any more, and only reads it. A vector that is lost makes its entry
-    pending; a namespace whose name is lost is called ``its name was lost (…)``. ``DamageError``: nothing can be
-    read. ``UnsupportedError``: the file has other parts too (a memory's history), which its own tool must copy.
+    pending; a namespace whose name is lost is called *lost_name*, with a number in its braces. *components* are the
+    other parts of the file. ``DamageError``: nothing can be read. ``UnsupportedError``: the file has a part that is
+    not given, such as a memory's history (``memory.salvage_memory``); with *partial* it is left out, and named.
     """
     from vectorstore.sqlite.salvage import salvage_database
     from vectorstore.sqlite.schema import StoreTables
 
-    return salvage_database(path, new_path, components=[StoreTables(Analyzer())])
+    parts = [StoreTables(Analyzer(), lost_name=lost_name), *components]
+    return salvage_database(path, new_path, components=parts, partial=partial)

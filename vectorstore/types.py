@@ -209,3 +209,43 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.part}: {self.what}" + (f" ({self.subject})" if self.subject else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SalvagedTable:
+    """Rows of a damaged *table* that were *saved* and *lost*, and the *reasons* of the loss.
+
+    *lost* is None where rows are missing and nothing tells how many.
+    """
+
+    table: str
+    saved: int
+    lost: int | None
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.lost == 0:
+            return f"{self.table}: {self.saved} saved"
+        lost = "an unknown number" if self.lost is None else self.lost
+        return f"{self.table}: {self.saved} saved, {lost} lost ({'; '.join(self.reasons)})"
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageReport:
+    """Result of a salvage: the new file (*path*), its *tables*, and what ``verify`` says of it (*findings*).
+
+    Derived tables are made again in the new file and not counted.
+    """
+
+    path: str
+    tables: tuple[SalvagedTable, ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Return whether nothing is known to be lost."""
+        return not self.findings and all(table.lost == 0 for table in self.tables)
+
+    def saved(self, table: str) -> int:
+        """Return how many rows of *table* were saved."""
+        return sum(part.saved for part in self.tables if part.table == table)

@@ -1,6 +1,6 @@
 """Wiring of settings to objects: the one place that names concrete classes of all three packages.
 
-Network clients and the agent are imported where they are used: most commands need neither.
+Network clients, documents and the agent are imported where they are used: most commands need none of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
     Embedder,
     EmbeddingSettings,
-    KnowledgeBase,
     LocalEmbedder,
     LongTermMemory,
     MinimumLength,
@@ -23,14 +22,14 @@ from memory import (
     WritePolicy,
     open_memory,
 )
-from memory.internals import is_remote
+from memory.internals import counter_for_model, is_remote
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
     from agent.agent import Agent
     from agent.providers.base import ModelSettings, Provider
     from agent.tools.base import Tool
-    from memory import WindowPolicy
+    from memory import KnowledgeBase, WindowPolicy
     from memory.http import HttpClient
 
 DEFAULT_SYSTEM_PROMPT = """\
@@ -54,6 +53,8 @@ class OpenedMemory:
 
     def knowledge(self) -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
+        from memory import KnowledgeBase
+
         return KnowledgeBase(self.memory, namespace=self.namespace)
 
     async def close(self) -> None:
@@ -101,7 +102,6 @@ def open_configured_memory(
             policies=make_write_policies(settings),
             language=settings.language,
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
-            offline=settings.offline,
         )
     except SettingMismatch as error:
         if error.setting != "analyzer":
@@ -210,14 +210,15 @@ def make_provider(settings: AssistantSettings, client: HttpClient | None) -> Pro
 def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy | None:
     """Return the window policy of the settings; None for the whole conversation within the token budget."""
     from agent.context.summarizer import summarizer
-    from memory import EstimatingCounter, FixedWindow, SummaryWindow, TokenWindow
+    from memory import FixedWindow, SummaryWindow, TokenWindow
 
     kind, _, size = settings.window.partition(":")
     if kind == "all":
         return None
     if kind == "turns":
         return FixedWindow(turns=int(size))
-    window, half = (TokenWindow(max(int(size) // part, 1), EstimatingCounter()) for part in (1, 2))
+    counter = counter_for_model(settings.model and settings.model_name)
+    window, half = (TokenWindow(max(int(size) // part, 1), counter) for part in (1, 2))
     if kind == "tokens":
         return window
     if settings.model is None:

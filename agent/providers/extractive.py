@@ -101,7 +101,8 @@ class QuotingProvider:
         users = [message.text for message in request.messages if message.role == "user"]
         question = (request.question or "".join(users[-1:])).strip()
         if request.remembers and not is_question(question):
-            words = " ".join(question.split())
+            kept = question if request.redact is None else request.redact(question)
+            words = " ".join(kept.split())
             shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"
             yield TextPiece(f"Noted: “{shown}”")
             yield StoredReply(note="acknowledged")

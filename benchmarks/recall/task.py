@@ -37,12 +37,16 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What one memory holds, each item with its ``id``, and what is asked of it. Documents are ingested whole."""
+    """What one memory holds, each item with its ``id``, and what is asked of it. Documents are ingested whole.
+
+    *now* is the moment of asking (None: the clock of a run).
+    """
 
     name: str
     items: tuple[Memory, ...]
     questions: tuple[Asked, ...]
     documents: bool = False
+    now: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

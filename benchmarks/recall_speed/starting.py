@@ -1,4 +1,4 @@
-"""New processes in turns, timed from outside: start to end, and the most memory that each held."""
+"""New processes in turns, measured from outside: start to end, CPU time, and the most memory that each held."""
 
 from __future__ import annotations
 
@@ -20,11 +20,44 @@ def imports(names: str) -> tuple[str, ...]:
     return (sys.executable, "-c", f"import {names}")
 
 
+_BY_HAND = """
+import apsw, numpy, sqlite_vec
+file = apsw.Connection({file!r}, flags=apsw.SQLITE_OPEN_READONLY)
+file.enable_load_extension(True)
+file.load_extension(sqlite_vec.loadable_path())
+(key,) = file.execute("SELECT key FROM namespaces WHERE name = ?", ({namespace!r},)).fetchone()
+(vector,) = file.execute("SELECT vector FROM vectors WHERE namespace = ? LIMIT 1", (key,)).fetchone()
+rows = file.execute(
+    "SELECT e.id, e.text, e.metadata, d.distance FROM (SELECT key, vec_distance_cosine(vector, ?) AS distance"
+    " FROM vectors WHERE namespace = ? ORDER BY distance LIMIT 10) AS d JOIN entries AS e ON e.key = d.key",
+    (vector, key),
+).fetchall()
+assert len(rows) == 10
+"""
+_BY_STORE = """
+from vectorstore import open_store
+store = open_store("sqlite:///" + {file!r})
+vector = next(store.scan(namespace={namespace!r}, embedded=True)).vector
+assert len(store.search(vector, 10, namespace={namespace!r})) == 10
+"""
+
+
+def vector_searches(file: str, namespace: str) -> dict[str, tuple[str, ...]]:
+    """Return two commands that find the ten nearest of one vector in the memory *file*: by sqlite-vec alone, and by the
+    store."""
+    programs = {"by hand": _BY_HAND, "store": _BY_STORE}
+    return {
+        name: (sys.executable, "-c", code.format(file=file, namespace=namespace)) for name, code in programs.items()
+    }
+
+
 @dataclass(slots=True)
 class Started:
-    """Seconds of each start that was counted, and MB of the most that one held (None where nobody tells)."""
+    """Seconds of each start that was counted, of CPU time too, and MB of the most that one held (None where nobody
+    tells; then *cpu* is *seconds*)."""
 
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     mb: float | None = None
 
 
@@ -37,14 +70,15 @@ def in_turns(commands: Mapping[str, Sequence[str]], *, rounds: int, seed: int) -
     found = {name: Started() for name in commands}
     for at in range(rounds + 1):
         for name in rng.sample(list(commands), len(commands)):
-            seconds, mb = _run(name, commands[name])
+            seconds, cpu, mb = _run(name, commands[name])
             if at:
                 found[name].seconds.append(seconds)
+                found[name].cpu.append(cpu)
                 found[name].mb = mb if mb is None or found[name].mb is None else max(mb, found[name].mb or 0.0)
     return found
 
 
-def _run(name: str, words: Sequence[str]) -> tuple[float, float | None]:
+def _run(name: str, words: Sequence[str]) -> tuple[float, float, float | None]:
     start = perf_counter()
     with subprocess.Popen(
         words, cwd=PROJECT, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -53,12 +87,12 @@ def _run(name: str, words: Sequence[str]) -> tuple[float, float | None]:
         said = process.stderr.read()
         if not hasattr(os, "wait4"):
             code, mb = process.wait(), None
-            seconds = perf_counter() - start
+            cpu = seconds = perf_counter() - start
         else:
             _, status, usage = os.wait4(process.pid, 0)
-            seconds = perf_counter() - start
+            seconds, cpu = perf_counter() - start, usage.ru_utime + usage.ru_stime
             process.returncode = code = os.waitstatus_to_exitcode(status)
             mb = usage.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     if code:
         raise RuntimeError(f"{name}: {(said.strip().splitlines() or ['it failed'])[-1]}")
-    return seconds, mb
+    return seconds, cpu, mb

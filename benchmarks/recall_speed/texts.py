@@ -17,6 +17,8 @@ from pathlib import Path
 from benchmarks.datasets import locomo
 from memory import Memory
 
+LANE = "/conversation"
+"""The store's namespace of the turns."""
 _LONG_WORD = re.compile(r"\b[a-z]{5,}\b")
 _SYLLABLES = ("ba", "ke", "li", "mo", "nu", "ra", "se", "ti", "vo", "zu", "dra", "ple", "sto", "gri", "fen", "lor")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.recall_speed.texts import questions, turns
+from benchmarks.recall_speed.texts import LANE, questions, turns
 from benchmarks.stores.cold import private_bytes
 from memory import LocalEmbedder, Memory, local_available, open_memory
 from vectorstore import Entry, Metric, Space, open_store
@@ -25,7 +25,6 @@ _WARM_UP, _ASKED = 20, 200
 _SINGLE = 42
 _FIRST = 2
 """Calls that open files and load tables are not counted."""
-_LANE = "/conversation"
 _ENDS = 1_000
 """Turns at the beginning and at the end whose pace is told apart."""
 
@@ -78,9 +77,9 @@ async def memory_used(file: str, data: Path, rows: int, seed: int) -> dict[str, 
         vector = (await memory.embedder.embed([asked[0]], "query"))[0]
     before = private_bytes()
     for question in asked:
-        memory.store.search_text(question, 10, namespace=_LANE)
+        memory.store.search_text(question, 10, namespace=LANE)
         if vector is not None:
-            memory.store.search(vector, 10, namespace=_LANE)
+            memory.store.search(vector, 10, namespace=LANE)
     core = private_bytes()
     for question in asked:
         await memory.recall(question)

@@ -192,7 +192,8 @@ def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLin
     entries += plan.rewritten
     store, partition = collection.lifecycle("ingest"), collection.partition
     if entries:
-        store.upsert(entries, namespace=partition, expect={entry.id: plan.expect[entry.id] for entry in entries})
+        expect = {entry.id: plan.expect[entry.id] for entry in entries}
+        collection.memory.entries.add(entries, partition, expect)
     if filled:  # before the patches, which give another revision
         store.put_vectors(filled, namespace=partition, expect={id: plan.expect[id] for id in filled})
     if plan.patched:

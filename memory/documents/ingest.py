@@ -31,11 +31,12 @@ from memory.errors import LoadError
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
 from memory.write.draft import Draft
-from memory.write.policy_runner import PolicyRules, apply_policies_apart
+from memory.write.policy_runner import PolicyRules, apply_policies_apart, redacted_text, redaction_policies
 from vectorstore import MissingExtra
 
 EMPTY_DOCUMENT_NOTE = "nothing to find in it"
 
+_REFUSED_NAME_REASON = "its name, or that of a folder above it, looks like a secret; rename it"
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 512
 _ATTEMPTS = 3
@@ -84,6 +85,10 @@ class IngestRun:
         """Return the draft of the file at *found*, or the line that says why nothing is done."""
         source, before = self._resolve_source(found)
         location = str(found.location)
+        redactions = redaction_policies(self.collection.memory.policies)
+        shown, secrets = redacted_text(source, redactions)
+        if secrets or redacted_text(location, redactions)[1]:
+            return IngestLine(shown, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
         self._claimed[source] = location
         mark = self.collection.mark_of(location)
         if not self.again and mark in self.collection.memory.tombstones.which(self.collection.partition, [mark]):

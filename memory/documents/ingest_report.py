@@ -97,9 +97,10 @@ class IngestReport:
         same = (IngestAction.UNCHANGED, IngestAction.SKIPPED, IngestAction.FAILED)
         return any(line.action not in same for line in self.lines)
 
-    def of(self, action: IngestAction) -> tuple[IngestLine, ...]:
+    def of(self, action: IngestAction | str) -> tuple[IngestLine, ...]:
         """Return the lines with *action*."""
-        return tuple(line for line in self.lines if line.action is action)
+        wanted = choice(IngestAction, action, "action")
+        return tuple(line for line in self.lines if line.action == wanted)
 
     def __str__(self) -> str:
         counts = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.codec import from_entry
 from memory.documents.document import document_mark
@@ -25,6 +25,9 @@ from memory.tables.erasers import ErasedItems
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
 from vectorstore import Connection, DamageError, Database, Finding, TableComponent, VectorStore
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +66,15 @@ class ManifestTables(TableComponent):
             if _checksum(row[:-1]) != row[-1]
         ]
 
-    def salvage(self, source: Connection, target: Connection) -> int:
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every record that is what was written."""
-        rows = [row for row in source.execute(_ALL_ROWS) if _checksum(row[:-1]) == row[-1]]
-        for row in rows:
-            _insert_record(target, row)
-        return len(rows)
+        columns = ("collection", *_COLUMNS.split(", "))
+
+        def check(row: Mapping[str, Any]) -> str | None:
+            whole = _checksum([row[name] for name in columns]) == row["checksum"]
+            return None if whole else "a record is not what was written"
+
+        source.copy(target, "documents", check)
 
 
 def m001_documents(connection: Connection) -> None:

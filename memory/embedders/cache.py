@@ -39,7 +39,7 @@ from memory.http.requests import is_remote
 from vectorstore import Connection, Database, Finding, TableComponent, VectorStoreError
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SqliteDatabase
+    from vectorstore.sqlite import SalvageSource, SqliteDatabase
 
 _log = logging.getLogger(__name__)
 
@@ -356,6 +356,21 @@ class EmbeddingCacheTables(TableComponent):
                 _delete_vectors(connection, _KEY_CONDITION, row[:3])
         total = "(SELECT COALESCE(SUM(LENGTH(vector)), 0) FROM embedding_cache)"
         connection.execute(f"UPDATE embedding_cache_facts SET value = {total} WHERE name = 'bytes'")
+
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy the vectors that are whole; without the salt of their hashes none of them can be found again."""
+
+        def check(row: Mapping[str, Any]) -> str | None:
+            whole = _checksum([row[name] for name in _COLUMNS.split(", ")]) == row["checksum"]
+            return None if whole else "a vector is not what was written"
+
+        source.copy(target, "embedding_cache_facts")
+        known = {name for (name,) in target.execute("SELECT name FROM embedding_cache_facts")}
+        lost = None if {"salt", "bytes", "used"} <= known else "the salt of its hashes was lost"
+        source.copy(target, "embedding_cache", lambda row: lost or check(row))
+        if lost is not None:
+            target.execute("DELETE FROM embedding_cache_facts")
+        self.rebuild(target)
 
 
 def m001_embedding_cache(connection: Connection) -> None:

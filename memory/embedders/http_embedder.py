@@ -17,7 +17,7 @@ from memory.embedders.protocol import EmbeddingKind, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
-from memory.tokens.counter import TokenCounter
+from memory.tokens.counter import TokenCounter, counter_for_model
 
 BATCH_TEXTS = 64
 BATCH_TOKENS = 60_000
@@ -48,7 +48,7 @@ class HttpEmbedderOptions(TypedDict, total=False):
     - *batch_texts*, *batch_tokens*: a request has at most so many texts, of together at most so many tokens.
     - *concurrency*: so many requests are under way at once.
     - *max_tokens*: a text is cut to so many before it is sent; None leaves it to the server.
-    - *counter*: counts these tokens (None: an estimate that does not under-count).
+    - *counter*: counts these tokens (None: exactly for OpenAI's models, else an estimate that does not under-count).
     - *client*: the HTTP client, which stays open; None makes one.
     """
 
@@ -101,7 +101,7 @@ class HttpEmbedder(BatchingEmbedder):
             batch_texts=options.get("batch_texts", BATCH_TEXTS),
             concurrency=options.get("concurrency", CONCURRENCY),
             max_tokens=options.get("max_tokens"),
-            counter=options.get("counter"),
+            counter=options.get("counter") or counter_for_model(model),
         )
         self._url = base_url.rstrip("/") + path
         self._model = model

@@ -10,7 +10,8 @@ from memory.entry_store import EntryStore
 from memory.messages import USED
 from vectorstore import Entry
 
-BACKREFERENCE_FIELDS: Final = ("derived_from", f"meta.{USED}")
+DERIVED_FROM: Final = "derived_from"
+BACKREFERENCE_FIELDS: Final = (DERIVED_FROM, f"meta.{USED}")
 BACKREFERENCES: Final = "mentions"
 """The name under which a soft delete keeps them."""
 

@@ -7,13 +7,13 @@ was derived from more than what goes stays, without the backreference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
-from memory.erasure.backreferences import ids_in_field, referenced_ids
+from memory.erasure.backreferences import DERIVED_FROM, ids_in_field, referenced_ids
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
@@ -23,10 +23,11 @@ from memory.tables.operation_log import OperationLog
 from memory.write.crash_recovery import message_calls
 from memory.write.memory_writer import memory_from_message, quoted_ids
 from vectorstore import Entry
+from vectorstore.internals import scan_holding
 
 MERGE_KIND: Final = "merge"
 _MAX_SEARCHED_TEXTS: Final = 64
-"""Up to so many texts and ids, the history's own search finds the messages that may hold them."""
+"""Up to so many texts and ids, the searches of history and store find the messages and entries that may hold them."""
 _CALL_DISTANCE: Final = 16
 """Messages before a tool result that are searched for its call."""
 
@@ -126,7 +127,7 @@ class CascadePlanner:
         live: dict[str, set[str]] = {partition: set() for partition in (conversation, *documents)}
         for id, (partition, _) in found.items():
             live[partition].add(id)
-        related = self._related_entries(live, plan.texts)
+        related = self._related_entries(live, plan.texts, {*targets, DERIVED_FROM})
         derivations = [*related, *self._archived_derivations(archive, conversation)]
         plan.derived = _derived_only_from(derivations, set(targets))
         derived = set(plan.derived)
@@ -140,13 +141,16 @@ class CascadePlanner:
         live[conversation].update(entry.id for entry in remembered if entry is not None)
         chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
+        if further := chosen.difference(targets):  # entries that refer to these alone
+            referring = self._related_entries(live, VerbatimTexts(), further)
+            related = list({(entry.partition, entry.id): entry for entry in (*referring, *related)}.values())
         staying = [entry for entry in related if not (entry.id in chosen or chosen.isdisjoint(entry.references))]
         plan.named = sorted(entry.id for entry in staying if not entry.references.isdisjoint(targets))
         for entry in staying:
             plan.referring.setdefault(entry.partition, []).append(entry.id)
-        versions = set()
         owners = chosen.difference(*(live[partition] for partition in documents))
-        for version in self.entries.store.scan(namespace=archive):
+        versions = {version.id for version in self.entries.each_version(sorted(owners), namespace)}
+        for version in self._entries_holding(archive, plan.texts, chosen):
             if version.id.rpartition("@")[0] in owners or plan.texts.in_entry(version):
                 versions.add(version.id)
             elif not chosen.isdisjoint(referenced_ids(version)):
@@ -154,11 +158,20 @@ class CascadePlanner:
         plan.entries = {partition: sorted(ids) for partition, ids in {**live, archive: versions}.items() if ids}
         return plan
 
-    def _related_entries(self, partitions: Iterable[str], texts: VerbatimTexts) -> list[_RelatedEntry]:
+    def _entries_holding(self, partition: str, texts: VerbatimTexts, names: Collection[str]) -> Iterator[Entry]:
+        """Return an iterator of the entries that may hold one of *texts*, or one of *names* in their metadata."""
+        if len(texts.texts) + len(names) > _MAX_SEARCHED_TEXTS:
+            return self.entries.store.scan(namespace=partition)
+        return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
+
+    def _related_entries(
+        self, partitions: Iterable[str], texts: VerbatimTexts, names: Collection[str]
+    ) -> list[_RelatedEntry]:
+        """Return the entries that hold one of *texts*, or may refer to other memories and hold one of *names*."""
         found = []
         for partition in partitions:
-            for entry in self.entries.store.scan(namespace=partition):
-                parents, references = frozenset(ids_in_field(entry, "derived_from")), frozenset(referenced_ids(entry))
+            for entry in self._entries_holding(partition, texts, names):
+                parents, references = frozenset(ids_in_field(entry, DERIVED_FROM)), frozenset(referenced_ids(entry))
                 copy = texts.in_entry(entry)
                 if copy or references:
                     found.append(_RelatedEntry(partition, entry.id, copy, parents, references))
@@ -168,9 +181,9 @@ class CascadePlanner:
         """Return the memories that only the archive has and that were derived from others: corrected, or undone."""
         store = self.entries.store
         parents: dict[str, set[str]] = {}
-        for version in store.scan(namespace=archive, where={"derived_from": {"$exists": True}}):
+        for version in store.scan(namespace=archive, where={DERIVED_FROM: {"$exists": True}}):
             owner = version.id.rpartition("@")[0]
-            parents.setdefault(owner, set()).update(ids_in_field(version, "derived_from"))
+            parents.setdefault(owner, set()).update(ids_in_field(version, DERIVED_FROM))
         live = {entry.id for entry in store.get(sorted(parents), namespace=conversation) if entry is not None}
         return [
             _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), references=frozenset())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 from memory.entry_store import EntryStore
@@ -46,6 +48,8 @@ class ExternalCopies:
         if (database := self.entries.database) is not None:
             backups = database.backups().items()
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
+            folders = {Path(copy.path).parent for copy in copies}
+            copies += _unfinished_copies(folders if database.path is None else folders | {database.path.parent})
         return [copy if os.path.lexists(copy.path) else replace(copy, note=_MISSING_NOTE) for copy in copies]
 
     def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
@@ -58,3 +62,16 @@ class ExternalCopies:
                 except VectorStoreError as error:  # the memory itself is forgotten: that must not seem to have failed
                     results[index] = replace(copy, note=f"not removed: {error}")
         return tuple(results)
+
+
+def _unfinished_copies(folders: Iterable[Path]) -> list[ExternalCopy]:
+    """Return the unfinished copies in *folders*, after those of killed processes were removed."""
+    from vectorstore.sqlite import remove_abandoned_files, unfinished_files
+
+    copies = []
+    for folder in sorted(folders):
+        remove_abandoned_files(folder)
+        for path in unfinished_files(folder):
+            with suppress(OSError):
+                copies.append(ExternalCopy("unfinished", str(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)))
+    return copies

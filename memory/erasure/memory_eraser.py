@@ -227,7 +227,7 @@ class MemoryEraser:
         copies = receipt.unreached
         if remove_backups:
             copies = self._copies.delete_backups(copies)
-        pending = self.entries.lifecycle("forget").pending_erasure()
+        pending = self.entries.lifecycle("forget").pending_erasure() or self.entries.rows.database.pending_erasure()
         self.erase_due_quietly()
         parts = {name: count for name, count in removed.items() if count}
         return replace(receipt, pending=pending, parts=parts, unreached=copies)

@@ -1,4 +1,4 @@
-"""Verification of a forgetting: tables, free pages, the write-ahead log, and the raw bytes of the files.
+"""Verification of a forgetting: tables, free pages, gaps of pages, the write-ahead log, and the files' raw bytes.
 
 The tables are read by the file's own schema, not through the parts that own them, so that data which a part left
 behind is found.
@@ -28,6 +28,7 @@ from memory.partitions import prefix_of
 from memory.results import ErasureVerification, Receipt, Remnant
 from memory.validation import checked_text
 from vectorstore import Database, VectorStoreError
+from vectorstore.sqlite import unfinished_files
 
 _SEARCH_SCRIPT: Final = Path(__file__).with_name("bytes_search.py")
 _FILE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
@@ -57,7 +58,8 @@ def verify_erasure(
     """Return the remnants of *receipt*'s items; *texts* are the forgotten words, to be searched for in the bytes.
 
     Texts that the receipt is not of are searched for all the same, and noted. Nothing is changed but the write-ahead
-    log, which is emptied. *key* is the secret of the memory's file.
+    log, which is emptied, and gaps between the rows of pages, which later writes may have filled with copies of rows:
+    they are looked at as they are, then cleared. *key* is the secret of the memory's file.
     """
     if receipt.dry_run:
         raise ArgumentError("receipt", "of a dry run", "the receipt of something that was forgotten is needed")
@@ -172,6 +174,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     """
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
     named = [copy.path for copy in receipt.unreached]
+    named += map(str, unfinished_files(Path(str(database.path)).parent))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
         named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
@@ -188,6 +191,8 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     for path in own_files:
         if dirty := answer["free"].get(path):
             remnants.append(Remnant(path, f"{dirty} free pages are not empty"))
+    if answer["gaps"].get(str(database.path)) and (uncleared := _uncleared_gaps(database)):
+        remnants.append(Remnant(str(database.path), f"{uncleared} pages hold remains of rows in their gaps"))
     found: dict[str, list[int]] = answer["found"]
     found_here = sorted({index for path in own_files for index in found.get(path, ())})
     visible = _visible_texts(database, [pieces[index][1] for index in found_here])
@@ -201,6 +206,17 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     ]
     files = (*own_files, *copies)
     return ErasureVerification(left=tuple(remnants), files=files, texts=len(texts), notes=tuple(notes))
+
+
+def _uncleared_gaps(database: Database) -> int:
+    """Clear the gaps of pages, and return how many hold bytes all the same: nobody can tell whose they were."""
+    if not database.read_only:
+        with database.write() as connection:
+            database.mark_erasure(connection)
+        database.finish_erasure()
+    path = str(database.path)
+    uncleared: int = _run_search([path], [])["gaps"].get(path, 0)
+    return uncleared
 
 
 def _text_pieces(text: str) -> list[str]:

@@ -182,7 +182,6 @@ async def evaluate(
             clock=memory.clock,
             zone=memory.zone,
             recall_settings=way_settings,
-            offline=True,
         )
         on_asked = _progress_callback(report, f"asking, {way}", len(probes))
         try:

@@ -246,7 +246,7 @@ def vector_from_item(item: Mapping[str, Any], space: Space | None) -> Vector | N
     if text is None:
         return None
     row = vector_from_text(text, None if space is None else space.dimension)
-    needs_length = space is not None and space.metric is Metric.COSINE
+    needs_length = space is not None and space.metric == Metric.COSINE
     if needs_length and np.linalg.norm(row.astype(np.float64)) < _MIN_VECTOR_LENGTH:
         raise ArgumentError("item.vector", "…", "a vector with a length is needed")
     return row

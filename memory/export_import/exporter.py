@@ -38,8 +38,8 @@ from memory.tables.tombstones import Tombstones
 from memory.validation import checked_labels
 from memory.write.access_control import Caller
 from memory.write.embedding_service import EmbeddingService
-from vectorstore import Filter
-from vectorstore.sqlite import atomic_write
+from vectorstore import Filter, Finding
+from vectorstore.sqlite import atomic_write, remove_abandoned_files
 
 _PAGE_SIZE: Final = 256
 _BUFFER_BYTES: Final = 1 << 20
@@ -135,12 +135,14 @@ class Exporter:
         kinds = [*map(str, ExportItem), *(part.line for part in self.parts)]
         manifest = ExportManifest(space, vectors, probes, selection.fields(), dict.fromkeys(kinds, 0))
         counts: Counter[str] = Counter()
+        damaged: list[Finding] = []
         digest = lines_hasher()
+        remove_abandoned_files(target.parent)
         with atomic_write(target, token=os.urandom) as private:
             view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
             with private.open("r+b", buffering=_BUFFER_BYTES) as file, view:
                 file.write(manifest.line())
-                for item in self._items(caller.namespace, selection.filter, vectors=vectors):
+                for item in self._items(caller.namespace, selection.filter, damaged.append, vectors=vectors):
                     line = item_line(item)
                     digest.update(line)
                     file.write(line)
@@ -158,9 +160,11 @@ class Exporter:
                 change = MemoryChange(NO_MEMORY, new=facts)
                 with self.entries.transaction():
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
-        return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation)
+        return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation, tuple(damaged))
 
-    def _items(self, namespace: str, where: Filter | None, *, vectors: bool) -> Iterator[dict[str, Any]]:
+    def _items(
+        self, namespace: str, where: Filter | None, on_damage: Callable[[Finding], object], *, vectors: bool
+    ) -> Iterator[dict[str, Any]]:
         """Yield every item as a JSON object; of a selection, memories and what belongs to them."""
         numbers = VersionNumbers.of(self.entries, namespace)
         ids: set[str] | None = None if where is None else set()
@@ -174,7 +178,7 @@ class Exporter:
                     ids.add(entry.id)
                 yield {"type": kind, **place, **numbers.portable(memory_fields(entry, vectors=vectors))}
         yield from self._version_items(namespace, numbers, ids, vectors=vectors)
-        yield from self._message_items(namespace, ids)
+        yield from self._message_items(namespace, ids, on_damage)
         yield from self._operation_items(namespace, numbers, ids)
         if ids is None:
             for part in self.parts:
@@ -195,13 +199,15 @@ class Exporter:
                     fields = numbers.portable(memory_fields(entry, vectors=vectors))
                     yield {"type": ExportItem.VERSION, **fields, "id": owner, "version": number}
 
-    def _message_items(self, namespace: str, ids: set[str] | None) -> Iterator[dict[str, Any]]:
+    def _message_items(
+        self, namespace: str, ids: set[str] | None, on_damage: Callable[[Finding], object]
+    ) -> Iterator[dict[str, Any]]:
         """Yield messages, hidden by a retention or not, and sessions whose numbers went on behind their last message.
 
-        Thereby no number is given twice in the other file either.
+        Thereby no number is given twice in the other file either. Damaged messages are passed over.
         """
         next_numbers: dict[str, int] = {}
-        for row in self.entries.rows.kept(namespace=namespace):
+        for row in self.entries.rows.kept(namespace=namespace, on_damage=on_damage):
             if ids is None or row.memory in ids:
                 next_numbers[row.session] = row.sequence + 1
                 yield message_fields(row)

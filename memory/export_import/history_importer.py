@@ -19,7 +19,9 @@ from memory.export_import.report import ExportItem
 from memory.tables.erasers import ExportedPart
 from memory.tables.tombstones import history_partition, message_hashes
 from memory.write.policies.base import RedactionPolicy
-from memory.write.policy_runner import redacted_message
+from memory.write.policy_runner import redacted_message, redacted_text
+
+_NAME_FIELDS = ("session", "source", "location", "collection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,10 @@ class HistoryImporter:
                 self._write_item(job, line.kind, line.fields)
 
     def _write_item(self, job: ImportJob, kind: str, fields: Mapping[str, Any]) -> bool:
-        """Write one item; return whether it was taken."""
+        """Write one item; return whether it was taken. One that is named by a secret is not."""
+        names = (value for name in _NAME_FIELDS if isinstance(value := fields.get(name), str))
+        if any(redacted_text(name, self.redactions)[1] for name in names):
+            return False
         if kind == ExportItem.MESSAGE:
             return self._write_message(job, fields)
         if kind == ExportItem.OPERATION:

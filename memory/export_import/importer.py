@@ -75,7 +75,7 @@ class Importer:
             raise ArgumentError("mode", mode, expected)
         if trust is None and checked.manifest.hash not in self._copies.export_hashes(caller.namespace):
             trust = Trust.DOCUMENT
-        if caller.trust is not Trust.USER:
+        if caller.trust != Trust.USER:
             trust = Trust.least([trust or Trust.USER, caller.trust])
             if mode == "replace":
                 self._check_may_replace(caller)

@@ -108,7 +108,7 @@ class MemoryImporter:
         memory = received
         if draft.settled is None:
             memory = replace(draft.memory, id=received.id, **version_fields(received))
-            if received.trust is not original.trust:
+            if received.trust != original.trust:
                 draft = replace(draft, reasons=(f"trust lowered to {job.ceiling}", *draft.reasons))
         if not job.is_trusted:
             memory = replace(memory, operation=None if job.dry_run else job.operation)
@@ -147,7 +147,7 @@ class MemoryImporter:
                 job.changes.append(MemoryChange(id))
         if new and not job.dry_run:
             entries = [draft.entry() for draft in new]
-            job.entries.store.upsert(entries, namespace=partition, expect={entry.id: 0 for entry in entries})
+            job.entries.add(entries, partition, expect={entry.id: 0 for entry in entries})
             for draft in new:
                 if draft.memory.key is not None:
                     self.keys.name_key(job.namespace, draft.memory.key, draft.memory.id)

@@ -150,5 +150,5 @@ class ImportPolicyCheck:
 
 def _is_unchanged(draft: Draft) -> bool:
     """Return whether the policies left *draft* as it came, so that it is written as without policies."""
-    as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome is Outcome.STORED
+    as_it_came = draft.settled is None and draft.memory == draft.given and draft.outcome == Outcome.STORED
     return as_it_came and not (draft.reasons or draft.facts or draft.embedded.vector is not None)

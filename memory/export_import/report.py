@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from memory.models import choice
 from memory.results import Outcome, Report
+from vectorstore import Finding
 
 ImportMode: TypeAlias = Literal["replace", "merge", "upsert"]
 """Treatment of what is here already: everything is replaced; it stays; it stays and is corrected where it differs."""
@@ -28,13 +29,17 @@ class ExportItem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """Result of an export to *path*: the number of items of each type, and the *hash* of their lines."""
+    """Result of an export to *path*: the number of items of each type, and the *hash* of their lines.
+
+    *damaged* names the messages that could not be read and are not in it.
+    """
 
     path: str
     counts: Mapping[str, int]
     hash: str
     vectors: bool
     operation: str | None = None
+    damaged: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,6 @@ def adopt_vectors(job: ImportJob, embedding: EmbeddingService) -> None:
 
 def _is_own_space(job: ImportJob, embedder: Embedder | None, theirs: Space) -> bool:
     """Return whether *theirs* is the space of the *embedder*; a trusted file may say a dimension that is unknown."""
-    if embedder is None or theirs.metric is not Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
+    if embedder is None or theirs.metric != Metric.COSINE or theirs.fingerprint != embedder.fingerprint:
         return False
     return embedder.dimension == theirs.dimension or (embedder.dimension < 1 and job.is_trusted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
 from memory.history import retention as bounds
@@ -41,12 +41,14 @@ from memory.history.schema import (
 )
 from memory.messages import Message, Role, message_excerpt
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
-from vectorstore import Connection, Database
+from vectorstore import Connection, DamageError, Database, Finding
 
 _GROUP_SIZE: Final = 200
 _MAX_INTEGER: Final = 2**63 - 1
 """The largest number that a database knows."""
 _Value = TypeVar("_Value")
+DamageCallback: TypeAlias = Callable[[Finding], object]
+"""Called with each damaged row that a reading passes over."""
 
 
 class HistoryRows:
@@ -89,8 +91,9 @@ class HistoryRows:
         offset: int = 0,
         roles: Iterable[Role] | None = None,
         after: int = 0,
+        on_damage: DamageCallback | None = None,
     ) -> list[StoredMessage]:
-        """As ``HistoryStorage.load``."""
+        """As ``HistoryStorage.load``; damaged messages go to *on_damage*, where it is given, and are passed over."""
         owner = _checked_owner(namespace, session)
         check_paging(limit, offset, after)
         role_names = checked_roles(roles)
@@ -100,8 +103,15 @@ class HistoryRows:
         )
         window = (min(after, _MAX_INTEGER), _sql_limit(limit), min(offset, _MAX_INTEGER))
         bound = (*owner, self._session_cutoff(), *role_names, *window)
-        with self.database.read() as connection:
-            rows = [decode_message_row(row) for row in connection.execute(sql, bound)]
+        try:
+            with self.database.read() as connection:
+                rows = [decode_message_row(row) for row in connection.execute(sql, bound)]
+        except DamageError:
+            if on_damage is None:
+                raise
+            found = self._visible_rows(owner, on_damage)
+            rows = [row for row in found if row.message.role in role_names and row.sequence > after][::-1]
+            rows = rows[offset : None if limit is None else offset + limit]
         return [StoredMessage(row.sequence, row.message, row.at, row.memory or None) for row in reversed(rows)]
 
     def replace(self, session: str, messages: Sequence[Message], *, namespace: str = "") -> list[int]:
@@ -145,6 +155,8 @@ class HistoryRows:
             removed = connection.changes()
             connection.execute(f"DELETE FROM {sessions}", bound)
             self.database.mark_erasure(connection)
+        if not self.database.in_write():
+            self.database.finish_erasure()
         return removed
 
     def place(self, rows: Sequence[HistoryRow]) -> int:
@@ -176,9 +188,13 @@ class HistoryRows:
         sessions = []
         with self.database.read() as connection:
             for key, name, count, *times, sequence in list(connection.execute(sql, bound)):
-                (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
+                try:
+                    (first,) = self._select("m.session = ? AND m.sequence = ?", (key, sequence))
+                    begins = message_excerpt(first.message)
+                except DamageError:  # its other messages can still be read
+                    begins = "(damaged)"
                 first_at, last_at = map(timestamp_from_text, times)
-                sessions.append(SessionInfo(name, count, first_at, last_at, message_excerpt(first.message)))
+                sessions.append(SessionInfo(name, count, first_at, last_at, begins))
         return sessions
 
     def namespaces(self) -> list[str]:
@@ -231,15 +247,27 @@ class HistoryRows:
                 found[row.session, row.sequence] = row
         return list(found.values())
 
-    def kept(self, session: str | None = None, *, namespace: str = "") -> Iterator[HistoryRow]:
-        """Yield every row of a session (None: of all) by session and number, those too that a retention has hidden."""
+    def kept(
+        self, session: str | None = None, *, namespace: str = "", on_damage: DamageCallback | None = None
+    ) -> Iterator[HistoryRow]:
+        """Yield every row of a session (None: of all) by session and number, those too that a retention has hidden.
+
+        Damaged ones go to *on_damage*, where it is given, and are passed over.
+        """
         sql = (
             f"SELECT s.session, m.sequence {MESSAGES_FROM} WHERE s.namespace = ? AND s.session = coalesce(?, s.session)"
         )
         with self.database.read() as connection:
             positions = list(connection.execute(f"{sql} ORDER BY s.session, m.sequence", (namespace, session)))
         for position in positions:  # singly: a message may carry a document
-            yield from self.at([position], namespace=namespace)
+            try:
+                rows = self.at([position], namespace=namespace)
+            except DamageError as error:
+                if on_damage is None:
+                    raise
+                on_damage(Finding("history", f"a message is damaged: {error}", f"{position[0]} {position[1]}"))
+            else:
+                yield from rows
 
     def next_numbers(self, session: str | None = None, *, namespace: str = "") -> list[tuple[str, int]]:
         """Return sessions (None: all), in order, with the number that the next message gets; empty ones are included,
@@ -309,6 +337,21 @@ class HistoryRows:
         sql = f"SELECT {MESSAGE_COLUMNS} {MESSAGES_FROM} WHERE {test} {order}"
         with self.database.read() as connection:
             return [decode_message_row(row) for row in connection.execute(sql, bound)]
+
+    def _visible_rows(self, owner: tuple[str, str], on_damage: DamageCallback) -> list[HistoryRow]:
+        """Return the readable rows of a session that readings show, one by one: damage can be in a row or a page."""
+        namespace, session = owner
+        sql = (
+            "SELECT b.first, b.used_at FROM history_bounds AS b JOIN history_sessions AS s ON s.key = b.session"
+            " WHERE s.namespace = ? AND s.session = ?"
+        )
+        with self.database.read() as connection:
+            bound = connection.execute(sql, owner).fetchone()
+        if bound is not None and not (bound[1] or "") > self._session_cutoff():
+            return []
+        first = 0 if bound is None else bound[0]
+        rows = self.kept(session, namespace=namespace, on_damage=on_damage)
+        return [row for row in rows if row.sequence >= first or row.message.role == "system"]
 
     def _summary(self, owner: tuple[str, str], name: str, now: datetime | None = None) -> Summary | None:
         sql = (

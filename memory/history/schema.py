@@ -11,13 +11,18 @@ history_left       session, sequence and memory of messages that a retention too
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from memory.history.codec import message_from_json
 from memory.history.protocol import HistoryRow, Summary
 from memory.timestamps import timestamp_from_text
 from vectorstore import Connection, DamageError, Finding, TableComponent
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 MESSAGE_COLUMNS: Final = "s.namespace, s.session, m.sequence, m.at, m.message, m.memory, m.checksum"
 _STORED_COLUMNS: Final = "session, sequence, at, role, message, memory, settled, checksum"
@@ -28,6 +33,9 @@ VISIBLE_CONDITION: Final = "(b.session IS NULL OR (b.used_at > ? AND (m.sequence
 """The messages that readings show; bound is the session cutoff of a retention, or ''."""
 SUMMARY_COLUMNS: Final = "s.namespace, s.session, y.name, y.through, y.messages, y.at, y.text, y.checksum"
 SUMMARY_FROM: Final = "FROM history_summaries AS y JOIN history_sessions AS s ON s.key = y.session"
+
+LOST_NAME: Final = "its name was lost (session {})"
+"""Name of a session, and of its namespace, whose own cannot be read any more."""
 
 
 class HistoryTables(TableComponent):
@@ -62,37 +70,103 @@ class HistoryTables(TableComponent):
             if summary_checksum(row[:7]) != row[7]:
                 connection.execute("DELETE FROM history_summaries WHERE session = ? AND name = ?", (row[8], row[2]))
 
-    def salvage(self, source: Connection, target: Connection) -> int:
-        """Copy every session, and every message that is what was written."""
-        sessions = list(source.execute("SELECT key, namespace, session, next FROM history_sessions"))
-        target.executemany("INSERT INTO history_sessions (key, namespace, session, next) VALUES (?, ?, ?, ?)", sessions)
-        names = {key: (namespace, session) for key, namespace, session, _ in sessions}
-        copied = 0
-        for row in source.execute(f"SELECT {_STORED_COLUMNS} FROM history_messages ORDER BY key"):
-            owner = names.get(row[0])
-            if owner is not None and history_checksum(owner, row[1], row[2], row[4]) == row[7]:
-                target.execute(INSERT_MESSAGE, row)
-                copied += 1
-        return copied + _salvage_bounds_and_summaries(source, target, names)
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy every session, and every message, bound and summary that is what was written."""
+        owners = _salvage_sessions(source, target)
+        _salvage_messages(source, target, owners)
+        source.copy(target, "history_bounds", _check_bound)
+        source.copy(target, "history_left")
+
+        def check_summary(row: Mapping[str, Any]) -> str | None:
+            columns = (row["name"], row["through"], row["messages"], row["at"], row["text"])
+            known = (summary_checksum((*owner, *columns)) for owner in owners.get(row["session"], ()))
+            return None if row["checksum"] in known else "a summary is not what was written"
+
+        source.copy(target, "history_summaries", check_summary)
+        self.rebuild(target)
 
 
-def _salvage_bounds_and_summaries(source: Connection, target: Connection, names: dict[int, tuple[str, str]]) -> int:
-    """Copy bounds and summaries, which a file of an earlier version does not have."""
-    if not source.execute("SELECT 1 FROM sqlite_schema WHERE name = 'history_bounds'").fetchone():
-        return 0
-    for table, columns in (
-        ("history_bounds", "session, first, used_at"),
-        ("history_left", "session, sequence, memory"),
-    ):
-        rows = [row for row in source.execute(f"SELECT {columns} FROM {table}") if row[0] in names]
-        target.executemany(f"INSERT INTO {table} ({columns}) VALUES (?, ?, ?)", rows)
-    summaries = [
-        (row[8], *row[2:8])
-        for row in source.execute(f"SELECT {SUMMARY_COLUMNS}, y.session {SUMMARY_FROM}")
-        if summary_checksum(row[:7]) == row[7]
-    ]
-    target.executemany("INSERT INTO history_summaries VALUES (?, ?, ?, ?, ?, ?, ?)", summaries)
-    return len(summaries)
+_Owner: TypeAlias = tuple[str, str]
+
+
+def _salvage_sessions(source: SalvageSource, target: Connection) -> dict[int, list[_Owner]]:
+    """Copy the sessions; return by key the namespaces and names that they may have, from the table and its index."""
+    source.copy(target, "history_sessions")
+    owners: defaultdict[int, list[_Owner]] = defaultdict(list)
+    for key, *owner in target.execute("SELECT key, namespace, session FROM history_sessions").fetchall():
+        owners[key].append((owner[0], owner[1]))
+    columns, index = "key, namespace, session", "sqlite_autoindex_history_sessions_1"
+    for key, *owner in source.index_rows("history_sessions", columns, index):
+        if [*map(type, (key, *owner))] == [int, str, str]:
+            owners[key].append((owner[0], owner[1]))
+    return owners
+
+
+def _salvage_messages(source: SalvageSource, target: Connection, owners: dict[int, list[_Owner]]) -> None:
+    """Copy the messages whose checksum holds; by it a session whose name is lost, or changed, gets it back.
+
+    Where the name of a session is lost for good, its messages cannot be compared; those that can be read are saved in
+    a session and namespace of their own.
+    """
+    owner_of: dict[int, _Owner] = {}
+    doubtful: defaultdict[int, list[Any]] = defaultdict(list)
+    for row in source.rows("history_messages", f"key, {_STORED_COLUMNS}"):
+        key, session, sequence, time, _, text, *_, checksum = row
+        try:
+            holding = [
+                who for who in owners.get(session, ()) if history_checksum(who, sequence, time, text) == checksum
+            ]
+        except (AttributeError, TypeError):  # a value of another type
+            holding = []
+        if not holding:
+            doubtful[session].append(row)
+            continue
+        if session not in owner_of:
+            owner_of[session] = holding[0]
+            _put_session(target, session, holding[0])
+        _put_message(source, target, row)
+    for session, rows in doubtful.items():
+        nameless = session not in owner_of and (not owners.get(session) or len(rows) > 1)
+        owner = (LOST_NAME.format(session), LOST_NAME.format(session))
+        for row in rows:
+            key, _, sequence, time, role, text, memory, _, _ = row
+            if not nameless or not _is_message(time, text):
+                source.lose("history_messages", "a message is not what was written")
+                continue
+            _put_session(target, session, owner)
+            checksum = history_checksum(owner, sequence, time, text)
+            _put_message(source, target, (key, session, sequence, time, role, text, memory, 1, checksum))
+
+
+def _put_session(target: Connection, key: int, owner: _Owner) -> None:
+    sql = "UPDATE history_sessions SET namespace = ?, session = ? WHERE key = ?"
+    target.execute(sql, (*owner, key))
+    if not target.changes():
+        target.execute(
+            "INSERT INTO history_sessions (key, namespace, session, next) VALUES (?, ?, ?, 1)", (key, *owner)
+        )
+
+
+def _put_message(source: SalvageSource, target: Connection, row: tuple[Any, ...]) -> None:
+    sql = f"INSERT OR IGNORE INTO history_messages (key, {_STORED_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    target.execute(sql, row)
+    if not target.changes():
+        source.lose("history_messages", "a message is there twice, or a value is missing")
+
+
+def _is_message(time: object, text: object) -> bool:
+    try:
+        timestamp_from_text(time)  # type: ignore[arg-type]
+        message_from_json(text)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _check_bound(row: Mapping[str, Any]) -> str | None:
+    if row["used_at"] is not None:
+        timestamp_from_text(row["used_at"])
+    return None
 
 
 def m001_history_tables(connection: Connection) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -98,7 +99,7 @@ def explain_reranked(answer: WhyNot, found: RecallResult) -> WhyNot:
     if hit_number is not None:
         reason = f"hit {hit_number} of {len(found)}, as the reranker ordered them"
         return replace(answer, stage=RecallStage.FOUND, reason=reason)
-    if answer.stage is RecallStage.FOUND:
+    if answer.stage == RecallStage.FOUND:
         reason = f"ranked {answer.rank}; the reranker put others before it"
         return replace(answer, stage=RecallStage.RANK, reason=reason)
     return answer
@@ -169,8 +170,10 @@ def term_matches(
         if compared_row == NO_ROW:
             continue
         terms = np.unique(index.text_terms(np.array([compared_row], dtype=np.int64))[0])
-        similarities = share * term_similarities(words, terms, index)
-        for i, (term, similarity) in enumerate(_nearest_terms(terms, similarities)):
+        nearest = chain.from_iterable(
+            _nearest_terms(terms, share * similarities) for _, similarities in term_similarities(words, terms, index)
+        )
+        for i, (term, similarity) in enumerate(nearest):
             previous = best[i]
             if similarity >= _MIN_SIMILARITY and (previous is None or similarity > previous.similarity):
                 weight = float(words.weights[i]) / words.total_weight if words.total_weight > 0 else 0.0

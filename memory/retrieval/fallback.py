@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from memory.retrieval.candidates import SearchTarget, caller_filters
+from memory.retrieval.index.record import stored_importance
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.confidence import abstention_bounds, topic_confidence
-from memory.retrieval.scoring.features import scale_to_maximum
-from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores
+from memory.retrieval.scoring.features import importance_scores, scale_to_maximum
+from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores, sum_features
 from memory.retrieval.scoring.settings import RecallSettings
 from vectorstore import Entry, VectorStore
 
@@ -63,6 +64,9 @@ def _score_target(
     text = scale_to_maximum(np.array([by_text.get(id, 0.0) for id in ids]))
     cosine = np.array([by_vector.get(id, 0.0) for id in ids])
     parts = {"text": text, "cosine": _COSINE_WEIGHT * scale_to_maximum(cosine)}
+    importance = np.array([stored_importance(entries[target.name, id].metadata) for id in ids])
+    weight = settings.conversation.importance
+    parts["importance"] = weight * importance_scores(importance, sum_features(parts, len(ids)))
     asked = set(terms(query.search_text))
     shared = [len(asked.intersection(terms(entries[target.name, id].text))) for id in ids]
     shares = np.array(shared) / max(len(asked), 1)

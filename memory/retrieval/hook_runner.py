@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from memory.results import Hit, RecallResult
 from memory.retrieval.hooks import RecallHooks
+from memory.retrieval.long_question import excerpt
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.scores import QueryVariant
 from memory.retrieval.token_budget import pack_hits
@@ -20,6 +21,8 @@ from memory.runtime import run_in_thread
 T = TypeVar("T")
 _MAX_CHARACTERS = 2000
 """Characters used of a question or an answer that a hook returns."""
+_MAX_SHOWN_CHARACTERS = 8000
+"""Characters of a question that a hook is given: about 2,000 tokens of a model."""
 _EXPANSION_WEIGHT = 0.5
 _HYDE_WEIGHT = 0.5
 
@@ -36,12 +39,14 @@ class ExpandedQuestion:
 
 async def expand_question(question: str, context: Sequence[str], hooks: RecallHooks) -> ExpandedQuestion:
     """Rewrite and expand *question* with the hooks; *context* are the turns before it, oldest first."""
-    rewritten, failures = await _run_hook("rewrite", hooks, _checked_text, question, tuple(context))
-    text = question if rewritten is None else rewritten
-    notes = [] if rewritten is None else [f"asked as: {rewritten}"]
+    shown = excerpt(question, _MAX_SHOWN_CHARACTERS)
+    rewritten, failures = await _run_hook("rewrite", hooks, _checked_text, shown, tuple(context))
+    text, notes = question, []
+    if rewritten is not None:
+        text, shown, notes = rewritten, rewritten, [f"asked as: {rewritten}"]
     (expansion, expand_failures), (answer, imagine_failures) = await asyncio.gather(
-        _run_hook("expand", hooks, partial(_checked_questions, original=text, limit=hooks.most), text),
-        _run_hook("imagine", hooks, _checked_text, text),
+        _run_hook("expand", hooks, partial(_checked_questions, original=shown, limit=hooks.most), shown),
+        _run_hook("imagine", hooks, _checked_text, shown),
     )
     if expansion:
         notes.append(f"asked too: {' / '.join(expansion)}")

@@ -18,6 +18,7 @@ from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.scoring.scores import QueryVariant
 from memory.scopes import Scopes, scope_filter
 from memory.timestamps import to_aware
+from memory.tokens.counter import TextMeasure, measuring_function
 from memory.validation import checked_int, checked_labels
 from vectorstore import Filter, Vector
 
@@ -38,7 +39,8 @@ class RecallOptions(TypedDict, total=False):
       list of values of which any will do.
     - *as_of*: search for what was valid at this time. *known_at*: search for what was recorded by this time. Naive
       times are taken in the memory's zone.
-    - *token_budget*: tokens that all hits together may have, counted by *counter* (None: the memory's own).
+    - *token_budget*: tokens that all hits together may have, counted by *counter*, a ``TokenCounter`` or a function
+      of a text (None: the memory's own).
     - *explain*: give each hit the parts of its score and the terms that matched. ``why_not`` always does.
     - *partitions*: where to search, of "conversation", "documents" and "archive". *collections*: the collections of
       documents to search (None: all).
@@ -55,10 +57,10 @@ class RecallOptions(TypedDict, total=False):
     as_of: datetime | None
     known_at: datetime | None
     token_budget: int | None
-    counter: Callable[[str], int] | None
+    counter: TextMeasure | None
     explain: bool
-    partitions: Sequence[str]
-    collections: Sequence[str] | None
+    partitions: str | Sequence[str]
+    collections: str | Sequence[str] | None
     neighbours: NeighbourExpansion
     hooks: RecallHooks | None
 
@@ -122,7 +124,7 @@ class Query:
         *,
         now: datetime,
         zone: tzinfo | None,
-        counter: Callable[[str], int],
+        counter: TextMeasure,
     ) -> Query:
         """Return the query of a caller's *options*; *context* and *hooks* are the retriever's to add.
 
@@ -131,14 +133,14 @@ class Query:
         """
         for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
             raise TypeError(f"{unknown!r} is no option of recall, which are {', '.join(RecallOptions.__annotations__)}")
-        namespace, collections = options.get("namespace", ""), options.get("collections")
+        collections = options.get("collections")
         as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
         return cls(
             text=question,
             now=now,
-            namespaces=(namespace,) if isinstance(namespace, str) else tuple(namespace),
-            partitions=tuple(options.get("partitions", DEFAULT_PARTITIONS)),
-            collections=None if collections is None else tuple(collections),
+            namespaces=_as_names(options.get("namespace", "")),
+            partitions=_as_names(options.get("partitions", DEFAULT_PARTITIONS)),
+            collections=None if collections is None else _as_names(collections),
             k=k,
             where=scope_filter(
                 options.get("scopes"), checked_labels(options.get("tags", ()), "tags"), options.get("where")
@@ -146,7 +148,7 @@ class Query:
             as_of=None if as_of is None else to_aware(as_of, zone, argument="as_of"),
             known_at=None if known_at is None else to_aware(known_at, zone, argument="known_at"),
             token_budget=options.get("token_budget"),
-            counter=counter if own_counter is None else own_counter,
+            counter=measuring_function(counter if own_counter is None else own_counter),
             explain=options.get("explain", False),
             neighbours=options.get("neighbours", 0),
         )
@@ -165,3 +167,8 @@ class Query:
         """Return the question itself and its variants, which need no context, each with its query."""
         variants = [(variant, replace(self, text=variant.text, context=(), variants=())) for variant in self.variants]
         return [(QueryVariant(self.text), self), *variants]
+
+
+def _as_names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """Return one name, given as a text, or several."""
+    return (names,) if isinstance(names, str) else tuple(names)

@@ -18,7 +18,7 @@ import numpy as np
 from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import DOCUMENTS
+from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.results import RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -40,6 +40,7 @@ from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context
 from memory.retrieval.scoring.confidence import assess_confidence
@@ -47,7 +48,7 @@ from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, f
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.retrieval.token_budget import pack_candidates
 from memory.timestamps import Clock, system_clock, to_aware
-from memory.tokens.counter import default_counter
+from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
 from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
@@ -76,7 +77,7 @@ class Retriever:
         index_cache: IndexCache | None = None,
         clock: Clock = system_clock,
         zone: tzinfo | None = None,
-        counter: Callable[[str], int] | None = None,
+        counter: TextMeasure | None = None,
     ) -> None:
         self._store = store
         self._embedding = embedding
@@ -84,7 +85,7 @@ class Retriever:
         self._hooks = _checked_hooks(hooks)
         self._clock = clock
         self._zone = zone
-        self._counter = counter or default_counter().count
+        self._counter = counter or default_counter()
         self._searcher: NamespaceSearcher | None = None
         lifecycle_store = lifecycle_of(store)
         analyzer = Analyzer() if lifecycle_store is None else lifecycle_store.analyzer
@@ -104,6 +105,8 @@ class Retriever:
         notes += search_notes
         if query.neighbours and found.hits:
             found = await asyncio.to_thread(self.expand, query, found)
+        if query.token_budget is not None:
+            found = replace(found, tokens_exact=measures_exactly(options.get("counter") or self._counter))
         return notes.added_to(found)
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
@@ -140,6 +143,12 @@ class Retriever:
                 found = add_term_matches(self._searcher, view, targets, query, found)
         self._searcher.indexes.save(names)
         return found
+
+    def follow(self, partition: str, count: int) -> None:
+        """Take note of *count* entries that were added to *partition*; from time to time, derive what recall needs."""
+        if self._searcher is not None:
+            conversation = parse_store_namespace(partition)[1] != DOCUMENTS
+            self._searcher.indexes.follow(partition, count, conversation=conversation)
 
     def expand(self, query: Query, found: RecallResult) -> RecallResult:
         """Return *found*, the result of *query*, with the neighbours of each hit that the query asks for."""
@@ -190,13 +199,29 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        context = follow_up_context(expanded.text, context, self._lexicon, self._terms)
-        query = replace(query, text=expanded.text, context=context, variants=expanded.variants)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        context = follow_up_context(query.text, context, self._lexicon, self._terms)
+        query = replace(query, context=context, variants=expanded.variants)
         texts = await asyncio.to_thread(self.texts_to_embed, query)
         embedded = await self._embedding.queries(texts)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
-        notes = RecallNotes((*leaning, *expanded.notes)) + RecallNotes.of_failures(expanded.failures)
+        cut = () if shortened is None else (shortened,)
+        notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
         return replace(query, vectors=embedded.vectors), notes + RecallNotes.of_embedding(embedded)
+
+    def _shorten(self, query: Query) -> tuple[Query, str | None]:
+        """Return *query* with the words of its text that are searched for, and a note if those are not all."""
+
+        def df(terms: Sequence[str]) -> Sequence[int]:
+            if self._searcher is None:
+                return [1] * len(terms)
+            names = [target.name for target in search_targets(self._store, query)]
+            with self._searcher.indexes.store.view(names) as view:
+                frequencies = [view.df(terms, namespace=name) for name in names]
+            return [sum(counts) for counts in zip([0] * len(terms), *frequencies, strict=True)]
+
+        text, note = shorten_question(query.text, self._terms, df)
+        return replace(query, text=text), note
 
     async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, RecallNotes]:
         """Return the reranked result of *query*, the query with the vectors that were used, and notes."""

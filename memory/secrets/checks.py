@@ -51,6 +51,12 @@ _CARD_ISSUERS: Final = (  # first digits from, to, and the lengths that they hav
     ("38", "39", {14}),
     ("62", "62", {16, 17, 18, 19}),
 )
+IBAN_LENGTHS: Final = {  # by country, from the registry of ISO 13616
+    15: "NO", 16: "BE", 18: "DK FI FK FO GL NL SD", 19: "MK SI", 20: "AT BA EE KZ LT LU MN XK", 21: "CH HR LI LV",
+    22: "BG BH CR DE GB GE IE ME RS VA", 23: "AE GI IL IQ OM SO TL", 24: "AD CZ ES MD PK RO SA SE SK TN VG",
+    25: "LY PT ST", 26: "IS TR", 27: "BI DJ FR GR IT MC MR SM", 28: "AL AZ BY CY DO GT HN HU LB NI PL SV",
+    29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC", 32: "LC", 33: "RU",
+}  # fmt: skip
 _CARD_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 4, 4, 1])
 
 
@@ -103,6 +109,15 @@ def has_luhn_checksum(digits: str) -> bool:
     """Return whether the last of *digits* is the checksum of the others (ISO/IEC 7812-1, annex B)."""
     doubled = [2 * int(digit) if index % 2 else int(digit) for index, digit in enumerate(reversed(digits))]
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
+
+
+def is_iban(value: str) -> bool:
+    """Return whether *value*, which may be grouped, has the checksum of an IBAN: 1 modulo 97 (ISO 13616)."""
+    letters = "".join(character for character in value if character.isalnum())
+    return (
+        2 <= int(letters[2:4]) <= 98
+        and int("".join(str(int(character, 36)) for character in letters[4:] + letters[:4])) % 97 == 1
+    )
 
 
 def is_wallet_key(value: str) -> bool:

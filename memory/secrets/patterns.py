@@ -14,7 +14,9 @@ from typing import Final
 
 from memory.errors import ArgumentError
 from memory.secrets.checks import (
+    IBAN_LENGTHS,
     is_card_number,
+    is_iban,
     is_key,
     is_no_placeholder,
     is_password,
@@ -124,6 +126,15 @@ _PROVIDER_KEYS: Final = (
     ),
 )
 
+_IBAN: Final = (
+    r"(?<![A-Za-z0-9_])(?=[A-Za-z]{2}[0-9]{2})(?ai:"
+    + "|".join(
+        f"(?:{countries.replace(' ', '|')})[0-9]{{2}}(?:[ \\u00a0-]?[A-Z0-9]){{{length - 4}}}"
+        for length, countries in IBAN_LENGTHS.items()
+    )
+    + r")(?![A-Za-z0-9_])"
+)
+
 _SECRETS_BY_SHAPE: Final = (
     SecretKind(
         "private key",
@@ -163,6 +174,7 @@ _SECRETS_BY_SHAPE: Final = (
         is_key,
     ),
     SecretKind("card number", r"(?<![\w.\-])[0-9](?:[ \-]?[0-9]){12,18}(?![\w\-]|\.[0-9])", (), is_card_number),
+    SecretKind("IBAN", _IBAN, (), is_iban),
     SecretKind(
         "wallet key",
         _WORD_START + r"(?:[5KL][1-9A-HJ-NP-Za-km-z]{50,51}|xprv[1-9A-HJ-NP-Za-km-z]{100,112})",

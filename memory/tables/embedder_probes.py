@@ -5,12 +5,15 @@ embedder_probes   by the name of a space: the vectors of the probes, float32, an
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore import Connection, Database, Finding, TableComponent
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 ProbeVectors = NDArray[np.float32]
 
@@ -63,6 +66,11 @@ class EmbedderProbeTables(TableComponent):
         """Drop rows that are not whole; the embedder is asked again."""
         for finding in self.verify(connection):
             connection.execute("DELETE FROM embedder_probes WHERE name = ?", (finding.subject,))
+
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy every row, and drop those that are not whole."""
+        super().salvage(source, target)
+        self.rebuild(target)
 
 
 def m001_embedder_probes(connection: Connection) -> None:

@@ -13,14 +13,17 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memory.errors import ArgumentError
 from memory.history.codec import texts_in_json
 from memory.models import Actor, MemoryChange, Operation, Trust
 from memory.tables.idempotency_keys import TimeOrderedIds
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text, utc_offset
-from vectorstore import Connection, Database, Finding, TableComponent
+from vectorstore import Connection, DamageError, Database, Finding, TableComponent
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 IMPORT_KIND: Final = "import"
 """The kind of the operations by which imports are recorded."""
@@ -198,6 +201,21 @@ class OperationLogTables(TableComponent):
             for (memory,) in connection.execute(f"SELECT memory FROM operation_changes WHERE {condition}")
         ]
 
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy every operation and change that can be read, changes of no operation apart."""
+
+        def check_operation(row: Mapping[str, Any]) -> str | None:
+            timestamp_from_text(row["at"], row["zone"])
+            return None
+
+        def check_change(row: Mapping[str, Any]) -> str | None:
+            _decode_change((row["memory"], row["before"], row["gone"], row["fields"]))
+            known = target.execute("SELECT 1 FROM operations WHERE number = ?", (row["number"],)).fetchone()
+            return "its operation was lost" if known is None else None
+
+        source.copy(target, "operations", check_operation)
+        source.copy(target, "operation_changes", check_change)
+
 
 def m001_operation_log(connection: Connection) -> None:
     """Create the first tables."""
@@ -259,8 +277,11 @@ def _read_changes(connection: Connection, row: Sequence[Any]) -> Iterable[Sequen
 
 def _decode_operation(row: Sequence[Any], changes: Iterable[Sequence[Any]]) -> Operation:
     _, id, kind, actor, time, zone, undoes, undone_by = row
-    decoded = tuple(_decode_change(change) for change in changes)
-    return Operation(id, kind, cast("Actor", actor), timestamp_from_text(time, zone), decoded, undoes, undone_by)
+    try:
+        decoded = tuple(_decode_change(change) for change in changes)
+        return Operation(id, kind, cast("Actor", actor), timestamp_from_text(time, zone), decoded, undoes, undone_by)
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise DamageError([Finding("operations", "an operation is not what was written", str(id))]) from error
 
 
 def _encode_fields(change: MemoryChange) -> str | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from memory.history.codec import message_from_json
 from memory.history.protocol import HistoryRow
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class SoftDelete:
 
 
 _ITEM_COLUMNS: Final = "kind, place, data, vector"
+_ITEM_PROBLEM: Final = "what is held is not what was put aside"
 
 
 class SoftDeletes:
@@ -115,6 +119,20 @@ class SoftDeleteTables(TableComponent):
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare each item with its checksum."""
         return _damaged_items(connection.execute(f"SELECT {_ITEM_COLUMNS}, checksum FROM held_things"))
+
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy every soft delete, and each item that is what was put aside."""
+
+        def check(row: Mapping[str, Any]) -> str | None:
+            timestamp_from_text(row["due"])
+            return None
+
+        def check_item(row: Mapping[str, Any]) -> str | None:
+            whole = _item_checksum([row[name] for name in _ITEM_COLUMNS.split(", ")]) == row["checksum"]
+            return None if whole else _ITEM_PROBLEM
+
+        source.copy(target, "held", check)
+        source.copy(target, "held_things", check_item)
 
 
 def m001_soft_deletes(connection: Connection) -> None:
@@ -195,8 +213,7 @@ def _to_json(value: object) -> str:
 
 
 def _damaged_items(rows: Iterable[Sequence[Any]]) -> list[Finding]:
-    problem = "what is held is not what was put aside"
-    return [Finding("held", problem, row[0]) for row in rows if _item_checksum(row[:-1]) != row[-1]]
+    return [Finding("held", _ITEM_PROBLEM, row[0]) for row in rows if _item_checksum(row[:-1]) != row[-1]]
 
 
 def _item_checksum(item: Sequence[Any]) -> int:

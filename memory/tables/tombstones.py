@@ -12,15 +12,18 @@ tombstone_words    keyed hashes of texts that were forgotten, by namespace
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.history.protocol import HistoryRow
 from memory.partitions import store_namespace
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, Database, Finding, TableComponent
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import SalvageSource
 
 KEY_LENGTH: Final = 32
 _HASH_BYTES: Final = 16
@@ -144,6 +147,22 @@ class TombstoneTables(TableComponent):
         if key is None and connection.execute("SELECT 1 FROM tombstone_words").fetchone():
             return [Finding(self.name, "the key of the file is missing", "memory_facts")]
         return []
+
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
+        """Copy the key and every tombstone; hashes under a key that was lost match nothing and are left out."""
+
+        def check_fact(row: Mapping[str, Any]) -> str | None:
+            broken = row["name"] == "key" and len(row["value"]) != KEY_LENGTH
+            return "the key of the file is not whole" if broken else None
+
+        def check(row: Mapping[str, Any]) -> str | None:
+            timestamp_from_text(row["at"])
+            return None
+
+        source.copy(target, "memory_facts", check_fact)
+        source.copy(target, "tombstones", check)
+        lost = None if _read_key(target) else "the key of the file was lost"
+        source.copy(target, "tombstone_words", lambda row: lost or check(row))
 
 
 def m001_tombstones(connection: Connection) -> None:

@@ -1,5 +1,12 @@
 """Contract suites of the memory layer, for our implementations and for a stranger's; they need pytest."""
 
+from vectorstore import MissingExtra as _MissingExtra
+
+try:
+    import pytest  # noqa: F401
+except ModuleNotFoundError as error:
+    raise _MissingExtra(__name__, "dev") from error
+
 from memory.testing.chunker_contract import ChunkerContract
 from memory.testing.embedder_contract import EmbedderContract
 from memory.testing.history_contract import HistoryStorageContract

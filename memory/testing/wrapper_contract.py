@@ -107,7 +107,6 @@ def _memory(store: VectorStore) -> LongTermMemory:
         clock=lambda: start + timedelta(seconds=next(steps)),
         ids=_numbered("m"),
         operation_ids=_numbered("o"),
-        offline=True,
     )
 
 

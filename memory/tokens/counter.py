@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from inspect import getattr_static
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from memory.errors import ArgumentError, TokenizerUnavailable
 from memory.messages import Block, DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.tokens.estimating_counter import EstimatingCounter
-from memory.tokens.tiktoken_counter import TiktokenCounter
+from memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
 
 # Start-of-frame markers of JPEG: all C0-CF but the tables C4 (Huffman), C8 (reserved) and CC (arithmetic).
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -127,7 +129,7 @@ class FallbackCounter:
         return self._chosen.exact
 
     def count(self, text: str) -> int:
-        """As the protocol says; the first call may take as long as the tables do."""
+        """As the protocol says; the first call loads the table, which takes half a second."""
         return self._chosen.count(text)
 
     @cached_property
@@ -139,9 +141,36 @@ class FallbackCounter:
         return self._exact_counter
 
 
-def default_counter(*, offline: bool = False) -> TokenCounter:
+def default_counter(encoding: str = ENCODING) -> TokenCounter:
     """Return tiktoken's counter with the estimate behind it; ``exact`` tells which of them counts."""
-    return FallbackCounter(TiktokenCounter(offline=offline), EstimatingCounter())
+    return FallbackCounter(TiktokenCounter(encoding), EstimatingCounter())
+
+
+def counter_for_model(model: str | None) -> TokenCounter:
+    """Return the default counter of *model*'s encoding where tiktoken knows it, else the estimate.
+
+    Other tokenizers than OpenAI's count up to twice as many tokens as theirs, and a budget must not be exceeded.
+    """
+    if model is not None:
+        import tiktoken
+
+        with suppress(KeyError):
+            return default_counter(tiktoken.encoding_name_for_model(model.rpartition("/")[2]))
+    return EstimatingCounter()
+
+
+TextMeasure: TypeAlias = TokenCounter | Callable[[str], int]
+"""A token counter, or a function that measures a text in a unit of its own."""
+
+
+def measuring_function(measure: TextMeasure) -> Callable[[str], int]:
+    """Return the function of *measure* that measures a text."""
+    return measure if callable(measure) else measure.count
+
+
+def measures_exactly(measure: TextMeasure) -> bool | None:
+    """Return whether *measure* counts tokens exactly, None for a function, which does not say; may load a table."""
+    return None if callable(measure) else measure.exact
 
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:

@@ -35,7 +35,7 @@ from memory.results import Outcome, Report
 from memory.validation import checked_labels, checked_memory
 from memory.write.draft import Draft, change_unsettled
 from memory.write.pipeline import WritePipeline
-from memory.write.policy_runner import redacted_message, redaction_policies
+from memory.write.policy_runner import redacted_message, redacted_text, redaction_policies
 from memory.write.provenance import referenced_ids
 
 WRITE_BATCH: Final = 256
@@ -173,6 +173,9 @@ class MemoryWriter:
         """Append *messages* to *session* and remember what was said; return a report for each message."""
         with self.pipeline.embedding.in_flight.write():
             checked_session(session)
+            name, secrets = redacted_text(session, redaction_policies(self.pipeline.rules.policies))
+            if secrets:
+                raise ArgumentError("session", name, "a name that holds no secret is needed")
             messages_to_json(messages)
             drafts = self._turn_drafts(session, messages, checked_labels(used, "used"))
             lookup = self.pipeline.lookup(namespace)

@@ -177,9 +177,9 @@ class WritePipeline:
         changes = [MemoryChange(memory.id) for memory in memories]
         operation = self.log.record(namespace, "remember", actor, changes)
         written = with_operation(fresh, operation.id)
-        self.entries.store.upsert(
+        self.entries.add(
             [draft.entry() for draft in drafts_to_store(written)],
-            namespace=store_namespace(namespace, CONVERSATION),
+            store_namespace(namespace, CONVERSATION),
             expect={memory.id: 0 for memory in memories},
         )
         return written

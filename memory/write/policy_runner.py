@@ -159,7 +159,7 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
             raise ArgumentError(_argument(policy), decision, expected)
         memory = _bounded_memory(checked_memory(decision.memory, argument=_argument(policy)), draft.given)
     draft = replace(draft, memory=memory, of=decision.of or draft.of)
-    if decision.action is Action.REJECT:
+    if decision.action == Action.REJECT:
         if decision.of is None or not draft.in_place:
             outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
             return draft.reject(outcome, decision.reason or "rejected")
@@ -167,7 +167,7 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
         draft = replace(draft, memory=near)
     if decision.reason:
         draft = replace(draft, reasons=(*draft.reasons, decision.reason))
-    if decision.action is not Action.REDACT:
+    if decision.action != Action.REDACT:
         return draft
     return replace(draft, outcome=Outcome.REDACTED, spans=draft.spans + max(decision.spans, 1))
 
@@ -192,7 +192,7 @@ def _keep_beside_facts(decision: TurnDecision, drafts: Sequence[Draft]) -> list[
     used = {place for _, places in decision.made for place in places if drafts[place].in_place}
     kept = PolicyDecision(Action.ACCEPT, "kept beside its facts")
     return [
-        kept if place in used and part.action is Action.REJECT else part
+        kept if place in used and part.action == Action.REJECT else part
         for place, part in enumerate(decision.decisions)
     ]
 
@@ -255,15 +255,23 @@ def redaction_policies(policies: Sequence[WritePolicy]) -> tuple[RedactionPolicy
     return tuple(policy for policy in policies if isinstance(policy, RedactionPolicy))
 
 
+def redacted_text(text: str, policies: Sequence[RedactionPolicy], name: str = "") -> tuple[str, int]:
+    """Return *text*, which stands under *name*, without what *policies* take out, and how many parts that was."""
+    spans = 0
+    for policy in policies:
+        text, count = policy.cleaned(text, name)
+        spans += count
+    return text, spans
+
+
 def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> tuple[Message, int]:
     """Return *message* without what *policies* take out, and how many parts that was; the same object if none."""
     spans = 0
 
     def cleaned(text: str, name: str = "") -> str:
         nonlocal spans
-        for policy in policies:
-            text, count = policy.cleaned(text, name)
-            spans += count
+        text, count = redacted_text(text, policies, name)
+        spans += count
         return text
 
     def kept(value: Any, name: str = "", *, free: bool = False) -> Any:

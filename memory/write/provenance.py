@@ -94,7 +94,7 @@ def authorized_draft(draft: Draft, known: Mapping[str, Memory]) -> Draft:
         return draft.settle(Report(Outcome.REJECTED, "", str(error)))
     sources = [known[id] for id in memory.derived_from if id in known]
     trust = Trust.least([memory.trust, Trust.of(memory.actor), *(source.trust for source in sources)])
-    if trust is memory.trust:
+    if trust == memory.trust:
         return draft
     memory = replace(memory, trust=trust)
     return replace(draft, memory=memory, given=memory)

@@ -13,6 +13,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLE_OUTPUT = {
+    "agent_guarded.py": "the service was called 4 times",
+    "agent_that_remembers.py": "“The spare key lies under the blue pot.” [1]",
+    "agent_typed_answer.py": "Lisbon, 7 days from 03 May 2026",
+    "agent_with_approval.py": "tool: the user did not approve this call",
+    "agent_with_helpers.py": "Put 238 euros aside. (4 calls of models in all)",
+}
+"""A line that each example prints."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -33,6 +41,17 @@ def blocks() -> Iterator[Block]:
     for page in PAGES:
         for number, (language, code) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")), start=1):
             yield Block(page.stem, number, language, code)
+
+
+def console_script(page: str) -> str:
+    """Return the commands of the console blocks of *page* as one script of bash, which ends at the first failure."""
+    lines = [
+        line
+        for block in blocks()
+        if (block.page, block.language) == (page, "console")
+        for line in block.code.splitlines()
+    ]
+    return "\n".join(["set -euo pipefail", *(line[2:] for line in lines if line.startswith("$ "))])
 
 
 def check_types(folder: Path) -> int:

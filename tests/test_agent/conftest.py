@@ -14,7 +14,7 @@ from vectorstore import open_store
 
 @pytest.fixture
 async def memory() -> AsyncIterator[LongTermMemory]:
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    opened = LongTermMemory(open_store("numpy:"))
     yield opened
     await opened.close()
 

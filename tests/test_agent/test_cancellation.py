@@ -84,7 +84,7 @@ def replies() -> tuple[Reply, ...]:
 async def test_a_run_cancelled_at_every_await_stores_no_partial_turn_and_leaks_nothing(name: str, tmp_path) -> None:
     server_type, make = FORMATS[name]
     outcomes: set[tuple[bool, int]] = set()
-    async with open_memory(tmp_path / "m.db", offline=True) as memory:
+    async with open_memory(tmp_path / "m.db") as memory:
         before = asyncio.all_tasks()
         for place in range(1, 2000):
             with server_type(*replies()) as server:
@@ -143,7 +143,7 @@ async def test_a_stream_closed_at_any_event_frees_its_connection_and_stores_no_p
     name: str, tmp_path
 ) -> None:
     server_type, make = FORMATS[name]
-    async with open_memory(tmp_path / "m.db", offline=True) as memory, HttpClient(retries=0) as client:
+    async with open_memory(tmp_path / "m.db") as memory, HttpClient(retries=0) as client:
         before = asyncio.all_tasks()
         for place in range(1, 60):
             with server_type(*replies()) as server:

@@ -25,10 +25,26 @@ def test_chat_keeps_statements_and_answers_from_them(tellback: CommandLine) -> N
     assert lines[2].startswith("[1] user, ")
 
 
+def test_chat_repeats_no_secret_and_says_that_it_was_not_kept(tellback: CommandLine) -> None:
+    done = tellback("chat", text="The PIN of my bicycle lock is 4711.\n")
+    assert done.out == "Noted: “The PIN of my bicycle lock is [redacted: PIN].”\n"
+    assert done.err == "kept without 1 part of your words (secret: PIN)\n"
+    for file in tellback.path.parent.glob("m.db*"):
+        assert b"4711" not in file.read_bytes()
+
+
+def test_a_session_named_by_a_secret_is_not_kept(tellback: CommandLine) -> None:
+    token = "ghp_" + "aB3" * 12
+    done = tellback("chat", "--session", token, text="I live in Porto.\n")
+    assert "a name that holds no secret is needed" in done.err
+    assert token not in done.err
+    assert tellback.json("sessions")["sessions"] == []
+
+
 def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
     done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
-    keys = {"session", "question", "answer", "citations", "stored", "warnings", "error"}
+    keys = {"session", "question", "answer", "citations", "stored", "tokens_exact", "warnings", "error"}
     assert set(first) == set(second) == keys
     assert first["session"] == second["session"] == "s1"
     assert (first["error"], first["question"]) == (None, "I live in Porto.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -55,7 +57,7 @@ def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: 
 def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     found = tellback.json("recall", "What is the cat called?", "--explain")
-    assert set(found) == {"hits", "confidence", "abstain", "searched", "notes"}
+    assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes"}
     (hit,) = found["hits"]
     assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
@@ -65,7 +67,7 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
 
 def test_recall_shows_the_turns_around_a_hit_when_asked(tellback: CommandLine) -> None:
     said = (("Ana", "What is the cat called?"), ("Ben", "Miso."), ("Ana", "Lovely.\nbefore: X"))
-    memory = open_memory(tellback.path, offline=True)
+    memory = open_memory(tellback.path)
     run_sync(
         memory.remember_many(
             Memory(text, kind="turn", speaker=who, session="s", sequence=at) for at, (who, text) in enumerate(said)
@@ -159,7 +161,8 @@ def test_why_not_json_has_its_keys(tellback: CommandLine) -> None:
 def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     answer = tellback.json("ask", "How many steps has the tower?")
-    assert set(answer) == {"question", "answer", "citations", "abstain", "model", "ending", "warnings", "notes"}
+    keys = {"question", "answer", "citations", "abstain", "model", "ending", "tokens_exact", "warnings", "notes"}
+    assert set(answer) == keys
     assert set(answer["citations"][0]) == CITATION_KEYS
     assert answer["citations"][0]["source"] == "tower.md"
     assert answer["citations"][0]["quote"] == "The tower has 291 steps."
@@ -216,6 +219,86 @@ def test_ingest_names_an_unreadable_file_and_ingests_the_others(tellback: Comman
     assert done.code == 5
     assert "photo.txt: failed, a binary file" in done.err
     assert done.out.splitlines()[-1].startswith("2 added, 1 failed")
+
+
+def test_many_files_with_the_same_outcome_are_told_in_one_line(tellback: CommandLine, notes: Path) -> None:
+    for number in range(5):
+        (notes / f"{number}.txt").write_text(f"Note {number}.")
+        (notes / f"page{number}.html").write_text(f"<p>Page {number}</p>")
+    (notes / "picture.svg").touch()
+    done = tellback("ingest", notes)
+    assert done.out.splitlines() == [
+        "5 .txt files (0.txt, 1.txt, 2.txt, …): added, 5 chunks, 5 embedded",
+        "bridge.md: added, 1 chunk, 1 embedded",
+        "tower.md: added, 1 chunk, 1 embedded",
+        "7 added, 6 skipped; 7 chunks, 7 embedded",
+    ]
+    assert sorted(line.partition(":")[0] for line in done.err.splitlines()) == [
+        "5 .html files (page0.html, page1.html, page2.html, …)",
+        "picture.svg",
+    ]
+
+
+def test_the_first_answer_from_documents_names_the_next_step(
+    tellback: CommandLine, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tellback("ingest", notes)
+    assert re.search(r"^Next: \S+ ingest FOLDER", tellback("ask", "How many steps has the tower?").err, re.MULTILINE)
+    with monkeypatch.context() as later:
+        later.setattr("agent.assistant.cli.chat._JUST_BEGUN", timedelta(0))
+        assert tellback("ask", "How many steps has the tower?").err == ""
+    tellback("remember", "The tower is open on Sundays.")
+    assert tellback("ask", "How many steps has the tower?").err == ""
+
+
+NO_TABLES_AND_NO_NETWORK = """
+import sys
+
+looked_up = []
+
+
+def note(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+        looked_up.append((event, arguments))
+
+
+sys.addaudithook(note)
+from agent.assistant.cli.app import run_command_line
+from memory import LongTermMemory, open_memory, run_sync
+from memory.tokens import token_tables
+
+token_tables._LIBRARY = "a_library_that_is_not_there"
+for command in (
+    ["ingest", "notes"],
+    ["remember", "My sister plays the cello."],
+    ["recall", "Who plays the cello?", "--explain"],
+    ["ask", "How many steps has the tower?"],
+    ["chat"],
+    ["doctor"],
+    ["eval", "--questions", "5"],
+):
+    assert run_command_line(["--memory", "m.db", *command]) == 0, command
+memory = open_memory("m.db")
+assert run_sync(memory.recall("Who plays the cello?", token_budget=50)).tokens_exact is False
+run_sync(memory.close())
+assert not looked_up, looked_up
+"""
+
+
+@pytest.mark.slow
+def test_nothing_looks_up_the_network(notes: Path, tmp_path: Path) -> None:
+    """Inner part, on no face: ``memory.tokens.token_tables``."""
+    run = subprocess.run(
+        [sys.executable, "-c", NO_TABLES_AND_NO_NETWORK],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        input="We moved to Porto.\nWhere did we move?\n",
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
 
 
 def test_a_folder_without_a_readable_file_is_bad_input(tellback: CommandLine, tmp_path: Path) -> None:

@@ -1,21 +1,30 @@
 """``tellback doctor``: it names what is wrong, says what to do, shows no secret and changes nothing.
 
-Inner parts, on no face: ``memory.tables.operation_log``.
+Inner parts, on no face: ``memory.tables.operation_log``, ``memory.tokens.token_tables``.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from agent.assistant.cli.app import run_command_line
 from agent.testing import AnthropicServer, OllamaServer, OpenAIServer
+from memory import Message
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
+from memory.tokens.token_tables import folder_with_table
+from tests.support.command_line import CommandLine
 from vectorstore import Finding, TableComponent
+from vectorstore.sqlite import atomic_write
 
 CLOSED = "http://127.0.0.1:9/v1"
 
@@ -24,7 +33,9 @@ CLOSED = "http://127.0.0.1:9/v1"
 def doctor(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     def examined(*arguments: str) -> tuple[int, dict[str, dict]]:
         capsys.readouterr()
-        code = run_command_line(["--memory", str(tmp_path / "m.db"), *arguments, "doctor", "--json"])
+        fixing = [argument for argument in arguments if argument in ("--fix", "--yes")]
+        before = [argument for argument in arguments if argument not in fixing]
+        code = run_command_line(["--memory", str(tmp_path / "m.db"), *before, "doctor", *fixing, "--json"])
         answer = json.loads(capsys.readouterr().out)
         assert set(answer) == {"fine", "checks"}
         assert all(set(check) == {"name", "fine", "seen", "remedy"} for check in answer["checks"])
@@ -56,12 +67,111 @@ def test_doctor_reports_an_intact_memory_file_as_fine(doctor, path: Path) -> Non
     assert checks["content"]["seen"] == "every row is as it was written"
 
 
-def test_an_unfinished_copy_of_this_or_a_former_version_is_named(doctor, path: Path) -> None:
-    for name in (".tellback-00ff.part", ".mneme-00ff.part"):
-        (path.parent / name).touch()
+def test_doctor_says_that_tokens_are_counted_exactly(doctor) -> None:
+    _, checks = doctor()
+    assert checks["token counts"]["seen"].startswith("exact for models of OpenAI")
+    assert "token table" not in doctor("--fix")[1]  # nothing is missing, so nothing is fetched and nobody is asked
+
+
+@pytest.fixture
+def missing_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without the table of tokens; returns the user's cache folder for it."""
+    monkeypatch.setattr("memory.tokens.token_tables._LIBRARY", "a_library_that_is_not_there")
+    monkeypatch.setattr("tiktoken.registry.ENCODINGS", {})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path / "tables"))
+    return tmp_path / "tables"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    with folder_with_table("o200k_base", tmp_path_factory.mktemp("tables")) as folder:
+        (path,) = folder.iterdir()
+        return path.read_bytes()
+
+
+def test_doctor_fetches_a_missing_token_table_when_told_to(
+    doctor, table: bytes, missing_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, checks = doctor()
+    assert (code, checks["token counts"]["seen"]) == (0, "estimated, rather too many than too few")
+    assert "doctor --fix" in checks["token counts"]["remedy"]
+    with file_server(table) as url:
+        monkeypatch.setattr("memory.internals.table_url", lambda table: url, raising=False)
+        code, checks = doctor("--fix", "--yes")
+    assert checks["token table"]["seen"].startswith("fetched, its hash is right: ")
+    assert checks["token counts"]["seen"].startswith("exact for models of OpenAI")
+    assert [path.read_bytes() for path in missing_table.iterdir()] == [table]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content", "line"),
+    [
+        (("--offline",), None, "offline: only this machine may be asked"),
+        ((), None, "not fetched: "),
+        ((), b"a login page", "12 bytes of another hash"),
+    ],
+)
+def test_a_token_table_that_cannot_be_fetched_is_told_in_one_line(
+    arguments: tuple[str, ...],
+    content: bytes | None,
+    line: str,
+    doctor,
+    missing_table: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with nullcontext() if content is None else file_server(content) as url:
+        if url is not None:
+            monkeypatch.setattr("memory.internals.table_url", lambda table: url, raising=False)
+        code, checks = doctor(*arguments, "--fix", "--yes")
+    assert code == (4 if content is None else 1)
+    assert line in checks["token table"]["seen"]
+    assert "\n" not in checks["token table"]["seen"]
+    assert checks["token counts"]["seen"].startswith("estimated")
+    assert not missing_table.exists()
+
+
+def test_doctor_fetches_nothing_unasked(
+    missing_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command_line(["--memory", str(tmp_path / "m.db"), "doctor", "--fix"]) == 2
+    assert "--yes" in capsys.readouterr().err
+
+
+@contextmanager
+def file_server(content: bytes) -> Iterator[str]:
+    """Serve *content* on this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/table"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_unfinished_copy_is_named_while_it_is_written_or_may_be(doctor, path: Path) -> None:
+    with atomic_write(path.parent / "copy", token=os.urandom) as unfinished:
         code, checks = doctor()
-        assert (code, checks["unfinished copy"]["seen"]) == (0, str(path.parent / name))
-        (path.parent / name).unlink()
+        assert (code, checks["unfinished copy"]["seen"]) == (0, str(unfinished))
+    former = path.parent / ".mneme-00ff.part"  # of a version without locks
+    former.touch()
+    assert doctor()[1]["unfinished copy"]["seen"] == str(former)
+    os.utime(former, (0, 0))
+    assert "unfinished copy" not in doctor()[1]
+    assert not former.exists()
 
 
 def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
@@ -69,7 +179,45 @@ def test_doctor_reports_a_damaged_row(doctor, path: Path) -> None:
     code, checks = doctor()
     assert code == 3
     assert not checks["content"]["fine"]
-    assert checks["content"]["remedy"] == "restore a backup"
+    assert "tellback doctor --salvage" in checks["content"]["remedy"]
+
+
+def test_doctor_salvages_what_is_left_in_a_new_file_and_counts_what_is_lost(
+    tellback: CommandLine, tmp_path: Path
+) -> None:
+    tellback.remember_turn("s", Message.user("The café is in Évora."), Message.user("The ferry leaves at nine."))
+    tellback.path.write_bytes(tellback.path.read_bytes().replace('Évora."'.encode(), b'\xff\xffvora."'))
+    shown = tellback("sessions", "show", "s")
+    assert shown.code == 5
+    assert "The ferry leaves at nine." in shown.out
+    assert "1 damaged message was passed over: s 1" in shown.err
+    exported = tellback("export", tmp_path / "out.jsonl")
+    assert exported.code == 5
+    assert "1 damaged message was passed over: s 1" in exported.err
+    before = tellback.path.read_bytes()
+    done = tellback("doctor", "--salvage", tmp_path / "new.db")
+    assert done.code == 5
+    assert ["history_messages", "1", "1"] in [line.split() for line in done.out.splitlines()]
+    assert "history_messages: a text is not UTF-8" in done.err
+    assert tellback.path.read_bytes() == before
+    again = tellback("doctor", "--salvage", tmp_path / "new.db")
+    assert (again.code, "nothing is yet" in again.err) == (2, True)
+    tellback.path = tmp_path / "new.db"
+    assert tellback("doctor").code == 0
+    answer = tellback("doctor", "--salvage", tmp_path / "newer.db", "--json")
+    report = json.loads(answer.out)
+    assert (answer.code, report["whole"], report["findings"]) == (0, True, [])
+    assert {"table": "history_messages", "saved": 1, "lost": 0, "reasons": []} in report["tables"]
+
+
+def test_a_header_that_damage_made_unreadable_is_one_line_and_exit_code_3(tellback: CommandLine) -> None:
+    tellback("remember", "The key is under the quartz stone.")
+    content = bytearray(tellback.path.read_bytes())
+    content[47] = 9
+    tellback.path.write_bytes(content)
+    done = tellback("recall", "key")
+    assert (done.code, len(done.err.splitlines())) == (3, 1)
+    assert "doctor --salvage" in tellback("doctor").out
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ async def test_every_event_of_a_run_with_memory_tools_and_failures_goes_there_an
         raise OSError("broken")
 
     replies = (Reply("Hm", thinking="t", calls=(call("fail"),)), Reply(error=OSError("down")))
-    async with open_memory(tmp_path / "m.db", offline=True) as memory:
+    async with open_memory(tmp_path / "m.db") as memory:
         await memory.remember("The shed is green.")
         agent = Agent(ScriptedProvider(*replies), tools=[fail], memory=memory)
         failed = [event async for event in agent.stream("Which colour has the shed?")]

@@ -9,21 +9,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-TELLING = {
-    "agent_guarded.py": "the service was called 4 times",
-    "agent_that_remembers.py": "“The spare key lies under the blue pot.” [1]",
-    "agent_typed_answer.py": "Lisbon, 7 days from 03 May 2026",
-    "agent_with_approval.py": "tool: the user did not approve this call",
-    "agent_with_helpers.py": "Put 238 euros aside. (4 calls of models in all)",
-}
+from tests.support.snippets import EXAMPLE_OUTPUT, ROOT
 
 
 def test_every_example_of_the_agent_is_run_here() -> None:
-    assert {path.name for path in (ROOT / "examples").glob("agent_*.py")} == set(TELLING)
+    assert {path.name for path in (ROOT / "examples").glob("agent_*.py")} == set(EXAMPLE_OUTPUT)
 
 
-@pytest.mark.parametrize("name", TELLING)
+@pytest.mark.first_install
+@pytest.mark.parametrize("name", EXAMPLE_OUTPUT)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
@@ -36,7 +30,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    assert TELLING[name] in run.stdout
+    assert EXAMPLE_OUTPUT[name] in run.stdout
     assert run.stderr == ""
 
 

@@ -32,7 +32,7 @@ READS = {
 
 @pytest.fixture
 async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    opened = LongTermMemory(open_store("numpy:"))
     await opened.remember("The shed, it was asked about, is green.")
     await opened.remember(Memory(text="I am allergic to peanuts.", pinned=True))
     await opened.conversations.append("s", [Message.user("We spoke before."), Message.assistant("Indeed.")])

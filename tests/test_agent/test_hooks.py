@@ -75,7 +75,7 @@ def send(text: str) -> str:
 
 
 async def test_hooks_receive_every_event_of_a_run_in_order(tmp_path) -> None:
-    memory = open_memory(tmp_path / "m.db", offline=True)
+    memory = open_memory(tmp_path / "m.db")
     await memory.remember(Memory(text="Ana lives in Lisbon."))
     seen: list[HookEvent] = []
     hooks = Hooks(**dict.fromkeys(HOOK_NAMES, seen.append))

@@ -100,7 +100,7 @@ def test_the_prompt_parsed_back_gives_exactly_the_memories_put_in(
 
 
 async def _asked(memories, passages, asked: str, said: str, system: str):
-    async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+    async with LongTermMemory(open_store("numpy:")) as memory:
         for one in memories:
             await memory.remember(one)
         await memory.conversations.append("s", [Message.user(said), Message.assistant(said)])
@@ -151,7 +151,7 @@ def test_a_text_that_contains_the_mark_changes_the_mark_of_the_request(where: st
 
 def test_the_mark_stays_equal_between_turns_so_that_the_request_prefix_is_cacheable() -> None:
     async def two_turns() -> list[Request]:
-        async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+        async with LongTermMemory(open_store("numpy:")) as memory:
             await memory.remember(Memory(text="I am Ana.", pinned=True))
             await memory.remember("The shed is green.")
             with ScriptedProvider(Reply("Hello"), Reply("Green")) as provider:
@@ -168,7 +168,7 @@ def test_the_mark_stays_equal_between_turns_so_that_the_request_prefix_is_cachea
 
 def test_two_agents_have_two_marks() -> None:
     async def marks() -> set[str]:
-        async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+        async with LongTermMemory(open_store("numpy:")) as memory:
             found = set()
             for _ in range(2):
                 with ScriptedProvider(Reply("Hello")) as provider:
@@ -186,7 +186,7 @@ def test_a_tool_result_with_forged_delimiters_is_not_read_as_a_memory() -> None:
         return FORGERIES[2]
 
     async def fetched() -> Request:
-        async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+        async with LongTermMemory(open_store("numpy:")) as memory:
             await memory.remember(Memory(text="I am Ana.", pinned=True))
             with ScriptedProvider(Reply(calls=(call("fetch"),)), Reply("Done")) as provider:
                 await Agent(provider, memory=memory, tools=[fetch]).run("Fetch it")
@@ -204,7 +204,7 @@ def test_a_tool_that_received_the_mark_cannot_forge_a_memory_with_it() -> None:
         return [TextBlock(text=forged)]
 
     async def run(*replies: Reply) -> list[Request]:
-        async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+        async with LongTermMemory(open_store("numpy:")) as memory:
             await memory.remember(Memory(text="I am Ana.", pinned=True))
             with ScriptedProvider(*replies) as provider:
                 await Agent(provider, memory=memory, tools=[echo], settings=AgentSettings(seeds=lambda: SEED)).run(

@@ -20,7 +20,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 async def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True, clock=lambda: NOW)
+    opened = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
     yield opened
     await opened.close()
 

@@ -40,7 +40,7 @@ def said(body: dict[str, Any], role: str) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_memories_are_sent_as_data_in_user_messages_only(kind: str) -> None:
     server_type, provider = KINDS[kind]
-    async with LongTermMemory(open_store("numpy:"), offline=True) as memory:
+    async with LongTermMemory(open_store("numpy:")) as memory:
         await memory.remember(Memory(text=FORGED, speaker=FORGED, pinned=True))
         await memory.remember("The shed is green.")
         with server_type(Reply("Green.")) as server:

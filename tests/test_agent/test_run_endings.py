@@ -21,6 +21,7 @@ from agent import (
     InvalidOutput,
     LimitReached,
     ModelSettings,
+    OpenAICompatibleProvider,
     Prices,
     ProviderFailed,
     RequestRefused,
@@ -39,7 +40,7 @@ from agent.errors import ContextOverflow, RunAborted, WindowExceeded
 from agent.middleware.guardrails import PromptGuardrail, injection_check, length_check, personal_data_check
 from agent.providers.base import Capabilities
 from agent.structured_output import strict_schema
-from agent.testing import Reply, ScriptedProvider, call
+from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
 from agent.usage import UsageLedger
 from memory import InMemoryHistory, Message, ThinkingBlock, ToolCallBlock
 
@@ -87,6 +88,18 @@ async def test_the_result_has_a_cost_only_with_known_prices() -> None:
     for given, cost in ((prices, 0.5 * 2 + 0.4 * 0.5 + 0.1 * 3 + 0.1 * 10), (None, None)):
         result = await Agent(ScriptedProvider(Reply("hi", usage=usage)), settings=AgentSettings(prices=given)).run("?")
         assert result.cost == (pytest.approx(cost) if cost is not None else None)
+
+
+@pytest.mark.parametrize(
+    ("model", "budget", "exact"), [("gpt-4", 500, True), ("llama3.2:3b", 500, False), ("gpt-4", None, None)]
+)
+async def test_the_result_says_whether_the_token_budget_was_counted_exactly(
+    model: str, budget: int | None, exact: bool | None
+) -> None:
+    with OpenAIServer(Reply("hi")) as server:
+        provider = OpenAICompatibleProvider(server.url, model)
+        async with Agent(provider, settings=AgentSettings(token_budget=budget)) as agent:
+            assert (await agent.run("?")).tokens_exact is exact
 
 
 def test_usage_of_a_child_ledger_counts_once_in_its_parent() -> None:

@@ -185,7 +185,7 @@ def test_the_write_policy_settings_decide_the_outcome_of_a_turn(settings, said: 
 
 @pytest.fixture
 def memory():
-    opened = LongTermMemory(open_store("numpy:"), offline=True)
+    opened = LongTermMemory(open_store("numpy:"))
     run_sync(opened.remember(Memory(CODE, sensitive=True)))
     run_sync(opened.remember(Memory("The safe stands in the cellar.", pinned=True)))
     run_sync(opened.remember(Memory("The other safe opens with 55512.", pinned=True, sensitive=True)))

@@ -202,7 +202,7 @@ def _save(path: Path, readable: list[str], before: dict[str, str], say: Say) -> 
     saved.unlink(missing_ok=True)
     now = {name: one for name, one in _hashes(path).items() if name in before}
     try:
-        count = salvage_database(path, saved, components=[StoreTables(Analyzer())])
+        count = salvage_database(path, saved, components=[StoreTables(Analyzer())]).saved("entries")
     except _TYPED as error:
         say(f"unsaved {len(readable)} rows: {error}" if readable else "unreadable")
         return

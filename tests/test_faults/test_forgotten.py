@@ -8,6 +8,7 @@ import pytest
 
 from tests.test_faults.conftest import Campaign
 from tests.test_faults.forgetting import WAYS, forget
+from tests.test_faults.forgotten_life import forgotten_life
 from tests.test_faults.isolated import isolated
 from tests.test_faults.planted import ERASURE_PLANTS
 
@@ -17,6 +18,20 @@ def test_an_erased_entry_is_in_no_byte_of_the_store_files(campaign: Campaign, tm
     report = campaign.run(forget, folder=str(tmp_path), seed=campaign.seed, rounds=rounds)
     assert report["broken"] == []
     assert report["pending"] == rounds // len(WAYS)
+
+
+@pytest.mark.slow
+def test_no_word_of_forgotten_texts_is_left_in_a_long_life(campaign: Campaign, tmp_path: Path) -> None:
+    texts = campaign.size(170, 1700)
+    report = campaign.run(forgotten_life, folder=str(tmp_path), seed=campaign.seed, texts=texts)
+    assert (report["broken"], report["unverified"]) == ([], 0)
+    assert report["forgotten"] >= texts
+
+
+@pytest.mark.slow
+def test_planted_remains_between_the_rows_of_pages_are_caught(tmp_path: Path) -> None:
+    report = isolated(forgotten_life, timeout=1200, folder=str(tmp_path), seed=1, texts=1700, planted=True)
+    assert any("words left" in line for line in report["broken"])
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[[LongTermMemory], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_an_invalid_filter_raises_a_filter_error_of_the_memory_and_of_the_store(call: str) -> None:
-    kept = LongTermMemory(open_store("numpy:"), ids=lambda: "first", offline=True)
+    kept = LongTermMemory(open_store("numpy:"), ids=lambda: "first")
     run_sync(kept.remember("x"))
     with pytest.raises(memory.FilterError) as caught:
         run_sync(CALLS[call](kept))
@@ -60,7 +60,7 @@ def test_an_invalid_filter_raises_a_filter_error_of_the_memory_and_of_the_store(
 
 
 def test_a_closed_memory_raises_store_closed_and_a_memory_layer_error() -> None:
-    kept = LongTermMemory(open_store("numpy:"), offline=True)
+    kept = LongTermMemory(open_store("numpy:"))
     run_sync(kept.close())
     for caught in (vectorstore.StoreClosed, memory.StoreError, MemoryLayerError):
         with pytest.raises(caught, match="closed"):
@@ -70,7 +70,7 @@ def test_a_closed_memory_raises_store_closed_and_a_memory_layer_error() -> None:
 def test_an_error_of_the_store_raised_by_a_memory_keeps_its_attributes(tmp_path: Path) -> None:
     (tmp_path / "other.db").write_bytes(b"no database at all, but some bytes of something else" * 100)
     with pytest.raises(memory.StoreError) as caught:
-        open_memory(tmp_path / "other.db", offline=True)
+        open_memory(tmp_path / "other.db")
     assert isinstance(caught.value, vectorstore.NotAStore)
     assert caught.value.path == str(tmp_path / "other.db")
 
@@ -78,7 +78,7 @@ def test_an_error_of_the_store_raised_by_a_memory_keeps_its_attributes(tmp_path:
 def test_forget_on_a_store_of_data_alone_raises_an_unsupported_error_of_the_memory() -> None:
     from vectorstore.testing import ModelStore
 
-    kept = LongTermMemory(ModelStore(), offline=True)
+    kept = LongTermMemory(ModelStore())
     with pytest.raises(vectorstore.UnsupportedError) as caught:
         run_sync(kept.forget(["x"]))
     assert isinstance(caught.value, memory.StoreError)

@@ -233,12 +233,19 @@ def test_a_failed_verification_after_migration_keeps_a_whole_copy_of_the_old_his
         SqliteHistory(database)
         (copy,) = database.migration_copies()
         assert Path(copy).name == "m.db.before-history-1-to-2.backup"
-        assert salvage_database(copy, tmp_path / "saved.db", components=[HistoryTables()]) == 2
+        assert (
+            salvage_database(copy, tmp_path / "saved.db", components=[HistoryTables()]).saved("history_messages") == 2
+        )
 
 
 def test_a_history_file_of_the_first_schema_version_can_be_salvaged_without_migration(tmp_path: Path) -> None:
     earlier_file(tmp_path / "m.db")
-    assert salvage_database(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]) == 2
+    assert (
+        salvage_database(tmp_path / "m.db", tmp_path / "saved.db", components=[HistoryTables()]).saved(
+            "history_messages"
+        )
+        == 2
+    )
     with SqliteDatabase(tmp_path / "saved.db") as saved:
         assert len(asyncio.run(SqliteHistory(saved).load("s", namespace="n"))) == 2
 

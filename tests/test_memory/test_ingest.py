@@ -112,6 +112,7 @@ async def test_only_the_changed_chunks_of_a_changed_file_are_embedded(memory, do
     assert len(memory.embedder.texts) == 1
     assert "cellar" in memory.embedder.texts[0]
     (line,) = report.of(UPDATED)
+    assert report.of("updated") == (line,)
     assert (line.embedded, line.erased) == (1, 1)
     assert not any("cool" in text for text in texts(memory))
 

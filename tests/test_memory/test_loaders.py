@@ -250,7 +250,7 @@ def test_a_pdf_too_long_is_refused():
 
 def test_a_missing_extra_names_the_install_line(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"\.\[docs\]"):
+    with pytest.raises(MissingExtra, match=r"pip install -e '\S*\[docs\]'"):
         PdfLoader().load(make_pdf("x"), "a.pdf")
 
 

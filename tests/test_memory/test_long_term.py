@@ -19,6 +19,7 @@ from memory import (
     DuplicateKey,
     EmbedderError,
     EmbedderMismatch,
+    EstimatingCounter,
     InMemoryHistory,
     LongTermMemory,
     Memory,
@@ -30,6 +31,7 @@ from memory import (
     Source,
     TextBlock,
     ThinkingBlock,
+    TiktokenCounter,
     ToolCallBlock,
     ToolResultBlock,
     Trust,
@@ -726,10 +728,21 @@ def test_the_token_budget_of_recall_is_counted_by_the_given_counter(memory):
 
 
 def test_without_a_counter_the_token_budget_of_recall_is_counted_by_the_default_counter(store):
-    memory = LongTermMemory(store, offline=True)
+    memory = LongTermMemory(store)
     run(memory.remember("My sister plays the cello."))
-    assert found(memory, "cello", token_budget=100) == ["My sister plays the cello."]
-    assert found(memory, "cello", token_budget=1) == []
+    assert found(memory, "cello", token_budget=6) == ["My sister plays the cello."]
+    assert found(memory, "cello", token_budget=5) == []
+    assert run(memory.recall("cello", token_budget=6)).tokens_exact is True
+
+
+@pytest.mark.parametrize(
+    ("counter", "exact"), [(EstimatingCounter(), False), (TiktokenCounter("r50k_base"), True), (len, None)]
+)
+def test_a_recall_says_whether_its_token_budget_was_counted_exactly(memory, counter, exact):
+    run(memory.remember("My sister plays the cello."))
+    assert run(memory.recall("cello", token_budget=50, counter=counter)).tokens_exact is exact
+    assert run(LongTermMemory(memory.store, counter=counter).recall("cello", token_budget=50)).tokens_exact is exact
+    assert run(memory.recall("cello", counter=counter)).tokens_exact is None
 
 
 def test_leaving_the_context_manager_closes_the_memory_and_its_store(store):

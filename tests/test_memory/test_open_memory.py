@@ -99,7 +99,7 @@ def test_opening_touches_no_network(tmp_path, monkeypatch):
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    memory = open_memory(tmp_path / "m.db", offline=True)
+    memory = open_memory(tmp_path / "m.db")
     memory.store.close()
 
 

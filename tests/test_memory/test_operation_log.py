@@ -162,7 +162,7 @@ def test_a_data_only_store_keeps_memory_tables_in_the_given_database(tmp_path: P
     texts = ["I moved to Lisbon.", "I moved to Porto."]
     for count, text in enumerate(texts, start=1):
         with SqliteDatabase(tmp_path / "beside.db") as database:
-            memory = LongTermMemory(ModelStore(), database=database, offline=True)
+            memory = LongTermMemory(ModelStore(), database=database)
             run_sync(memory.remember_turn("s", [Message.user(text)]))
             memory.tombstones.add("/conversation", [str(count)], NOW)
             stored = [row.message.text for row in run_sync(memory.conversations.load("s"))]

@@ -22,9 +22,7 @@ DAY = timedelta(days=1)
 async def memory(request, tmp_path: Path):
     url = f"sqlite:///{tmp_path / 'm.db'}" if request.param == "sqlite" else "numpy:"
     store = open_store(url)
-    opened = LongTermMemory(
-        DataOnlyStore(store) if request.param == "data-only" else store, offline=True, clock=lambda: NOW
-    )
+    opened = LongTermMemory(DataOnlyStore(store) if request.param == "data-only" else store, clock=lambda: NOW)
     yield opened
     await opened.close()
 
@@ -53,7 +51,7 @@ async def test_pinned_leaves_out_unpinned_disabled_expired_and_not_currently_val
 
 async def test_pinned_follows_validity_and_expiry_by_the_clock_without_a_write(tmp_path: Path) -> None:
     now = [NOW]
-    async with LongTermMemory(open_store("numpy:"), offline=True, clock=lambda: now[0]) as memory:
+    async with LongTermMemory(open_store("numpy:"), clock=lambda: now[0]) as memory:
         await memory.remember(Memory(text="soon", pinned=True, valid_from=NOW + DAY))
         await memory.remember(Memory(text="not for long", pinned=True, expires_at=NOW + DAY))
         assert await texts(memory) == ["not for long"]
@@ -72,7 +70,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
     print("seed", seed)
     rng = random.Random(seed)
     store = open_store(url if url == "numpy:" else f"sqlite:///{tmp_path / 'm.db'}")
-    async with LongTermMemory(store, offline=True, clock=lambda: NOW) as memory:
+    async with LongTermMemory(store, clock=lambda: NOW) as memory:
         ids: list[str] = []
         for step in range(120):
             what = rng.choice(["add", "add", "pin", "unpin", "correct", "forget", "disable", "enable", "turn"])
@@ -96,7 +94,7 @@ async def test_after_random_writes_pinned_equals_a_full_scan(url: str, tmp_path:
 
 async def test_pinned_sees_the_pins_of_another_process_at_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    async with open_memory(path, offline=True) as ours, open_memory(path, offline=True) as theirs:
+    async with open_memory(path) as ours, open_memory(path) as theirs:
         assert await texts(ours) == []
         report = await theirs.remember(Memory(text="theirs", pinned=True))
         assert await texts(ours) == ["theirs"]
@@ -116,7 +114,7 @@ class Counting(WrapperStore):
 
 async def test_pinned_after_a_write_does_not_scan_the_store_again() -> None:
     store = Counting(open_store("numpy:"))
-    async with LongTermMemory(store, offline=True) as memory:
+    async with LongTermMemory(store) as memory:
         await memory.remember(Memory(text="one", pinned=True))
         await memory.pinned()
         scans = store.scans

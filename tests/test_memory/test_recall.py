@@ -14,7 +14,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memory import ArgumentError, HashingEmbedder, Memory, RecallOptions, RecallResult, RecallSettings, Source, run_sync
+from memory import (
+    ArgumentError,
+    HashingEmbedder,
+    LongTermMemory,
+    Memory,
+    RecallOptions,
+    RecallResult,
+    RecallSettings,
+    Source,
+    run_sync,
+)
 from memory.internals import DECLARED_FIELDS, to_entry
 from memory.retrieval.query import Query
 from memory.retrieval.retriever import Retriever
@@ -304,6 +314,15 @@ def test_documents_and_conversations_are_merged_and_collections_chosen(store: Li
     assert {hit.partition for hit in ask(retriever, "warranty", partitions=("documents",))} == {"documents"}
 
 
+def test_one_partition_collection_or_namespace_may_be_given_as_its_text() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    run_sync(memory.remember("The warranty lasts two years.", namespace="ana"))
+    assert len(run_sync(memory.recall("warranty", namespace="ana", partitions="conversation"))) == 1
+    assert len(run_sync(memory.recall("warranty", namespace="ana", partitions="documents", collections="b"))) == 0
+    with pytest.raises(ArgumentError, match="attic"):
+        run_sync(memory.recall("warranty", partitions="attic"))
+
+
 def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: LifecycleStore) -> None:
     scattered = "The red fox slept. A barn stood there. It was winter. Nobody built anything."
     together = "Long ago it rained. They built the red barn in winter. Nobody came."
@@ -311,6 +330,43 @@ def test_the_chunk_with_all_the_words_in_one_sentence_comes_first(store: Lifecyc
         put(store, [Memory(text, id=name, kind="document", source=Source(document=name))], "/documents/d")
     found = ask(retriever_of(store), "When was the red barn built in winter?", partitions=("documents",), embed=False)
     assert ids(found) == ["together", "scattered"]
+
+
+@pytest.mark.parametrize("data_only", [False, True])
+def test_importance_decides_between_memories_that_are_as_near_to_the_question(data_only: bool) -> None:
+    store = open_store("numpy:")
+    memory = LongTermMemory(DataOnlyStore(store) if data_only else store)  # type: ignore[arg-type]
+    for name, importance in (("minor", 0.0), ("plain", None), ("vital", 1.0)):
+        run_sync(
+            memory.remember(Memory(f"The ferry to the {name} island leaves at nine.", key=name, importance=importance))
+        )
+    run_sync(memory.remember(Memory("A kestrel nests in the belfry.", key="other", importance=1.0)))
+
+    def found() -> list[tuple[str | None, float]]:
+        hits = run_sync(memory.recall("ferries to an island", explain=True))
+        return [
+            (hit.memory.key, hit.parts.get("importance", 0.0) / hit.score) for hit in hits if hit.memory.key != "other"
+        ]
+
+    ranked = found()
+    assert [key for key, _ in ranked] == ["vital", "plain", "minor"]
+    assert [share for _, share in ranked] == pytest.approx([0.1 / 1.1, 0.0, -0.1 / 0.9], abs=0.02)
+    minor = run_sync(memory.list(where={"key": "minor"}))[0].id
+    if not data_only:
+        run_sync(memory.set_importance([minor], 1.0))
+        assert [key for key, _ in found()][-1] == "plain"
+        run_sync(memory.set_importance([minor], None))
+        assert {key for key, _ in found()[1:]} == {"plain", "minor"}
+
+
+def test_the_default_importance_changes_no_score() -> None:
+    def scores(importance: float | None) -> list[float]:
+        memory = LongTermMemory(open_store("numpy:"))
+        for text in ("The ferry leaves at nine.", "The ferry is blue.", "A kestrel nests in the belfry."):
+            run_sync(memory.remember(Memory(text, importance=importance)))
+        return [hit.score for hit in run_sync(memory.recall("When does the ferry leave?"))]
+
+    assert scores(0.5) == scores(None)
 
 
 def test_parts_add_up_to_the_score(store: LifecycleStore) -> None:

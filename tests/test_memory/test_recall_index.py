@@ -20,6 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import memory.retrieval.index.session_statistics as module
+import memory.retrieval.scoring.soft_matching as soft_matching
 from memory import Memory
 from memory.internals import to_entry
 from memory.retrieval.index.record import MAX_SENTENCES, NEVER, IndexRecord, build_record, to_microseconds
@@ -172,6 +173,15 @@ def test_equal_rows_give_equal_columns_in_any_order_of_writes(seed: int) -> None
     noisy.remove("never there")
     assert snapshot(noisy, ids) == fresh
     assert len(noisy) == 30
+
+
+@pytest.mark.parametrize("cells", [1, 7, 64])
+def test_words_matched_in_small_blocks_match_alike(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    memories = [*turns(12, 5), Memory("?", id="blank"), Memory("apple. " * 30 + "river stone cloud " * 9, id="long")]
+    ids = [memory.id for memory in memories]
+    whole = snapshot(indexed(memories), ids)
+    monkeypatch.setattr(soft_matching, "_BLOCK_CELLS", cells)
+    assert snapshot(indexed(memories), ids) == whole
 
 
 def test_word_match_is_one_for_equal_stems_else_the_nearest_cosine() -> None:
@@ -419,7 +429,7 @@ class Held:
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
-            2 * self.vocabulary.form_number(word.lower(), self.vocabulary.number(term)) + word[:1].islower()
+            2 * self.vocabulary.form_numbers([word.lower()], [self.vocabulary.number(term)])[0] + word[:1].islower()
             for word in words
             if (term := stemmed(word.lower())) is not None
         ]

@@ -139,10 +139,34 @@ def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str
     assert derived == ["new", "new"]
 
 
+def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
+    path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
+    memory = opened(path)
+    for turn in turns(25, random.Random(5)):
+        run_sync(memory.remember(turn))
+    run_sync(memory.forget(["m003"]))
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {f"m{at:03d}" for at in range(20) if at != 3}}
+    del derived[:]
+    memory = opened(path)
+    found = answers(memory)
+    assert derived == [f"m{at:03d}" for at in range(20, 25)]
+    memory.store.database.rebuild()
+    run_sync(memory.close())
+    memory = opened(path)
+    assert answers(memory) == found
+    run_sync(memory.close())
+
+
 @pytest.mark.parametrize("seed", first_fast(range(6)))
-def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(path: Path, seed: int) -> None:
+def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
+    path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
+    monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", rng.choice((4, 1024)))  # writers derive too, or recall alone
     memory = opened(path)
     waiting = turns(60, rng)
     there: list[str] = []
@@ -363,7 +387,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("3", "4bff2ac15ea78de1")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("4", "45616fec610bb7be")
 
 
 STOPS = {"the", "of"}
@@ -401,6 +425,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
         text_features=draw(st.integers(0, 127)),
         question_bits=draw(st.integers(0, 2**63 - 1)),
+        importance=draw(st.floats(0, 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),

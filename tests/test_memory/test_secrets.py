@@ -73,6 +73,9 @@ def test_the_generated_secret_sentences_are_the_same_for_the_same_seed():
         ),
         ('{"password": "a.b-c9"}', '{"password": "[redacted: password]"}'),
         ("two: 4111 1111 1111 1111 and PIN 12", "two: [redacted: card number] and PIN 12"),
+        ("transfer it to DE89 3704 0044 0532 0130 00 today", "transfer it to [redacted: IBAN] today"),
+        ("gb82west12345698765432", "[redacted: IBAN]"),
+        ("AT61 1904 3002 3457 3201 IS MINE", "[redacted: IBAN] IS MINE"),
         ("redis://:s3cr3t@cache:6379/0", "redis://:[redacted: password in an address]@cache:6379/0"),
     ],
 )
@@ -94,6 +97,10 @@ def test_redact_secrets_replaces_only_the_secret(text, kept):
         "api_key=settings.api_key2",
         "4111 1111 1111 1112",
         "4111-1111-11-111111",
+        "DE89 3704 0044 0532 0130 01",
+        "DE89 3704 0044 0532 0130",
+        "the bank is DEUTDEFF500",
+        "\u017fk31 1200 0000 1987 4263 7541",
         "seed phrase: the twelve words that I wrote on the back of the red notebook",
         "PIN 4821 items",
     ],
@@ -194,6 +201,8 @@ def test_the_secret_policy_screens_text_caption_tags_metadata_and_source():
 def test_a_secret_in_an_identifying_field_of_a_memory_rejects_it(field):
     decision = NoSecrets().decide(Memory("plain", **{field: KEY}))
     assert (decision.action, decision.reason) == ("reject", "secret: GitHub token")
+    for source in (Source(session=KEY), Source(document=f"keys/{KEY}.txt")):
+        assert NoSecrets().decide(Memory("plain", source=source)).action == "reject"
     for scopes in ({"project": KEY}, {KEY: "project"}):
         assert NoSecrets().decide(Memory("plain", scopes=scopes)).action == "reject"
 
@@ -257,11 +266,16 @@ def test_an_import_leaves_no_byte_of_a_secret_on_disk(tmp_path, action):
     source = LongTermMemory(open_store(f"sqlite:///{tmp_path / 'open.db'}"))
     run(source.remember(f"use {KEY}"))
     run(source.remember_turn("s", [Message.user(f"the token is {CODE}"), Message.assistant("Noted.")]))
+    run(source.remember_turn(KEY, [Message.user("The garden is green.")]))
+    named = tmp_path / f"{KEY}.md"
+    named.write_text("The house is red.")
+    run(KnowledgeBase(source).ingest(named))
     run(source.export(tmp_path / "all.jsonl"))
     run(source.close())
     home = tmp_path / "home"
     home.mkdir()
     memory = LongTermMemory(open_store(f"sqlite:///{home / 'm.db'}"), policies=[NoSecrets(action)])
+    KnowledgeBase(memory)  # documents are taken then
     run(memory.import_(tmp_path / "all.jsonl", trust="user"))
     assert len(run(memory.conversations.load("s"))) == 2
     assert run(memory.count()) == (3 if action == "redact" else 1)
@@ -270,6 +284,24 @@ def test_an_import_leaves_no_byte_of_a_secret_on_disk(tmp_path, action):
         data = path.read_bytes()
         assert KEY.encode() not in data, path.name
         assert CODE.encode() not in data, path.name
+
+
+def test_a_file_or_a_session_that_is_named_by_a_secret_is_refused_without_a_byte_of_it(tmp_path):
+    notes, home = tmp_path / "notes", tmp_path / "home"
+    for folder in (notes, home, notes / KEY):
+        folder.mkdir()
+    for name in (f"{KEY}.md", f"{KEY}/plain.md", "plain.md"):
+        (notes / name).write_text(f"The house is red. {len(name)}")
+    memory = LongTermMemory(open_store(f"sqlite:///{home / 'm.db'}"), policies=[NoSecrets()])
+    lines = {line.source: line.action for line in run(KnowledgeBase(memory).ingest(notes)).lines}
+    hidden = "[redacted: GitHub token]"
+    assert lines == {f"{hidden}.md": "skipped", f"{hidden}/plain.md": "skipped", "plain.md": "added"}
+    with pytest.raises(ArgumentError, match="session: a name that holds no secret is needed") as caught:
+        run(memory.remember_turn(KEY, [Message.user("The garden is green.")]))
+    assert KEY not in str(caught.value)
+    run(memory.close())
+    for path in home.iterdir():
+        assert KEY.encode() not in path.read_bytes(), path.name
 
 
 @pytest.mark.parametrize("action", ["redact", "reject"])

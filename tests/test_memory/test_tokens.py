@@ -1,4 +1,4 @@
-"""Token counts: the estimate, the guard around tiktoken, and what a message takes.
+"""Token counts: the estimate, tiktoken without downloads, and what a message takes.
 
 Inner parts, on no face: ``memory.tokens``, ``memory.tokens.counter``.
 """
@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import socket
 import struct
-import threading
+import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory import (
-    ArgumentError,
     DocumentBlock,
     EstimatingCounter,
     ImageBlock,
@@ -35,9 +31,13 @@ from memory import (
     ToolResultBlock,
     message_tokens,
 )
-from memory.internals import default_counter
-from memory.tokens import tiktoken_counter
+from memory.internals import counter_for_model, default_counter, keep_table, table_url
+from memory.tokens import token_tables
 from memory.tokens.counter import MESSAGE_OVERHEAD, UNREADABLE_IMAGE_TOKENS, FallbackCounter, image_size, image_tokens
+from tests.support.slow import first_fast
+
+SMALL = "r50k_base"
+"""An encoding with a table that loads in a tenth of a second."""
 
 
 class Words:
@@ -56,33 +56,20 @@ def toy_encoding() -> tiktoken.Encoding:
     return tiktoken.Encoding("toy", pat_str=r"\S+|\s+", mergeable_ranks=ranks, special_tokens={"<|end|>": 256})
 
 
-@contextmanager
-def silent_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lead tiktoken's fetch to a server that accepts and never answers; hang up at the end."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        held: list[socket.socket] = []
+@pytest.fixture
+def unloaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A process that has not loaded r50k_base, on a machine without caches; returns the cache folder of the user."""
+    monkeypatch.delitem(tiktoken.registry.ENCODINGS, SMALL, raising=False)
+    for name in token_tables.CACHE_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / "caches" / "tellback" / "tiktoken"
 
-        def accept() -> None:
-            while True:
-                try:
-                    held.append(listener.accept()[0])
-                except OSError:
-                    return
 
-        thread = threading.Thread(target=accept, daemon=True)
-        thread.start()
-        for name in ("HTTPS_PROXY", "https_proxy"):
-            monkeypatch.setenv(name, f"http://127.0.0.1:{listener.getsockname()[1]}")
-        try:
-            yield
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for connection in held:
-                connection.close()
-            for waiting in threading.enumerate():
-                if waiting.name == "tellback-tiktoken":
-                    waiting.join()
+@pytest.fixture
+def no_compiled_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_tables, "_LIBRARY", "a_library_that_is_not_there")
 
 
 @pytest.mark.parametrize(
@@ -144,58 +131,77 @@ def test_words_that_look_like_control_tokens_are_plain_text(monkeypatch: pytest.
     assert TiktokenCounter("toy").count("<|end|>") == 7
 
 
-def test_a_tokenizer_fetch_that_never_answers_times_out_and_is_not_retried(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("encoding", first_fast(["r50k_base", "p50k_edit", "cl100k_base", "o200k_harmony"]))
+def test_tokens_are_counted_exactly_without_network_and_caches(
+    encoding: str, unloaded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with silent_proxy(monkeypatch):
-        before = dict(os.environ)
-        counter = TiktokenCounter("r50k_base", limit=0.2, cache=tmp_path)
-        with pytest.raises(TokenizerUnavailable, match="did not arrive within"):
-            counter.count("some words")
-        assert dict(os.environ) == before
-        tried: list[str] = []
-        monkeypatch.setattr(tiktoken_counter, "_load_encoding", lambda encoding, outcome: tried.append(encoding))
-        with pytest.raises(TokenizerUnavailable, match="did not arrive within"):
-            counter.count("some words")
-        assert tried == []
+    monkeypatch.delitem(tiktoken.registry.ENCODINGS, encoding, raising=False)
+    environment = dict(os.environ)
+    assert TiktokenCounter(encoding).count("hello world, hello again") == 5
+    assert dict(os.environ) == environment
+    assert len(list(unloaded.iterdir())) == 1
 
 
-def test_the_tiktoken_counter_waits_for_its_time_limit_and_not_for_the_fetch(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_table_is_read_from_the_cache_where_it_was_kept(
+    unloaded: Path, no_compiled_tables: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = threading.Event()
-
-    def fetch(encoding: str, outcome: list[object]) -> None:
-        over.wait(600)
-        outcome.append("it came after all")
-
-    monkeypatch.setattr(tiktoken_counter, "_load_encoding", fetch)
-    with pytest.raises(TokenizerUnavailable, match=r"did not arrive within 0\.05 s"):
-        TiktokenCounter(limit=0.05, cache=tmp_path).load()
-    over.set()
+    with monkeypatch.context() as patched:
+        patched.setattr(token_tables, "_LIBRARY", "semantic_text_splitter")
+        TiktokenCounter(SMALL, cache=unloaded).load()
+    del tiktoken.registry.ENCODINGS[SMALL]
+    assert TiktokenCounter(SMALL).count("hello world") == 2
+    del tiktoken.registry.ENCODINGS[SMALL]
+    unloaded.rename(unloaded.parents[2] / "data-gym-cache")  # that of other programs, in the temporary folder
+    assert TiktokenCounter(SMALL).count("hello world") == 2
 
 
-def test_the_fallback_counter_tries_the_first_counter_only_once() -> None:
-    class Absent(TiktokenCounter):
-        tries = 0
-
-        def load(self) -> None:
-            self.tries += 1
-            raise TokenizerUnavailable("none here")
-
-    absent = Absent()
-    counter = FallbackCounter(absent, EstimatingCounter())
-    assert [counter.count("a"), counter.count("b"), counter.exact] == [1, 1, False]
-    assert absent.tries == 1
-
-
-def test_the_default_counter_estimates_where_the_network_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("name", token_tables.CACHE_VARIABLES)
+def test_a_table_is_kept_in_the_cache_that_the_user_set_for_tiktoken(
+    name: str, unloaded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("HTTPS_PROXY", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    counter = default_counter()
+    monkeypatch.setenv(name, str(tmp_path / "theirs"))
+    assert TiktokenCounter(SMALL).count("hello world") == 2
+    assert os.environ[name] == str(tmp_path / "theirs")
+    assert len(list((tmp_path / "theirs").iterdir())) == 1
+    assert not unloaded.exists()
+
+
+def test_a_user_who_forbids_the_cache_gets_exact_counts_and_no_file(
+    unloaded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
+    assert TiktokenCounter(SMALL).count("hello world") == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_cannot_be_written_leaves_counts_exact(unloaded: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert TiktokenCounter(SMALL, cache=tmp_path / "file" / "below").count("hello world") == 2
+
+
+def test_a_damaged_table_is_neither_used_nor_replaced_by_a_download(unloaded: Path, no_compiled_tables: None) -> None:
+    damaged = cached_file(unloaded, b"not the table")
+    counter = TiktokenCounter(SMALL)
+    for _ in range(2):
+        with pytest.raises(TokenizerUnavailable, match="no token table r50k_base on this machine"):
+            counter.count("words")
+    assert damaged.read_bytes() == b"not the table"
+
+
+def test_a_damaged_table_is_replaced_by_the_compiled_one(unloaded: Path) -> None:
+    damaged = cached_file(unloaded, b"not the table")
+    assert TiktokenCounter(SMALL).count("hello world") == 2
+    assert hashlib.sha256(damaged.read_bytes()).hexdigest() == token_tables.TABLE_HASHES[SMALL]
+
+
+def test_bytes_of_another_hash_are_not_kept_as_a_table(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerUnavailable, match="another hash"):
+        keep_table(SMALL, b"IQ== 0\n", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_default_counter_estimates_where_there_is_no_table(unloaded: Path, no_compiled_tables: None) -> None:
+    counter = default_counter(SMALL)
     assert (counter.count("twelve chars"), counter.exact) == (4, False)
     assert "estimate" in counter.name
 
@@ -206,57 +212,18 @@ def test_the_fallback_uses_the_exact_counter_where_it_loads(monkeypatch: pytest.
     assert (counter.name, counter.exact, counter.count("abcdef")) == ("toy", True, 6)
 
 
-def test_offline_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fetched: list[str] = []
-    monkeypatch.setattr(tiktoken_counter, "_load_encoding", lambda encoding, outcome: fetched.append(encoding))
-    with pytest.raises(TokenizerUnavailable, match="offline"):
-        TiktokenCounter(offline=True, cache=tmp_path).count("words")
-    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path)
-    assert not default_counter(offline=True).exact
-    assert fetched == []
-
-
-def test_offline_a_damaged_cache_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tiktoken_counter, "_load_encoding", None)
-    damaged = cached_file(tmp_path, b"not the tables")
-    with pytest.raises(TokenizerUnavailable, match="offline"):
-        TiktokenCounter(offline=True, cache=tmp_path).load()
-    assert damaged.read_bytes() == b"not the tables"
-
-
-def test_offline_a_whole_cache_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cached_file(tmp_path, b"tables")
-    monkeypatch.setitem(tiktoken_counter._TABLE_HASHES, "o200k_base", hashlib.sha256(b"tables").hexdigest())
-    monkeypatch.setitem(tiktoken.registry.ENCODINGS, "o200k_base", toy_encoding())
-    assert TiktokenCounter(offline=True, cache=tmp_path).count("four") == 4
-
-
-def test_the_tiktoken_counter_respects_a_tiktoken_cache_dir_of_the_user(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    seen: list[str | None] = []
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "/chosen")
-    monkeypatch.setattr(
-        tiktoken_counter, "_load_encoding", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR"))
-    )
-    with pytest.raises(TokenizerUnavailable):
-        TiktokenCounter(cache=tmp_path).load()
-    assert seen == ["/chosen"]
-
-
-def test_the_tiktoken_counter_sets_its_own_cache_dir_only_while_loading(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    seen: list[str | None] = []
-    for name in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(
-        tiktoken_counter, "_load_encoding", lambda *_: seen.append(os.environ.get("TIKTOKEN_CACHE_DIR"))
-    )
-    with pytest.raises(TokenizerUnavailable):
-        TiktokenCounter(cache=tmp_path).load()
-    assert seen == [str(tmp_path)]
-    assert "TIKTOKEN_CACHE_DIR" not in os.environ
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("gpt-4-turbo", "cl100k_base"),
+        ("openai/gpt-4-turbo", "cl100k_base"),
+        ("claude-sonnet-5-5", "estimate/pieces"),
+        ("llama3.2:3b", "estimate/pieces"),
+        (None, "estimate/pieces"),
+    ],
+)
+def test_tokens_of_a_model_are_counted_by_its_own_tokenizer_or_estimated(model: str | None, name: str) -> None:
+    assert counter_for_model(model).name == name
 
 
 def test_the_known_table_hashes_and_urls_equal_those_of_tiktoken() -> None:
@@ -265,9 +232,9 @@ def test_the_known_table_hashes_and_urls_equal_those_of_tiktoken() -> None:
     import tiktoken_ext.openai_public
 
     source = inspect.getsource(tiktoken_ext.openai_public)
-    for encoding, expected in tiktoken_counter._TABLE_HASHES.items():
+    for encoding, expected in token_tables.TABLE_HASHES.items():
         assert expected in source
-        assert f"{tiktoken_counter._TABLES_URL}{encoding}.tiktoken" in source
+        assert table_url(encoding) in source
 
 
 def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:
@@ -275,15 +242,9 @@ def test_an_unknown_encoding_is_unavailable_not_a_crash() -> None:
         TiktokenCounter("nonsense").count("x")
 
 
-@pytest.mark.parametrize("limit", [0, -1, float("nan")])
-def test_an_invalid_time_limit_of_the_tiktoken_counter_raises(limit: float) -> None:
-    with pytest.raises(ArgumentError, match="limit"):
-        TiktokenCounter(limit=limit)
-
-
 def cached_file(folder: Path, content: bytes) -> Path:
-    url = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-    path = folder / hashlib.sha1(url.encode()).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / hashlib.sha1(table_url(SMALL).encode()).hexdigest()
     path.write_bytes(content)
     return path
 

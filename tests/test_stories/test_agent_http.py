@@ -45,7 +45,7 @@ async def main(kind, url, path):
         provider = AnthropicProvider("scripted", api_key=key, base_url=url)
     else:
         provider = OpenAICompatibleProvider(url, "scripted", api_key=key)
-    agent = Agent(provider, tools=[tide], memory=open_memory(path, offline=True))
+    agent = Agent(provider, tools=[tide], memory=open_memory(path))
     async for event in agent.stream("When can we sail from Peniche?", session="voyage"):
         if isinstance(event, MemoryRecalled):
             print("recalled", *(item.text for item in event.items), flush=True)
@@ -83,7 +83,7 @@ def test_a_whole_turn_survives_the_killing_of_its_process(kind: str, tmp_path: P
 
 
 async def remembered(path: Path) -> None:
-    async with open_memory(path, offline=True) as memory:
+    async with open_memory(path) as memory:
         await memory.remember(Memory(text="We sail from Peniche only at high tide.", session="earlier"))
 
 
@@ -140,7 +140,7 @@ def run_until_stored(kind: str, url: str, path: Path) -> list[str]:
 
 
 async def found_again(path: Path) -> None:
-    memory = open_memory(path, offline=True)
+    memory = open_memory(path)
     stored = await memory.conversations.load("voyage")
     assert [one.message.role for one in stored] == ["user", "assistant", "tool", "assistant"]
     assert stored[1].message.tool_calls[0].arguments == {"harbour": "Peniche"}

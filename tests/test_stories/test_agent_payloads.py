@@ -176,7 +176,7 @@ def items_of(text: str) -> list[tuple[dict, str]]:
 
 @pytest.fixture
 async def memory(tmp_path: Path):
-    memory = open_memory(tmp_path / "m.db", offline=True)
+    memory = open_memory(tmp_path / "m.db")
     yield memory
     await memory.close()
 

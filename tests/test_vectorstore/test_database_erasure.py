@@ -3,16 +3,20 @@
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from itertools import count, islice
 from pathlib import Path
 
+import apsw
 import pytest
 
 from vectorstore import ArgumentError, UnsupportedError
 from vectorstore.sqlite import SqliteDatabase, secure_delete
+from vectorstore.sqlite.page_gaps import clear_page_gaps
 
 SECRET = b"the canary sings at four"
 
@@ -77,6 +81,55 @@ def test_without_readers_erased_bytes_are_gone_with_the_commit(database, tmp_pat
     assert not database.pending_erasure()
     assert database.finish_erasure()
     assert traces(tmp_path) == 0
+
+
+def test_copies_of_erased_rows_that_sqlite_left_between_rows_are_gone_with_the_commit(tmp_path):
+    rng = random.Random(0)
+    with SqliteDatabase(tmp_path / "m.db") as database, SqliteDatabase(tmp_path / "m.db") as other:
+        with database.write() as connection:
+            connection.execute("CREATE TABLE t (a TEXT PRIMARY KEY, b TEXT) WITHOUT ROWID")
+        keys = (rng.randbytes(rng.randint(2, 300)).hex() for _ in count())
+        with database.write() as connection:  # pages are rebuilt while the secret rows are in them
+            for _ in range(60):
+                texts = [SECRET.decode()] * 4 + ["ordinary"] * 16
+                connection.executemany("INSERT INTO t VALUES (?, ?)", zip(islice(keys, 20), texts, strict=True))
+        with other.read() as connection:  # it has old pages in memory
+            (kept,) = connection.execute("SELECT count(*) FROM t WHERE b = 'ordinary'").fetchone()
+        with database.write() as connection:
+            connection.execute("DELETE FROM t WHERE b <> 'ordinary'")
+        assert database.empty_log()
+        assert traces(tmp_path) > 0, "SQLite left nothing, so this shows nothing"
+        with database.write() as connection:
+            database.mark_erasure(connection)
+        assert not database.pending_erasure()
+        assert traces(tmp_path) == 0
+        for writer in (other, database):
+            with writer.write() as connection:
+                connection.execute("UPDATE t SET b = 'changed'")
+        assert database.empty_log()
+        assert traces(tmp_path) == 0
+        with database.read() as connection:
+            assert connection.execute("SELECT count(*) FROM t WHERE b = 'changed'").fetchall() == [(kept,)]
+        assert database.verify() == []
+
+
+@pytest.mark.parametrize("page_size", [512, 4096, 65536])
+def test_clearing_page_gaps_leaves_rows_alone_in_a_file_written_without_secure_deletion(tmp_path, page_size):
+    rng, connection = random.Random(page_size), apsw.Connection(str(tmp_path / "m.db"))
+    connection.execute(f"PRAGMA page_size = {page_size}")
+    connection.execute("PRAGMA synchronous = off; CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT)")
+    connection.execute("CREATE INDEX i ON t (b); BEGIN")
+    texts = [SECRET.decode() * rng.choice([1, 1, 3, 3 * page_size // len(SECRET)]) for _ in range(300)]
+    connection.executemany("INSERT INTO t (b) VALUES (?)", [(f"{rng.random()} {text}",) for text in texts])
+    connection.execute("DELETE FROM t WHERE a % 2; UPDATE t SET b = upper(b) WHERE a % 3 = 0; COMMIT")
+    before = connection.execute("SELECT * FROM t").fetchall()
+    assert clear_page_gaps(connection) > 0
+    assert clear_page_gaps(connection) == 0
+    connection.close()
+    reopened = apsw.Connection(str(tmp_path / "m.db"))
+    assert reopened.execute("SELECT * FROM t").fetchall() == before
+    assert reopened.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    reopened.close()
 
 
 def test_erasure_beside_a_reader_is_pending_and_finished_by_the_next_commit(database, tmp_path):

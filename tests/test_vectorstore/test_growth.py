@@ -85,6 +85,8 @@ def test_opening_a_view_takes_as_many_sqlite_steps_in_a_large_store_as_in_a_smal
 
 def test_a_search_after_a_write_reads_only_that_write(sizes: tuple[SqliteStore, SqliteStore]) -> None:
     numbers = iter(range(100))
+    for store in sizes:
+        store.search_many([np.ones(8)] * 3, 1)  # the first questions are the file's
 
     def follow(store: SqliteStore) -> Callable[[], object]:
         def action() -> None:

@@ -55,7 +55,7 @@ def everything(path: Path) -> dict[str, list[Entry]]:
 
 
 def test_salvaging_an_intact_file_saves_every_entry_and_its_space_migration(path: Path, tmp_path: Path) -> None:
-    assert salvage_store(path, tmp_path / "saved.db") == 3
+    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 3
     assert everything(tmp_path / "saved.db") == everything(path)
     with closing(SqliteStore(tmp_path / "saved.db", space=SPACE, fields=("n",))) as saved:
         assert saved.filling() == SpaceMigration(NEXT, 1, {"": 1})
@@ -80,7 +80,7 @@ def test_a_damaged_file_beyond_opening_is_salvaged_and_left_unchanged(
     before = path.read_bytes()
     with pytest.raises(DamageError), closing(SqliteStore(path)) as store:
         store.namespaces()
-    assert salvage_store(path, tmp_path / "saved.db") == 3
+    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 3
     assert path.read_bytes() == before
     assert sorted(entry.text for held in everything(tmp_path / "saved.db").values() for entry in held) == [
         "quil",
@@ -99,7 +99,7 @@ def test_salvage_drops_a_changed_row_and_makes_an_entry_with_a_lost_vector_pendi
         for id in "ab":
             with pytest.raises(DamageError, match=id):
                 store.get([id])
-    assert salvage_store(path, tmp_path / "saved.db") == 2
+    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 2
     with closing(SqliteStore(tmp_path / "saved.db")) as saved:
         assert saved.verify() == []
         assert [entry.id for entry in saved.scan(embedded=False)] == ["b"]
@@ -111,7 +111,7 @@ def test_salvaged_entries_of_a_namespace_without_a_name_get_a_new_namespace_name
     change(path, "DELETE FROM namespaces WHERE name = 'other'")
     with pytest.raises(DamageError, match="namespaces"):
         SqliteStore(path)
-    assert salvage_store(path, tmp_path / "saved.db") == 3
+    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 3
     found = everything(tmp_path / "saved.db")
     assert [entry.id for entry in found["its name was lost (2)"]] == ["c"]
 
@@ -156,7 +156,7 @@ def test_salvage_saves_both_of_two_rows_with_the_same_damaged_key(path: Path, tm
     assert (content[first + 1], content[second + 1]) == (1, 2), "these are not the keys of two small cells"
     content[first + 1] = 2
     path.write_bytes(content)
-    assert salvage_store(path, tmp_path / "saved.db") == 3
+    assert salvage_store(path, tmp_path / "saved.db").saved("entries") == 3
     with closing(SqliteStore(tmp_path / "saved.db")) as saved:
         assert saved.verify() == []
         assert {entry.id: entry.vector is not None for entry in saved.scan()} == {"a": False, "b": True}

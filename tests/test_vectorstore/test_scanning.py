@@ -17,6 +17,7 @@ from vectorstore import (
     scan_by,
     scan_position,
 )
+from vectorstore.internals import scan_holding
 from vectorstore.sqlite import SqliteDatabase, entry_reader
 
 FIELDS = ("said", "written")
@@ -76,6 +77,27 @@ def test_scan_by_gives_the_same_order_in_every_store_from_any_position(filled):
             for at in chance.sample(range(len(right)), 12):
                 rest = scan_by(store, FIELDS, reverse=reverse, where=where, after=scan_position(right[at], FIELDS))
                 assert [one.id for one in rest] == [one.id for one in right[at + 1 :]]
+
+
+def test_scan_holding_yields_every_entry_that_holds_a_text_in_its_text_or_metadata(filled, request):
+    store = filled(
+        [
+            Entry("a", text='She said "Zorb".'),
+            Entry("b", text="plain", metadata={"tags": ["x", 'the "Zorb"\n']}),
+            Entry("c", text="before\u2028Grüße", metadata={"kind": "note"}),
+            Entry("d", text="plain", metadata={"zorbs": 1}),
+            Entry("e", text="plain"),
+        ]
+    )
+    store.upsert([Entry("f", text="Zorb")], namespace="other")
+    wanted = {('"Zorb"',): "ab", ("Grüße", "zorbs"): "cd", ("\u2028",): "c", ("zorb",): "d", ("missing",): "", (): ""}
+    reads_all = isinstance(store, DataOnly) or request.node.callspec.params["filled"] == "numpy"
+    for texts, ids in wanted.items():
+        found = "".join(entry.id for entry in scan_holding(store, texts))
+        assert found == ("abcde" if reads_all else ids), texts
+    if not reads_all:
+        assert [entry.id for entry in scan_holding(store, ["Grüße"], names=["note", "plain", "zorbs"])] == ["c", "d"]
+    assert list(scan_holding(store, ["Zorb"], namespace="unknown")) == []
 
 
 def test_scan_by_reads_one_namespace_and_an_unknown_namespace_is_empty(filled):

@@ -96,7 +96,7 @@ def test_salvage_keeps_readable_vectors_of_a_space_migration_and_the_rest_is_pen
 ) -> None:
     store.fill_space(NEW, {"c": [3, 4]})
     change(store, "UPDATE next_vectors SET vector = zeroblob(8) WHERE key = (SELECT key FROM entries WHERE id = 'c')")
-    assert store.database.salvage(tmp_path / "saved.db") == 5
+    assert store.database.salvage(tmp_path / "saved.db").saved("entries") == 5
     with closing(SqliteStore(tmp_path / "saved.db")) as saved:
         assert saved.verify() == []
         assert (saved.space, saved.filling()) == (OLD, SpaceMigration(NEW, 1, {"": 1, "other": 1}))

@@ -1,9 +1,15 @@
-"""The SQLite store keeps the contract, with its vectors in memory and without."""
+"""The SQLite store keeps the contract, with its vectors in memory and without, and before they are loaded."""
 
+import random
+from contextlib import closing
 from pathlib import Path
 from typing import ClassVar
 
-from vectorstore import Space, SqliteStore, VectorStore
+import apsw
+import numpy as np
+import pytest
+
+from vectorstore import DamageError, Entry, Metric, NumpyStore, Space, SqliteStore, VectorStore
 from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
 
@@ -28,3 +34,46 @@ class TestSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
 
 class TestSqliteStoreWithoutAMatrix(TestSqliteStore):
     matrix_limit = 0
+
+
+def many_entries(rng: np.random.Generator) -> list[Entry]:
+    """So many that the first questions are answered by the file."""
+    vectors = rng.integers(-3, 4, size=(1200, 8)).astype(np.float32)  # with ties
+    vectors[:, 0] += 4
+    return [Entry(f"e{at:04}", vector, f"text {at % 7}", metadata={"n": at % 5}) for at, vector in enumerate(vectors)]
+
+
+@pytest.mark.parametrize("metric", Metric)
+def test_the_first_questions_of_a_process_are_answered_as_the_later_ones(tmp_path: Path, metric: Metric) -> None:
+    rng = np.random.default_rng(7)
+    stores: list[VectorStore] = [
+        SqliteStore(tmp_path / "memory.db", space=Space("toy", 8, metric), fields=("n",)),
+        NumpyStore(space=Space("toy", 8, metric), fields=("n",)),
+    ]
+    for store in stores:
+        store.upsert(many_entries(np.random.default_rng(7)))
+    cold, chances = SqliteStore(tmp_path / "memory.db"), random.Random(7)
+    for step in range(14):
+        query, where = rng.normal(size=8).astype(np.float32), chances.choice((None, {"n": {"$gt": 2}}))
+        expected = stores[1].search(query, 9, where=where)
+        assert cold.search(query, 9, where=where) == expected, step
+        with cold.view([""]) as view:
+            found = view.similarity(query, [match.entry.id for match in expected])
+        assert found.tolist() == [match.score for match in expected], step
+        assert cold.search_text("text 3", 5, where=where) == stores[1].search_text("text 3", 5, where=where), step
+        for store in stores:
+            store.upsert([Entry(f"new{step}", query + 1, "text 3 again", metadata={"n": 4})])
+            store.delete([expected[0].entry.id])
+
+
+def test_the_first_question_of_a_process_notices_lost_rows(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with closing(SqliteStore(path, space=Space("toy", 8))) as store:
+        store.upsert(many_entries(np.random.default_rng(7)))
+    connection = apsw.Connection(str(path))
+    connection.execute("DELETE FROM vectors WHERE key = 600")
+    connection.close()
+    with closing(SqliteStore(path)) as store:
+        for _ in range(4):
+            with pytest.raises(DamageError, match="missing"):
+                store.search([1.0] * 8)

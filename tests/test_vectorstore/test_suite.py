@@ -1,5 +1,6 @@
 """The shipped suite itself: what it needs, what it skips, and that it catches a store that is wrong."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,11 +10,18 @@ import pytest
 WITHOUT_PYTEST = """
 import sys
 sys.modules["pytest"] = None
-import vectorstore
-try:
-    import vectorstore.testing
-except vectorstore.MissingExtra as error:
-    print(error)
+from agent.testing import Reply, ScriptedProvider
+from vectorstore import MissingExtra
+from vectorstore.testing import ModelStore, check_parity
+for suite in (
+    "agent.testing import ProviderContract",
+    "memory.testing import EmbedderContract",
+    "vectorstore.testing import StoreContract",
+):
+    try:
+        exec("from " + suite)
+    except MissingExtra as error:
+        print(error)
 """
 
 A_USER_S_TESTS = """
@@ -38,7 +46,7 @@ class TestBroken(VectorStoreContract, FilterContract):
 CHOSEN = "selective or unexpected or threads or opened_again or tie_by_id or read_back"
 
 
-def test_importing_the_contract_suite_without_pytest_raises_missing_extra() -> None:
+def test_without_pytest_the_suites_alone_are_missing() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_PYTEST],
         capture_output=True,
@@ -47,7 +55,10 @@ def test_importing_the_contract_suite_without_pytest_raises_missing_extra() -> N
         timeout=300,
         env=_environment(),
     )
-    assert done.stdout.strip() == "vectorstore.testing needs the extra 'dev': pip install -e '.[dev]'"
+    needs = ("agent.testing.ProviderContract", "memory.testing", "vectorstore.testing.StoreContract")
+    lines = done.stdout.splitlines()
+    assert [line.partition(" needs the extra 'dev': ")[0] for line in lines] == [*needs]
+    assert all(re.search(r"python\S* -m pip install -e '\S*\[dev\]'$", line) for line in lines)
 
 
 @pytest.mark.slow

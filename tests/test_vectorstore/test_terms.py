@@ -240,3 +240,11 @@ def test_bm25_scores_of_many_entries_equal_the_plain_formula() -> None:
         found = index.matching(question, 20)
         assert [score for _, score in found] == pytest.approx(sorted(plain.values(), reverse=True)[:20])
         assert index.score_terms(question, [key for key, _ in found]).tolist() == [score for _, score in found]
+
+
+def test_a_question_whose_postings_are_scored_in_blocks_scores_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    index = loaded({key: ([], [rng.choices(WORDS, k=9)]) for key in range(1, 60)})
+    together = index.matching(WORDS, 60)
+    monkeypatch.setattr(vectorstore.index.bm25, "_BLOCK_POSTINGS", 30)
+    assert index.matching(WORDS, 60) == together

@@ -10,7 +10,8 @@ from vectorstore.errors import ArgumentError
 from vectorstore.types import Cursor, Entry, Metadata, ProgressCallback
 from vectorstore.validation import CheckedEntry, check_expect, check_metadata, check_name, entry_batches
 
-_PAGE_SIZE: Final = 256
+PAGE_SIZE: Final = 256
+"""Entries read at once."""
 
 BatchWriter: TypeAlias = Callable[[Sequence[Entry], int, dict[str, int]], tuple[Sequence[CheckedEntry], int]]
 """Writes a batch, given the number of its first entry and the expected revisions; returns what it checked and wrote."""
@@ -50,7 +51,7 @@ def write_batches(
 def read_pages(read: Callable[[str | None, int], Sequence[Entry]], after: str | None) -> Iterator[Entry]:
     """Yield the entries of the pages that *read* returns for an id (or None) and a size, until a page is empty."""
     last = after
-    while page := read(last, _PAGE_SIZE):
+    while page := read(last, PAGE_SIZE):
         yield from page
         last = page[-1].id
 

@@ -16,7 +16,15 @@ from contextlib import contextmanager, nullcontext
 import apsw
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
+from vectorstore.engines.base import (
+    PAGE_SIZE,
+    check_after,
+    check_cursor,
+    check_patches,
+    read_pages,
+    searched,
+    write_batches,
+)
 from vectorstore.errors import ArgumentError, SpaceChanged
 from vectorstore.filters import filter_tree, matches_everything
 from vectorstore.index.view import IndexView
@@ -27,7 +35,7 @@ from vectorstore.sqlite.connection import fetch_all
 from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.entry_reader import NEXT_SPACE_FACT, read_space
 from vectorstore.sqlite.entry_writer import NamespaceWriter
-from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader
+from vectorstore.sqlite.index_cache import NamespaceIndexCache, SqliteNamespaceReader, read_namespace_head
 from vectorstore.sqlite.schema import StoreSettings, StoreTables, read_settings
 from vectorstore.types import (
     Changes,
@@ -252,6 +260,15 @@ class SqliteStore:
             self.database, name, check_order_fields(fields), node, check_scan_position(after), reverse=reverse
         )
 
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
+        """As ``TextScanStore.scan_holding``."""
+        name = check_namespace(namespace)
+        with self.database.read() as connection:
+            key = entry_reader.namespace_key(connection, name)
+            ids = [] if key is None else entry_reader.ids_holding(connection, key, texts, names)
+        pages = (ids[start : start + PAGE_SIZE] for start in range(0, len(ids), PAGE_SIZE))
+        return (entry for page in pages for entry in self.get(page, namespace=name) if entry is not None)
+
     def namespaces(self) -> list[str]:
         """As ``VectorStore.namespaces``."""
         with self.database.read() as connection:
@@ -381,9 +398,10 @@ class SqliteStore:
             indexes = self._shared_indexes(recorded) if shared else self._transaction_indexes(recorded)
 
             def reader(name: str) -> SqliteNamespaceReader | None:
-                if (loaded := indexes.fresh(connection, name)) is None:
+                if (head := read_namespace_head(connection, name)) is None:
+                    indexes.forget(name)
                     return None
-                return SqliteNamespaceReader(connection, indexes, loaded, matrix_limit=self._matrix_limit)
+                return SqliteNamespaceReader(connection, indexes, name, head, matrix_limit=self._matrix_limit)
 
             space, mode = self._known_space(recorded), search or self.search_mode
             yield IndexView(space, self.analyzer, reader, allowed=allowed, search=mode, recorded=recorded)

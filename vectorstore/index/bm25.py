@@ -16,9 +16,9 @@ once; terms are added up in order of their text.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -37,6 +37,8 @@ _NO_SLOT: Final = -1
 _SLOT_BITS: Final = 32
 _MERGE_FACTOR: Final = 3
 """A run of postings is merged into the next newer one unless it is this many times larger."""
+_BLOCK_POSTINGS: Final = 1 << 20
+"""Postings that are scored at once: about 30 MB."""
 _DEAD_NUMBERS_LIMIT: Final = 1 << 16
 """Dead numbers of the forward index that are not worth a clean-up."""
 
@@ -284,6 +286,10 @@ class TermIndex:
         """Return the term of a number."""
         return self._term_of[number]
 
+    def known(self, numbers: Collection[int]) -> bool:
+        """Return whether each of *numbers* has a term."""
+        return self._term_of.keys() >= set(numbers)
+
     def df(self, terms: Sequence[str]) -> list[int]:
         """Return in how many entries each term occurs."""
         self._index()
@@ -301,14 +307,16 @@ class TermIndex:
         weights = self._term_weights(terms)
         if not weights:
             return np.empty(0, dtype=np.int32), np.empty(0)
-        slots, counts, idfs = self._postings(weights)
-        shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
         if len(self._sums) < len(self._row):
             room = len(self._row) * 5 // 4
             self._sums, self._marks = np.zeros(room), np.zeros(room, dtype=np.int64)
         sums = self._sums
-        np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
-        touched = self._distinct_slots(slots)
+        blocks = self._posting_blocks(weights)
+        for block in blocks:
+            slots, counts, idfs = self._postings(block)
+            shares = self._term_scores(idfs, counts, self._sequences.lengths[slots])
+            np.add.at(sums, slots, shares)  # one after the other: term by term, in order of their text
+        touched = self._distinct_slots(slots) if len(blocks) == 1 else np.flatnonzero(sums[: len(self._row)])
         found = sums[touched]
         sums[touched] = 0.0
         rows = self._row.rows[touched]
@@ -354,6 +362,12 @@ class TermIndex:
         weights = BM25_K1 * (1.0 - BM25_B + BM25_B * lengths.astype(np.float64) / average)
         shares: NDArray[np.float64] = idfs * counts.astype(np.float64) * (BM25_K1 + 1.0) / (counts + weights)
         return shares
+
+    def _posting_blocks(self, weights: list[tuple[int, float]]) -> list[list[tuple[int, float]]]:
+        """Cut *weights* into blocks of terms whose postings take little memory; a long question names many."""
+        before = np.cumsum([0, *(self._frequency(number) for number, _ in weights)])[:-1]
+        starts = np.flatnonzero(np.diff(before // _BLOCK_POSTINGS, prepend=-1)).tolist()
+        return [weights[start:stop] for start, stop in pairwise([*starts, len(weights)])]
 
     def _postings(
         self, weights: list[tuple[int, float]]

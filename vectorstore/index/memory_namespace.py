@@ -294,6 +294,10 @@ class MemoryNamespace:
         """The write number."""
         return self._log.revision
 
+    def ids_of(self, keys: Sequence[int]) -> list[str]:
+        """The ids of *keys*."""
+        return list(map(self._index.id_of, keys))
+
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """Copies of the entries of *keys*."""
         return [copy_entry(self._entries[self._index.id_of(key)]) for key in keys]

@@ -1,6 +1,6 @@
 """Index of one namespace in memory: its rows, their declared fields, their vectors and their terms.
 
-Rows and columns are always there; the matrix and the terms are loaded when first needed, and followed from then on.
+Rows are always there; columns, matrix and terms are loaded when they are needed, and followed from then on.
 Not thread-safe, and no I/O: the engine that owns it locks and fills it.
 """
 
@@ -26,7 +26,7 @@ class NamespaceIndex:
 
     def __init__(self, *, space: Space | None, fields: tuple[str, ...] = ()) -> None:
         self._space = space
-        self._columns = MetadataColumns(fields)
+        self._columns: MetadataColumns | None = MetadataColumns(fields)
         self._keys: GrowableArray[np.int64] = GrowableArray(np.int64)
         self._row_of: dict[int, int] = {}
         self._id_of: dict[int, str] = {}
@@ -39,18 +39,23 @@ class NamespaceIndex:
         return len(self._keys)
 
     @property
+    def has_columns(self) -> bool:
+        """Return whether columns are loaded."""
+        return self._columns is not None
+
+    @property
     def has_terms(self) -> bool:
         """Return whether terms are loaded."""
         return self._terms is not None
 
     # Rows.
 
-    def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata]) -> None:
-        """Fill rows and columns; what was there before is dropped, with matrix and terms.
-
-        *metadata* is drawn first, and all of it: *keys* and *ids* may be lists that are filled meanwhile.
-        """
-        self._columns.load(metadata)
+    def load_rows(self, keys: Sequence[int], ids: Sequence[str], metadata: Iterable[Metadata] | None = None) -> None:
+        """Fill rows and columns (None: no columns yet); what was there before is dropped, with matrix and terms."""
+        if metadata is None:
+            self._columns = None
+        elif self._columns is not None:
+            self._columns.load(metadata)
         self._keys.load(np.array(keys, dtype=np.int64))
         self._row_of = {key: row for row, key in enumerate(keys)}
         self._id_of = dict(zip(keys, ids, strict=True))
@@ -61,13 +66,15 @@ class NamespaceIndex:
         """Add an entry, or change its declared fields."""
         row = self._row_of.get(key)
         if row is not None:
-            self._columns.put(row, metadata)
+            if self._columns is not None:
+                self._columns.put(row, metadata)
             return
         self._row_of[key] = len(self._keys)
         self._keys.append(key)
         self._id_of[key] = id
         self._key_of[id] = key
-        self._columns.append(metadata)
+        if self._columns is not None:
+            self._columns.append(metadata)
         if self.matrix is not None:
             self.matrix.append()
         if self._terms is not None:
@@ -85,7 +92,8 @@ class NamespaceIndex:
         id = self._id_of.pop(key)
         if self._key_of.get(id) == key:  # the id may already stand for a newer entry
             del self._key_of[id]
-        self._columns.swap_delete(row)
+        if self._columns is not None:
+            self._columns.swap_delete(row)
         if self.matrix is not None:
             self.matrix.swap_delete(row)
         if self._terms is not None:
@@ -108,15 +116,15 @@ class NamespaceIndex:
         return self._keys.rows
 
     def use_fields(self, fields: tuple[str, ...], metadata: Iterable[Metadata]) -> None:
-        """Keep *fields* as columns instead, filled from the *metadata* of the rows in their order."""
-        self._columns = MetadataColumns(fields)
-        self._columns.load(metadata)
+        """Keep *fields* as columns from now on, filled from the *metadata* of the rows in their order."""
+        self._columns = columns = MetadataColumns(fields)
+        columns.load(metadata)
 
     # Filters.
 
     def mask(self, node: FilterNode) -> NDArray[np.bool_] | None:
-        """Return which rows pass; None when *node* asks for a field that is not declared."""
-        return self._columns.mask(node, len(self))
+        """Return which rows pass; None when the columns are not loaded, or *node* asks for another field."""
+        return None if self._columns is None else self._columns.mask(node, len(self))
 
     def mask_of(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which rows are those of *keys*; an unknown key has none."""

@@ -276,7 +276,7 @@ class VectorMatrix:
             usable = np.zeros(len(rows), dtype=np.bool_)
             usable[chosen] = True
             chosen = None
-        less = squares if self._metric is Metric.L2 else None
+        less = squares if self._metric == Metric.L2 else None
         found = []
         for start in range(0, len(queries), QUERY_BLOCK):
             part = slice(start, start + QUERY_BLOCK)
@@ -295,7 +295,7 @@ class VectorMatrix:
         """Those of the rows *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
         count = len(self._present) if chosen is None else len(chosen)
         keep = max(SHORTLIST_LEAST, SHORTLIST_PER_MATCH * k, int(SHORTLIST_SHARE * count))
-        if self._metric is not Metric.COSINE or count < QUANTIZED_FROM_ROWS or keep > SHORTLIST_LARGEST_SHARE * count:
+        if self._metric != Metric.COSINE or count < QUANTIZED_FROM_ROWS or keep > SHORTLIST_LARGEST_SHARE * count:
             return chosen
         if self._bits is None:
             self._bits = BinaryCodes(self._dimension, len(self._present))
@@ -306,7 +306,7 @@ class VectorMatrix:
         self, rows: NDArray[np.float32], squares: NDArray[np.float32], query: Vector
     ) -> NDArray[np.float32]:
         product: NDArray[np.float32] = rows @ query
-        if self._metric is Metric.L2:
+        if self._metric == Metric.L2:
             product *= 2
             product -= squares
         return product
@@ -324,7 +324,7 @@ class VectorMatrix:
 
     def _slack(self, query: Vector) -> float:
         """Twice the rounding bound, since the k-th best may err as well; infinite where float32 could overflow."""
-        if self._metric is Metric.COSINE:
+        if self._metric == Metric.COSINE:
             return 2 * rounding_bound(self._dimension, self._metric, 1.0, 1.0)
         length = float(row_norms(query[np.newaxis])[0])
         return 2 * rounding_bound(self._dimension, self._metric, self._longest, length)

@@ -34,6 +34,9 @@ class NamespaceReader(Protocol):
     def cursor(self) -> int:
         """The namespace's write number."""
 
+    def ids_of(self, keys: Sequence[int]) -> list[str]:
+        """The ids of *keys*, in that order."""
+
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*, in that order."""
 
@@ -71,7 +74,7 @@ class IndexView:
         self._analyzer = analyzer
         self._open_reader = open_reader
         self._allowed = allowed
-        self._fast = search is SearchMode.FAST
+        self._fast = search == SearchMode.FAST
 
     def search(
         self,
@@ -271,8 +274,8 @@ def filter_mask(reader: NamespaceReader, where: FilterNode) -> NDArray[np.bool_]
 
 
 def _ids_with_scores(reader: NamespaceReader, ranking: Ranking) -> list[tuple[str, float]]:
-    id_of = reader.rows().id_of
-    return [(id_of(key), score) for key, score in ranking]
+    ids = reader.ids_of([key for key, _ in ranking])
+    return [(id, score) for id, (_, score) in zip(ids, ranking, strict=True)]
 
 
 def _read_matches(reader: NamespaceReader, ranking: Ranking) -> list[Match]:

@@ -7,7 +7,7 @@ is made, so that none is ever there that the file does not name.
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,17 @@ import apsw
 from vectorstore.database import Component
 from vectorstore.errors import DamageError, NotAStore, VectorStoreError
 from vectorstore.sqlite.connection import Access, fetch_all, open_connection, translate_errors, translate_system_errors
-from vectorstore.sqlite.files import RandomBytes, atomic_write, check_database_file, is_missing, read_fact, write_fact
+from vectorstore.sqlite.files import (
+    RandomBytes,
+    abandoned,
+    atomic_write,
+    check_database_file,
+    is_missing,
+    read_fact,
+    unfinished_files,
+    write_fact,
+)
+from vectorstore.sqlite.page_gaps import clear_page_gaps
 from vectorstore.sqlite.secure_delete import is_half_wiped, wipe_file
 from vectorstore.types import Finding
 
@@ -90,6 +100,14 @@ def _check_is_copy(path: Path, of: str) -> None:
         raise NotAStore(str(path), "it is another memory and not a copy of this one")
 
 
+def remove_abandoned_files(folder: Path) -> None:
+    """Overwrite and remove files in *folder* that a killed process did not finish; those being written now stay."""
+    for path in unfinished_files(folder):
+        with abandoned(path) as dead, suppress(OSError):
+            if dead:
+                wipe_file(path, of="")
+
+
 _PAGES_PER_STEP: Final = 1024
 """Pages copied in one step."""
 
@@ -104,6 +122,7 @@ def write_backup(source: apsw.Connection, path: Path, *, token: RandomBytes) -> 
             with target.backup("main", source, "main") as copying:
                 while not copying.done:
                     copying.step(_PAGES_PER_STEP)
+            clear_page_gaps(target)  # nobody else has it open yet
         target = open_connection(private, Access.FROZEN, busy_timeout=0)
         with closing(target), translate_errors(path, target):
             rows = target.execute("PRAGMA quick_check").fetchall()

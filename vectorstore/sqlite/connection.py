@@ -77,6 +77,11 @@ _READ_ERROR_CODES = {
     apsw.SQLITE_IOERR_CORRUPTFS,
 }
 
+_DAMAGE_TEXTS: Final = ("malformed JSON", "unsupported file format")
+"""Plain errors of SQLite that only damage causes: the JSON of ours, and the header, are whole."""
+_READERS: Final = ("vectorstore.", "memory.")
+"""Packages that read rows inside a block."""
+
 
 @contextmanager
 def translate_errors(path: Path, connection: apsw.Connection | None = None) -> Iterator[None]:
@@ -130,7 +135,7 @@ def _translate_sqlite_error(
             return _system_error(number, path, f"{error}: {os.strerror(number)}" if number else str(error))
         case apsw.CorruptError() | apsw.NotADBError() | apsw.FormatError():
             return DamageError(f"{path}: {error}")
-        case apsw.SQLError() if "malformed JSON" in str(error):  # ours is whole, so it is the stored one
+        case apsw.SQLError() if any(text in str(error) for text in _DAMAGE_TEXTS):
             return DamageError(f"{path}: {error}")
         case apsw.TooBigError():
             return ArgumentError("data", str(error), "less than a gigabyte in one row is needed")
@@ -138,9 +143,9 @@ def _translate_sqlite_error(
 
 
 def _raised_by_our_row(error: UnicodeDecodeError) -> bool:
-    """Return whether it was raised while this package read rows, and not by what a caller does inside a block."""
+    """Return whether it was raised while our packages read rows, and not by what a caller does inside a block."""
     frames = [frame for frame, _ in walk_tb(error.__traceback__)]
-    return str(frames[-1].f_globals.get("__name__", "")).startswith("vectorstore.sqlite.")
+    return str(frames[-1].f_globals.get("__name__", "")).startswith(_READERS)
 
 
 def _system_errno(connection: apsw.Connection | None) -> int:

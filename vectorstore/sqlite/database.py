@@ -42,7 +42,7 @@ from vectorstore.sqlite.migrations import check_component_version, component_ver
 from vectorstore.sqlite.salvage import salvage_file
 from vectorstore.sqlite.secure_delete import size_on_disk
 from vectorstore.sqlite.transactions import Transactions
-from vectorstore.types import Compaction, Finding
+from vectorstore.types import Compaction, Finding, SalvageReport
 
 _ERASURE_WAIT: Final = 0.25
 """Seconds that ``finish_erasure`` waits for readers to leave."""
@@ -79,6 +79,7 @@ class SqliteDatabase:
             for component in components:
                 self.attach(component)
             if not self.read_only:
+                backup.remove_abandoned_files(self.path.parent)
                 if (own := str(self.path)) in self.backups():  # a copy that is put to use is no mere copy any more
                     self._transactions.write_soon(lambda connection: backup.drop_backup_record(connection, own))
                 self._transactions.finish_erasure(wait=0.0)
@@ -203,6 +204,7 @@ class SqliteDatabase:
         next commit; not in a file that can only be read.
         """
         with self._new_file(path, "backup") as target, self.read() as connection:
+            backup.remove_abandoned_files(target.parent)
             backup.write_backup(connection, target, token=self._token)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
@@ -240,8 +242,8 @@ class SqliteDatabase:
         with self.write() as connection:
             rebuild_components(connection, [*self._components.values()])
 
-    def salvage(self, path: str | os.PathLike[str]) -> int:
-        """Copy every readable row into a new file at *path* and return how many; this file is only read."""
+    def salvage(self, path: str | os.PathLike[str]) -> SalvageReport:
+        """Copy every readable row into a new file at *path*; this file is only read."""
         with self.read() as connection:
             strangers = sorted(component_versions(connection).keys() - self._components.keys())
         if strangers:

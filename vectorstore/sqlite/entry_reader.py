@@ -41,6 +41,8 @@ SPACE_FACT: Final = "space"
 NEXT_SPACE_FACT: Final = "next_space"
 """Names, in the file, of the space in use and of the one being filled."""
 _LOAD_BLOCK = 512
+_MISSING_ENTRY: Final = "an entry that must be there is missing"
+_MISSING_VECTORS: Final = "some are missing: the sum of checksums differs"
 _VECTOR_COLUMNS = "key, namespace, norm, checksum, vector"
 _TABLE_COLUMNS = {
     "namespaces": "key, name, revision, entries, tally, vector_tally, next_tally, next_term, pruned",
@@ -81,8 +83,11 @@ def read_space(connection: Connection, name: str = SPACE_FACT) -> Space | None:
 @lru_cache(maxsize=4)
 def parse_space(text: str) -> Space:
     """Return the space of a recorded text; every call that searches asks."""
-    facts = json.loads(text)
-    return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    try:
+        facts = json.loads(text)
+        return Space(facts["fingerprint"], facts["dimension"], Metric(facts["metric"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise DamageError([Finding("store_facts", "the space is not what was written")]) from error
 
 
 def namespace_key(connection: Connection, name: str) -> int | None:
@@ -115,8 +120,17 @@ def rows_by_key(connection: Connection, keys: Sequence[int]) -> dict[int, Row]:
     )
     found = {row[0]: _check_row(row) for row in rows}
     if missing := [key for key in keys if key not in found]:
-        raise DamageError([Finding("entries", "an entry that must be there is missing", str(missing[0]))])
+        raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
     return found
+
+
+def ids_by_key(connection: Connection, keys: Sequence[int]) -> list[str]:
+    """Return the ids of *keys* in that order; a missing entry raises ``DamageError``."""
+    sql = "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value"
+    found: dict[int, str] = dict(iterate_rows(connection, sql, (json_array(list(keys)),)))
+    if missing := [key for key in keys if key not in found]:
+        raise DamageError([Finding("entries", _MISSING_ENTRY, str(missing[0]))])
+    return [found[key] for key in keys]
 
 
 def entries_by_id(connection: Connection, namespace: int, ids: Sequence[str]) -> list[Entry | None]:
@@ -186,6 +200,16 @@ def matching_keys(connection: Connection, namespace: int, where: FilterNode) -> 
     return np.array(joined.split(","), dtype=np.int64) if joined else np.empty(0, dtype=np.int64)
 
 
+def ids_holding(connection: Connection, namespace: int, texts: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+    """Return the ids of the entries that hold one of *texts* in text or metadata, or of *names* in metadata, sorted."""
+    check_entry_count(connection, namespace)
+    in_metadata = [json.dumps(text, ensure_ascii=False)[1:-1] for text in (*texts, *names)]
+    values = [text.encode() for text in (*texts, *in_metadata)]  # as bytes: SQL's texts end at a NUL
+    tests = ["instr(CAST(e.text AS BLOB), ?)"] * len(texts) + ["instr(CAST(e.metadata AS BLOB), ?)"] * len(in_metadata)
+    sql = f"SELECT e.id FROM entries AS e NOT INDEXED WHERE e.namespace = ? AND ({' OR '.join(tests) or '0'})"
+    return sorted(id for (id,) in iterate_rows(connection, sql, (namespace, *values)))
+
+
 def count_entries(connection: Connection, namespace: int, where: FilterNode) -> int:
     """Return how many entries pass *where*."""
     condition, values = filter_to_sql(where)
@@ -227,7 +251,26 @@ def vector_blocks(
     if namespace is not None:
         (tally,) = fetch_one(connection, "SELECT vector_tally FROM namespaces WHERE key = ?", (namespace,))
         if total != tally:
-            raise DamageError([Finding("vectors", "some are missing: the sum of checksums differs")])
+            raise DamageError([Finding("vectors", _MISSING_VECTORS)])
+
+
+def check_tallies(connection: Connection, namespace: int) -> None:
+    """Raise when entries or vectors of a namespace were lost: SQLite sums their checksums, in halves that cannot
+    overflow."""
+    sums = "count(*), coalesce(sum(checksum >> 32), 0), coalesce(sum(checksum & 0xffffffff), 0)"
+    found = {
+        table: fetch_one(connection, f"SELECT {sums} FROM {table} WHERE namespace = ?", (namespace,))
+        for table in ("entries", "vectors")
+    }
+    entries, tally, vector_tally = fetch_one(
+        connection, "SELECT entries, tally, vector_tally FROM namespaces WHERE key = ?", (namespace,)
+    )
+    count, high, low = found["entries"]
+    if (count, add_checksums(0, high << 32, low)) != (entries, tally):
+        raise DamageError([Finding("entries", f"{count} are not the {entries} that were written")])
+    _, high, low = found["vectors"]
+    if add_checksums(0, high << 32, low) != vector_tally:
+        raise DamageError([Finding("vectors", _MISSING_VECTORS)])
 
 
 def check_tables(connection: Connection) -> None:

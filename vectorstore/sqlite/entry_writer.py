@@ -14,12 +14,12 @@ import numpy as np
 from vectorstore.analyzer import Analyzer
 from vectorstore.database import Connection
 from vectorstore.distance import row_norms
-from vectorstore.errors import RevisionConflict
-from vectorstore.index.bm25 import analyze_text, distinct_term_numbers
-from vectorstore.sqlite.connection import fetch_all, fetch_first, fetch_one, iterate_rows, json_array
+from vectorstore.errors import DamageError, RevisionConflict
+from vectorstore.index.bm25 import analyze_text
+from vectorstore.sqlite.connection import fetch_first, fetch_one, iterate_rows, json_array
 from vectorstore.sqlite.entry_reader import StoredEntry, stored_entries_by_id
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, reason_checksum, vector_checksum
-from vectorstore.types import Vector
+from vectorstore.types import Finding, Vector
 from vectorstore.validation import CheckedEntry
 
 _PAGE_SIZE = 1000
@@ -78,14 +78,22 @@ def rebuild_terms(connection: Connection, namespace: int, analyzer: Analyzer, ne
 
 def remove_unused_terms(connection: Connection, namespace: int) -> None:
     """Remove the terms that no entry of the namespace uses any more, those of overwritten and deleted texts too."""
-    known = fetch_all(connection, "SELECT number FROM terms WHERE namespace = ?", (namespace,))
-    unused = np.array([number for (number,) in known], dtype=np.int32)
+    (known,) = fetch_one(connection, "SELECT group_concat(number) FROM terms WHERE namespace = ?", (namespace,))
+    if known is None:
+        return
+    numbers = np.fromstring(known, dtype=np.int64, sep=",")
+    unused = np.zeros(numbers.max() + 1, dtype=np.bool_)
+    unused[numbers] = True
     rows = iterate_rows(connection, "SELECT sequence FROM forward WHERE namespace = ?", (namespace,))
-    while unused.size and (page := list(islice(rows, _PAGE_SIZE))):
-        used = distinct_term_numbers(np.frombuffer(blob, dtype="<i4") for (blob,) in page)
-        unused = np.setdiff1d(unused, used, assume_unique=True)
+    while page := [blob for (blob,) in islice(rows, _PAGE_SIZE)]:
+        joined = b"".join(page)
+        if len(joined) % 4:
+            raise DamageError([Finding("forward", "a sequence of terms has a wrong length")])
+        used = np.frombuffer(joined, dtype="<i4")
+        unused[used[(used >= 0) & (used < len(unused))]] = False
     connection.executemany(
-        "DELETE FROM terms WHERE namespace = ? AND number = ?", ((namespace, number) for number in unused.tolist())
+        "DELETE FROM terms WHERE namespace = ? AND number = ?",
+        ((namespace, number) for number in np.flatnonzero(unused).tolist()),
     )
 
 

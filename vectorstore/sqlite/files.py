@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -61,13 +63,8 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
     missing = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     for folder in reversed(missing):
         folder.mkdir(0o700, exist_ok=True)
-    private = path.with_name(f".tellback-{token(8).hex()}.part")
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(private, flags, 0o600)
+    private, descriptor = _create_private_file(path, token)
     try:
-        if hasattr(os, "fchmod"):
-            os.fchmod(descriptor, 0o600)
-        os.close(descriptor)
         yield private
         _flush_file(private)
         if replace:
@@ -76,13 +73,75 @@ def atomic_write(path: Path, *, token: RandomBytes, replace: bool = False) -> It
             _link_into_place(private, path)
         flush_folder(path.parent)
     finally:
+        if descriptor >= 0:
+            os.close(descriptor)
         for leftover in (private, *(private.with_name(private.name + end) for end in SIDE_FILE_SUFFIXES)):
             leftover.unlink(missing_ok=True)
+
+
+def _create_private_file(path: Path, token: RandomBytes) -> tuple[Path, int]:
+    """Make an empty file beside *path*; return it and the descriptor that keeps it locked, -1 without locks."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    while True:
+        private = path.with_name(f".tellback-{token(8).hex()}.part")
+        descriptor = os.open(private, flags, 0o600)
+        if hasattr(os, "fchmod"):
+            os.fchmod(descriptor, 0o600)
+        locked = _lock_file(descriptor)
+        if locked and private.exists():
+            return private, descriptor
+        os.close(descriptor)
+        if locked is None:
+            return private, -1
+        private.unlink(missing_ok=True)  # somebody took it for abandoned before it was locked
 
 
 def unfinished_files(folder: Path) -> list[Path]:
     """Return the files in *folder* that a killed process did not finish, and those being written now; by name."""
     return sorted(path for pattern in UNFINISHED_FILES for path in folder.glob(pattern))
+
+
+_UNLOCKED_AGE: Final = 24 * 60 * 60
+"""Seconds since its last change after which a file without a lock is nobody's work any more."""
+
+
+@contextmanager
+def abandoned(path: Path) -> Iterator[bool]:
+    """Yield whether the writer of the unfinished file at *path* is dead; until the end of the block nobody takes it.
+
+    A writer holds a lock, which the system drops when it dies. Where there is no such lock (a system other than Linux,
+    a file of a former version) the file must not have been changed for a day.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError:
+        yield False
+        return
+    try:
+        status = os.fstat(descriptor)
+        old = time.time() - status.st_mtime > _UNLOCKED_AGE
+        locks = _lock_file(descriptor) and path.match(UNFINISHED_FILES[0])
+        yield stat.S_ISREG(status.st_mode) and (locks or (old and _lock_file(descriptor) is not False))
+    finally:
+        os.close(descriptor)
+
+
+def _lock_file(descriptor: int) -> bool | None:
+    """Lock a file for as long as *descriptor* is open; False where another process has, None where there is no lock.
+
+    Elsewhere than on Linux such a lock would be in the way of SQLite's own.
+    """
+    if sys.platform != "linux":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return None
+    return True
 
 
 def _link_into_place(private: Path, path: Path) -> None:
@@ -253,10 +312,9 @@ def create_database_file(
     birth: FileIdentity,
     *,
     token: RandomBytes,
-    fill: Callable[[apsw.Connection], int] | None = None,
-) -> int:
-    """Make the file; *fill* may put rows in, and its count is returned. ``FileExistsError``: one is there."""
-    filled = 0
+    fill: Callable[[apsw.Connection], None] | None = None,
+) -> None:
+    """Make the file; *fill* may put rows in. ``FileExistsError``: one is there."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
         connection = open_connection(private, Access.WRITE, busy_timeout=0)
         with closing(connection), translate_errors(path, connection):
@@ -268,10 +326,9 @@ def create_database_file(
             for component in components:
                 run_migrations(connection, component, path)
             if fill is not None:
-                filled = fill(connection)
+                fill(connection)
             connection.execute("COMMIT")
             enable_wal(connection, path)
-    return filled
 
 
 def enable_wal(connection: apsw.Connection, path: Path) -> None:

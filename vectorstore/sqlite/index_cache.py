@@ -3,12 +3,16 @@
 Each call reads the namespace's write number; where it moved on, the changed rows are read, whoever wrote them, and what
 was deleted goes. A rollback never arrives, since only committed rows are read. Rows that were read lately and were
 whole are neither read nor checked again until they change. Not thread-safe: the store locks.
+
+The first questions of a process are answered by the file itself, with the same result: a matrix, or a column of a
+field, takes longer to load than a few scans.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, Final
@@ -18,13 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.errors import DamageError
-from vectorstore.filters import FilterNode
+from vectorstore.filters import FilterNode, filter_fields
 from vectorstore.index.bm25 import SENTENCE_END, ForwardBlock
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.vectors import Ranking
 from vectorstore.index.view import filter_mask
 from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
-from vectorstore.sqlite.entry_reader import matching_keys, parse_entry, rows_by_key, vector_blocks
+from vectorstore.sqlite.entry_reader import (
+    check_tallies,
+    ids_by_key,
+    matching_keys,
+    parse_entry,
+    rows_by_key,
+    vector_blocks,
+)
 from vectorstore.sqlite.integrity import add_checksums
 from vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
 from vectorstore.types import Entry, Finding, Space, Vector
@@ -79,6 +90,37 @@ def _row_size(row: Row) -> int:
 
 _RELOAD_SHARE = 0.5
 _LOAD_BLOCK = 2048
+_COLD_QUESTIONS: Final = 2
+"""Questions by vector that the file answers before the matrix is loaded, which takes as long as three scans or more."""
+_COLD_ENTRIES: Final = 1000
+"""Fewer entries are loaded at once, in a few milliseconds."""
+_COLD_FILTERS: Final = 8
+"""Filters that the file answers before the columns are loaded, which takes as long as ten."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceHead:
+    """A namespace as the read transaction sees it: its key, its write number, up to where its change log is pruned,
+    and how many entries it has."""
+
+    key: int
+    revision: int
+    pruned: int
+    entries: int
+
+
+def read_namespace_head(connection: apsw.Connection, name: str) -> NamespaceHead | None:
+    """Return the head of a namespace; None if it was never written."""
+    row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
+    if row is None:
+        return None
+    if not all(isinstance(value, int) for value in row):
+        raise DamageError([Finding("namespaces", "is not what was written", name)])
+    return NamespaceHead(*row)
+
+
+_MAX_TERMS: Final = 1 << 31
+"""Term numbers are kept in 32 bits."""
 
 
 @dataclass(slots=True)
@@ -99,28 +141,48 @@ class NamespaceIndexCache:
         self.fields = tuple(fields)
         self.recent = RowCache()
         self._loaded: dict[str, LoadedIndex] = {}
+        self._questions: Counter[str] = Counter()
+        self._filters: Counter[str] = Counter()
+        self._checked: set[int] = set()
 
     def fresh(self, connection: apsw.Connection, name: str) -> LoadedIndex | None:
         """Return the index of a namespace in the state that *connection* sees; None if it was never written."""
-        row = fetch_first(connection, "SELECT key, revision, pruned, entries FROM namespaces WHERE name = ?", (name,))
-        if row is None:
+        head = read_namespace_head(connection, name)
+        if head is None:
             self._loaded.pop(name, None)
             return None
-        if not all(isinstance(value, int) for value in row):
-            raise DamageError([Finding("namespaces", "is not what was written", name)])
-        key, revision, pruned, entries = row
         loaded = self._loaded.get(name)
-        if loaded is not None and (loaded.key != key or not pruned <= loaded.revision <= revision):
+        if loaded is not None and (loaded.key != head.key or not head.pruned <= loaded.revision <= head.revision):
             self.forget(name)
             loaded = None
         try:
-            moved = loaded is not None and loaded.revision != revision
-            if loaded is None or (moved and not self._catch_up(connection, loaded, revision, entries)):
-                loaded = self._loaded[name] = self._load(connection, key, revision)
+            moved = loaded is not None and loaded.revision != head.revision
+            if loaded is None or (moved and not self._catch_up(connection, loaded, head)):
+                loaded = self._loaded[name] = self._load(connection, head)
         except BaseException:
             self.forget(name)  # it is not what the file holds
             raise
         return loaded
+
+    def is_loaded(self, name: str) -> bool:
+        """Return whether the index of a namespace is loaded, in whatever state."""
+        return name in self._loaded
+
+    def is_cold(self, name: str, entries: int, questions: int) -> bool:
+        """Count *questions* by vector to a namespace of *entries*; return whether the file is to answer them too."""
+        self._questions[name] += questions
+        return entries >= _COLD_ENTRIES and self._questions[name] <= _COLD_QUESTIONS
+
+    def are_columns_cold(self, name: str) -> bool:
+        """Count a filter; return whether the file is to answer it too."""
+        self._filters[name] += 1
+        return self._filters[name] <= _COLD_FILTERS
+
+    def check_vectors(self, connection: apsw.Connection, key: int) -> None:
+        """Raise, before the file answers for the first time, where entries or vectors of a namespace are missing."""
+        if key not in self._checked:
+            check_tallies(connection, key)
+            self._checked.add(key)
 
     def forget(self, name: str | None = None) -> None:
         """Drop the index of a namespace, or all of them."""
@@ -157,40 +219,36 @@ class NamespaceIndexCache:
         )
         known = np.zeros(max(dictionary.values(), default=0) + 1, dtype=np.bool_)
         known[[SENTENCE_END, *dictionary.values()]] = True
+
+        def all_known(numbers: NDArray[np.int32]) -> bool:
+            return bool(numbers.min(initial=0) >= 0 and numbers.max(initial=0) < len(known) and known[numbers].all())
+
         blocks = []
         while block := list(islice(rows, _LOAD_BLOCK)):
             keys, sequences, contexts = zip(*block, strict=True)
-            numbers = _term_numbers(sequences)
-            if numbers.size and (numbers.min() < 0 or numbers.max() >= len(known) or not known[numbers].all()):
-                raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
-            sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
-            blocks.append(ForwardBlock(keys, numbers, sizes, np.array(contexts, dtype=np.int32)))
+            blocks.append(_forward_block(keys, sequences, contexts, all_known))
         _check_forward_keys([key for block in blocks for key in block.keys], loaded.index.keys().tolist())
         loaded.index.load_terms(dictionary, iter(blocks))
 
-    def _load(self, connection: apsw.Connection, key: int, revision: int) -> LoadedIndex:
-        """Return a new index with the rows of the namespace *key*."""
-        column = "metadata" if self.fields else "''"
-        rows = iterate_rows(connection, f"SELECT key, id, checksum, {column} FROM entries WHERE namespace = ?", (key,))
-        keys: list[int] = []
-        ids: list[str] = []
-        total = 0
+    def load_columns(self, connection: apsw.Connection, loaded: LoadedIndex) -> None:
+        """Fill the columns of an index."""
+        rows = iterate_rows(connection, "SELECT key, metadata FROM entries WHERE namespace = ?", (loaded.key,))
+        metadata: dict[int, dict[str, Any]] = {}
+        while block := list(islice(rows, _LOAD_BLOCK)):
+            keys, texts = zip(*block, strict=True)
+            metadata.update(zip(keys, self._columns(texts), strict=True))
+        loaded.index.use_fields(self.fields, map(metadata.__getitem__, loaded.index.keys().tolist()))
 
-        def metadata() -> Iterator[dict[str, Any]]:
-            nonlocal total
-            while block := list(islice(rows, _LOAD_BLOCK)):
-                some_keys, some_ids, checksums, texts = zip(*block, strict=True)
-                keys.extend(some_keys)
-                ids.extend(some_ids)
-                total = add_checksums(total, *checksums)
-                yield from self._columns(texts)
-
-        index = NamespaceIndex(space=self.space, fields=self.fields)
-        index.load_rows(keys, ids, metadata())
-        entries, tally = fetch_one(connection, "SELECT entries, tally FROM namespaces WHERE key = ?", (key,))
-        if (len(keys), total) != (entries, tally):
-            raise DamageError([Finding("entries", f"{len(keys)} are not the {entries} that were written")])
-        return LoadedIndex(key, index, revision)
+    def _load(self, connection: apsw.Connection, head: NamespaceHead) -> LoadedIndex:
+        """Return a new index with the rows of a namespace."""
+        rows = fetch_all(connection, "SELECT key, id, checksum FROM entries WHERE namespace = ?", (head.key,))
+        keys, ids, checksums = zip(*rows, strict=True) if rows else ((), (), ())
+        index = NamespaceIndex(space=self.space)
+        index.load_rows(keys, ids)
+        (tally,) = fetch_one(connection, "SELECT tally FROM namespaces WHERE key = ?", (head.key,))
+        if (len(keys), add_checksums(0, *checksums)) != (head.entries, tally):
+            raise DamageError([Finding("entries", f"{len(keys)} are not the {head.entries} that were written")])
+        return LoadedIndex(head.key, index, head.revision)
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
         if not self.fields:
@@ -201,8 +259,8 @@ class NamespaceIndexCache:
             raise DamageError([Finding("entries", "metadata are no JSON")]) from error
         return fields
 
-    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, revision: int, entries: int) -> bool:
-        """Apply the changes up to *revision*; False where they are so many that the index is better loaded anew."""
+    def _catch_up(self, connection: apsw.Connection, loaded: LoadedIndex, head: NamespaceHead) -> bool:
+        """Apply the changes up to *head*; False where they are so many that the index is better loaded anew."""
         rows = fetch_all(
             connection,
             "SELECT DISTINCT key FROM changes WHERE namespace = ? AND revision > ?",
@@ -210,10 +268,10 @@ class NamespaceIndexCache:
         )
         changed = [key for (key,) in rows]
         self.recent.forget(changed)
-        if len(changed) > max(100, _RELOAD_SHARE * entries):
+        if len(changed) > max(100, _RELOAD_SHARE * head.entries):
             return False
         self._apply(connection, loaded, changed)
-        loaded.revision = revision
+        loaded.revision = head.revision
         return True
 
     def _apply(self, connection: apsw.Connection, loaded: LoadedIndex, changed: list[int]) -> None:
@@ -227,7 +285,8 @@ class NamespaceIndexCache:
         current = [key for key, _, _ in rows]
         for key in set(changed).difference(current):
             index.remove(key)
-        for (key, id, _), fields in zip(rows, self._columns([row[2] for row in rows]), strict=True):
+        metadata = self._columns([row[2] for row in rows]) if index.has_columns else repeat({}, len(rows))
+        for (key, id, _), fields in zip(rows, metadata, strict=True):
             index.put_row(key, id, fields)
         if index.matrix is not None and self.space is not None:
             pending = set(current)
@@ -245,11 +304,14 @@ class NamespaceIndexCache:
                 (changed_json,),
             )
             _check_forward_keys([key for key, _, _ in forward], current)
-            _term_numbers([blob for _, blob, _ in forward])
             # asked for once, so only where a row takes them in: what came and went again leaves its terms behind
             fresh = _new_terms(connection, loaded) if forward else {}
+            new = {SENTENCE_END, *fresh.values()}
             for key, blob, length in forward:
-                index.put_terms(key, np.frombuffer(blob, dtype="<i4"), length, fresh)
+                block = _forward_block(
+                    [key], [blob], [length], lambda numbers: index.terms.known(set(numbers.tolist()) - new)
+                )
+                index.put_terms(key, block.numbers, length, fresh)
 
 
 def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
@@ -258,12 +320,24 @@ def _check_forward_keys(found: Sequence[int], keys: Collection[int]) -> None:
         raise DamageError([Finding("forward", "is not of the entries that are there; rebuild makes it again")])
 
 
-def _term_numbers(sequences: Iterable[bytes]) -> NDArray[np.int32]:
-    """Return the term numbers of sequences end to end."""
+def _forward_block(
+    keys: Sequence[int],
+    sequences: Sequence[bytes],
+    contexts: Sequence[int],
+    known: Callable[[NDArray[np.int32]], bool],
+) -> ForwardBlock:
+    """Return the sequences of *keys*; they have no checksums, so terms that are not *known* and wrong lengths raise."""
     try:
-        return np.frombuffer(b"".join(sequences), dtype="<i4")
-    except (TypeError, ValueError) as error:
+        numbers = np.frombuffer(b"".join(sequences), dtype="<i4")
+        sizes = np.array([len(sequence) // 4 for sequence in sequences], dtype=np.int64)
+        lengths = np.array(contexts, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise DamageError([Finding("forward", "is no sequence of terms; rebuild makes it again")]) from error
+    if (lengths < 0).any() or (lengths > sizes).any():
+        raise DamageError([Finding("forward", "has a context beyond its end; rebuild makes it again")])
+    if not known(numbers):
+        raise DamageError([Finding("forward", "uses a term that is not there; rebuild makes it again")])
+    return ForwardBlock(keys, numbers, sizes, lengths.astype(np.int32))
 
 
 def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, int]:
@@ -271,69 +345,107 @@ def _new_terms(connection: apsw.Connection, loaded: LoadedIndex) -> dict[str, in
         connection, "SELECT term, number FROM terms WHERE namespace = ? AND number >= ?", (loaded.key, loaded.next_term)
     )
     fresh: dict[str, int] = dict(rows)
+    (following,) = fetch_one(connection, "SELECT next_term FROM namespaces WHERE key = ?", (loaded.key,))
+    typed = {*map(type, fresh)} <= {str} and {*map(type, fresh.values()), type(following)} == {int}
+    if not typed or min(fresh.values(), default=1) < 1 or max(fresh.values(), default=0) >= min(following, _MAX_TERMS):
+        raise DamageError([Finding("terms", "is no dictionary of terms; rebuild makes it again")])
     loaded.next_term = max(fresh.values(), default=loaded.next_term - 1) + 1
     return fresh
 
 
 class SqliteNamespaceReader:
-    """Implements ``Reader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
+    """Implements ``NamespaceReader`` over a read transaction. Matrices together stay within *matrix_limit* bytes."""
 
     def __init__(
-        self, connection: apsw.Connection, indexes: NamespaceIndexCache, loaded: LoadedIndex, *, matrix_limit: int
+        self,
+        connection: apsw.Connection,
+        indexes: NamespaceIndexCache,
+        name: str,
+        head: NamespaceHead,
+        *,
+        matrix_limit: int,
     ) -> None:
         self._connection = connection
         self._indexes = indexes
-        self._loaded = loaded
+        self._name = name
+        self._head = head
         self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
-        """The index with rows and columns."""
-        return self._loaded.index
+        """The index with its rows loaded."""
+        return self._fresh().index
 
     def words(self) -> NamespaceIndex:
         """The index with its terms loaded."""
-        if not self._loaded.index.has_terms:
-            self._indexes.load_terms(self._connection, self._loaded)
-        return self._loaded.index
+        loaded = self._fresh()
+        if not loaded.index.has_terms:
+            self._indexes.load_terms(self._connection, loaded)
+        return loaded.index
 
     def cursor(self) -> int:
         """The namespace's write number."""
-        return self._loaded.revision
+        return self._head.revision
+
+    def ids_of(self, keys: Sequence[int]) -> list[str]:
+        """The ids of *keys*."""
+        if self._indexes.is_loaded(self._name):
+            return list(map(self.rows().id_of, keys))
+        return ids_by_key(self._connection, keys)
 
     def entries(self, keys: Sequence[int]) -> list[Entry]:
         """The entries of *keys*."""
-        return self._indexes.recent.entries(self._connection, keys)
+        if self._indexes.is_loaded(self._name):
+            self._fresh()  # so that no recent row is an old one
+            return self._indexes.recent.entries(self._connection, keys)
+        rows = rows_by_key(self._connection, keys)
+        return [parse_entry(rows[key]) for key in keys]
 
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
-        """Return which rows pass, by SQL."""
-        return self._loaded.index.mask_of(matching_keys(self._connection, self._loaded.key, where))
+        """Return which rows pass: by SQL, or by the columns where they pay."""
+        loaded = self._fresh()
+        fields = self._indexes.fields
+        if not loaded.index.has_columns and filter_fields(where) <= set(fields):
+            if not self._indexes.are_columns_cold(self._name):
+                self._indexes.load_columns(self._connection, loaded)
+            if (mask := loaded.index.mask(where)) is not None:
+                return mask
+        return loaded.index.mask_of(matching_keys(self._connection, loaded.key, where))
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool
     ) -> list[Ranking]:
-        """The k nearest of each query, from memory where the matrix fits and else by SQL."""
-        if not self._in_memory():
-            assert self._indexes.space is not None
-            search = SqlVectorSearch(self._connection, self._indexes.space, self._loaded.key, where)
-            return [search.nearest(query, k, min_score) for query in queries]
-        mask = filter_mask(self, where)
-        return self._loaded.index.nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
+        """The k nearest of each query, from memory where the matrix fits and pays, else by SQL."""
+        if self._in_memory(len(queries), fast=fast):
+            mask = filter_mask(self, where)
+            return self.rows().nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
+        assert self._indexes.space is not None
+        self._indexes.check_vectors(self._connection, self._head.key)
+        search = SqlVectorSearch(self._connection, self._indexes.space, self._head.key, where)
+        return [search.nearest(query, k, min_score) for query in queries]
 
     def similarity(self, query: Vector, keys: Sequence[int]) -> NDArray[np.float64]:
-        """Exact scores of *keys*."""
-        if self._in_memory():
-            return self._loaded.index.similarity(query, keys)
+        """Exact scores of *keys*: by SQL as long as no search has loaded the matrix."""
+        if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
+            return self.rows().similarity(query, keys)
         assert self._indexes.space is not None
         return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))
 
-    def _in_memory(self) -> bool:
-        index, space = self._loaded.index, self._indexes.space
+    def _fresh(self) -> LoadedIndex:
+        loaded = self._indexes.fresh(self._connection, self._name)
+        assert loaded is not None, "a reader is of a namespace that was written"
+        return loaded
+
+    def _in_memory(self, questions: int, *, fast: bool) -> bool:
+        """Return whether the matrix answers *questions*; load it where it fits and pays."""
+        space = self._indexes.space
         if space is None:
             return True
-        needed = 4 * space.dimension * len(index)
-        if index.matrix is not None:
+        needed = 4 * space.dimension * self._head.entries
+        if self._indexes.is_loaded(self._name) and self.rows().matrix is not None:
             return needed <= self.matrix_limit
         if self._indexes.matrix_bytes() + needed > self.matrix_limit:
             return False
-        self._indexes.load_matrix(self._connection, self._loaded)
+        if self._indexes.is_cold(self._name, self._head.entries, questions) and not fast:
+            return False
+        self._indexes.load_matrix(self._connection, self._fresh())
         return True

@@ -1,31 +1,29 @@
-"""Salvage of a damaged file: every row that can be read, and whose checksum holds, copied into a new file.
+"""Salvage of a damaged file: what can still be read of each part, row by row, copied into a new file.
 
-``readable_rows`` reads what is left of one table, for a component that salvages its tables; what to trust is the
-component's business. Of the store's rows, a vector that is lost makes its entry pending, a namespace whose name is lost
-is given another, and nothing is guessed.
+A component reads the damaged file through a ``SalvageSource`` and decides what to trust. What is lost is counted and
+named by table: the rows of a table are counted in the table and in its indexes, which lie on other pages.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import apsw
-import numpy as np
 
 from vectorstore.database import Component, Connection
 from vectorstore.errors import ArgumentError, DamageError, NotAStore, UnsupportedError
+from vectorstore.persisted_names import APPLICATION_ID
 from vectorstore.sqlite.connection import (
     Access,
     Row,
-    fetch_first,
+    fetch_all,
     fetch_one,
     open_connection,
     reading_access,
@@ -41,8 +39,9 @@ from vectorstore.sqlite.files import (
     read_fact,
     utc_now,
 )
-from vectorstore.sqlite.integrity import entry_checksum, reason_checksum, vector_checksum
+from vectorstore.sqlite.integrity import verify_file
 from vectorstore.sqlite.migrations import component_versions
+from vectorstore.types import Finding, SalvagedTable, SalvageReport
 
 
 def salvage_file(
@@ -53,18 +52,23 @@ def salvage_file(
     birth: FileIdentity,
     *,
     token: RandomBytes,
-) -> int:
-    """Copy every readable row of *path* into a new file at *target*; return how many."""
+) -> SalvageReport:
+    """Copy every readable row of *path* into a new file at *target*; return what was saved and what was not."""
     with translate_errors(path):
         source = open_connection(path, access, busy_timeout=0, keep_log=True)
+    damaged, tables, findings = DamagedFile(source), list[SalvagedTable](), list[Finding]()
 
-    def fill(connection: apsw.Connection) -> int:
+    def fill(connection: apsw.Connection) -> None:
         with translate_errors(path, source):
             source.execute("BEGIN")
-            return sum(component.salvage(source, connection) for component in components)
+            for component in components:
+                damaged.salvage(component, connection)
+            tables.extend(damaged.tables(connection))
+            findings.extend(verify_file(connection, components))
 
     with closing(source):
-        return create_database_file(target, components, birth, token=token, fill=fill)
+        create_database_file(target, components, birth, token=token, fill=fill)
+    return SalvageReport(str(target), tuple(tables), tuple(findings))
 
 
 def salvage_database(
@@ -72,13 +76,14 @@ def salvage_database(
     target: str | os.PathLike[str],
     *,
     components: Sequence[Component],
+    partial: bool = False,
     clock: Callable[[], datetime] = utc_now,
     token: RandomBytes = os.urandom,
-) -> int:
-    """Copy every readable row of a file too damaged to be opened into a new file at *target*; return how many.
+) -> SalvageReport:
+    """Copy every readable row of a file too damaged to be opened into a new file at *target*.
 
     *path* is only read. ``DamageError``: nothing of it can be read. ``UnsupportedError``: it has parts that none of
-    *components* can copy.
+    *components* can copy; with *partial* these are left out, and named.
     """
     origin, destination = check_path(path), check_path(target, "target")
     if os.path.lexists(destination):
@@ -88,26 +93,214 @@ def salvage_database(
             raise NotAStore(str(origin), "there is no such file")
         access = reading_access(origin, Access.FROZEN)
         with closing(open_connection(origin, access, busy_timeout=0, keep_log=True)) as source:
-            found, birth = _read_parts_and_identity(source, FileIdentity(token(16).hex(), clock().isoformat()))
-    known = {component.name for component in components}
-    if known & found and (strangers := sorted(found - known)):  # without one of them the list itself is damaged
+            found, birth = _read_parts_and_identity(origin, source, FileIdentity(token(16).hex(), clock().isoformat()))
+    known = {component.name: len(component.migrations) for component in components}
+    strangers = sorted(found.keys() - known.keys()) if known.keys() & found.keys() else []  # else the list is damaged
+    if strangers and not partial:
         raise UnsupportedError("salvage", f"nothing given can copy these parts of the file: {strangers}")
-    return salvage_file(origin, access, destination, components, birth, token=token)
-
-
-def _read_parts_and_identity(source: apsw.Connection, fresh: FileIdentity) -> tuple[set[str], FileIdentity]:
-    """Return which parts it has and its birth, as far as that can be read."""
     try:
-        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-    except (apsw.CorruptError, apsw.NotADBError, apsw.IOError) as error:
-        raise DamageError(f"nothing can be read: {error}") from error
+        report = salvage_file(origin, access, destination, components, birth, token=token)
+    except FileExistsError as error:
+        raise ArgumentError("target", target, "a path where nothing is yet is needed") from error
+    newer = [f"{name}: of version {found[name]}" for name in known if found.get(name, 0) > known[name]]
+    left = [SalvagedTable(name, 0, None, ("a part that is not known here",)) for name in strangers]
+    left += [SalvagedTable("components", 0, None, (f"{what}, which is newer, or damaged",)) for what in newer]
+    return replace(report, tables=(*report.tables, *left))
+
+
+def _read_parts_and_identity(
+    path: Path, source: apsw.Connection, fresh: FileIdentity
+) -> tuple[dict[str, int], FileIdentity]:
+    """Return the versions of its parts and its birth, as far as that can be read."""
+    try:
+        tables = {name for (name,) in fetch_all(source, "SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise DamageError(f"{path}: nothing can be read: {error}") from error
+    if not tables & {"components", "file_facts"} and source.pragma("application_id") != APPLICATION_ID:
+        raise NotAStore(str(path), "it is an SQLite file of another program; choose another path")
     try:
         identity, created = read_fact(source, "identity"), read_fact(source, "created")
-        return set(component_versions(source)), FileIdentity(identity or fresh.identity, created or fresh.created)
-    except (apsw.Error, DamageError):
-        return set(), fresh
+        return component_versions(source), FileIdentity(identity or fresh.identity, created or fresh.created)
+    except (apsw.Error, DamageError, UnicodeDecodeError):
+        return {}, fresh
 
 
+_NOT_TEXT: Final = "a text is not UTF-8"
+_UNREADABLE: Final = "pages cannot be read"
+_LEFT_OUT: Final = "pages are damaged, or rows are missing"
+
+
+class DamagedFile:
+    """``SalvageSource`` over a *connection* to a damaged file, which counts what it gives and what is lost."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._problems: dict[str, Counter[str]] = {}
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> apsw.Cursor:
+        """As ``Connection.execute``; damage raises SQLite's own errors."""
+        return self._connection.execute(sql, tuple(values))
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> apsw.Cursor:
+        """As ``Connection.executemany``."""
+        return self._connection.executemany(sql, [tuple(row) for row in rows])
+
+    def changes(self) -> int:
+        """As ``Connection.changes``."""
+        return self._connection.changes()
+
+    def salvage(self, component: Component, target: apsw.Connection) -> None:
+        """Let *component* copy its rows; damage that it does not expect ends its part alone."""
+        try:
+            component.salvage(self, target)
+        except (*_DAMAGE_ERRORS, apsw.SQLError, apsw.ConstraintError, DamageError, ValueError, TypeError) as error:
+            self.lose(component.name, f"ended early: {error}")
+
+    def tables(self, target: apsw.Connection) -> Iterator[SalvagedTable]:
+        """Yield for each table that was read how many of its rows are in *target*, and how many were lost."""
+        for table, problems in self._problems.items():
+            if not problems and not _columns(self._connection, table):
+                continue  # the file is of a version that did not have it
+            (saved,) = fetch_one(target, f"SELECT count(*) FROM {table}") if _columns(target, table) else (0,)
+            counted, refused = self._count(table), problems.total() - problems[_UNREADABLE] - problems[_NOT_TEXT]
+            lost = None if counted is None else max(counted - saved, refused, 0)
+            reasons = tuple(problems) if problems or lost == 0 else (_LEFT_OUT,)
+            yield SalvagedTable(table, saved, lost, reasons if lost != 0 else ())
+
+    def rows(self, table: str, columns: str, *, last_key: int = 0) -> Iterator[Row]:
+        """As ``SalvageSource.rows``."""
+        self._problems.setdefault(table, Counter())
+        try:
+            if not _columns(self._connection, table):
+                return
+            ((without_rowid,),) = self.execute("SELECT wr FROM pragma_table_list WHERE name = ?", (table,)).fetchall()
+            if without_rowid:
+                yield from self._keyed_rows(table, columns)
+            else:
+                yield from self._rowid_rows(table, columns, last_key)
+        except (*_DAMAGE_ERRORS, apsw.SQLError) as error:
+            self.lose(table, _NOT_TEXT if isinstance(error, UnicodeDecodeError) else _UNREADABLE)
+
+    def index_rows(self, table: str, columns: str, index: str) -> Iterator[Row]:
+        """As ``SalvageSource.index_rows``."""
+        with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
+            yield from self.execute(f"SELECT {columns} FROM {table} INDEXED BY {index}")
+
+    def copy(
+        self, target: Connection, table: str, check: Callable[[Mapping[str, Any]], str | None] | None = None
+    ) -> None:
+        """As ``SalvageSource.copy``."""
+        known = _columns(target, table)
+        columns = [name for name in _columns(self._connection, table) if name in known]
+        names, marks = ", ".join(columns), ", ".join("?" for _ in columns)
+        for row in self.rows(table, names):
+            try:
+                problem = None if check is None else check(dict(zip(columns, row, strict=True)))
+                if problem is None:
+                    target.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", row)
+            except (ValueError, TypeError, OverflowError, AttributeError):
+                problem = "a value is not what was written"
+            except apsw.ConstraintError as error:
+                problem = f"a row is not what its table takes ({error})"
+            if problem is not None:
+                self.lose(table, problem)
+
+    def lose(self, table: str, problem: str) -> None:
+        """As ``SalvageSource.lose``."""
+        self._problems.setdefault(table, Counter())[problem] += 1
+
+    def _rowid_rows(self, table: str, columns: str, last_key: int) -> Iterator[Row]:
+        seen: set[int] = set()
+        for row in _readable_rows(_DamagedTable(self._connection, table, f"rowid, {columns}", "rowid", self.lose)):
+            seen.add(row[0])
+            yield row[1:]
+        # A page whose head is damaged can end a walk over the table in silence, while its rows can still be looked up.
+        failed = 0
+        for key in self._other_keys(table, seen, last_key):
+            if failed >= _FAILED_LOOKUPS_LIMIT:
+                break
+            try:
+                yield from self.execute(f"SELECT {columns} FROM {table} WHERE rowid = ?", (key,)).fetchall()
+                failed = 0
+            except _DAMAGE_ERRORS:
+                failed += 1
+
+    def _other_keys(self, table: str, seen: set[int], last_key: int) -> Iterator[int]:
+        """Yield row numbers that a walk has not met: those of the indexes, and where none is whole, all small ones."""
+        indexed, whole = set[int](), False
+        for index in self._indexes(table):
+            with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
+                for (key,) in self.execute(f"SELECT rowid FROM {table} INDEXED BY {index}"):
+                    indexed.add(key)
+                whole = True
+        yield from sorted(indexed - seen)
+        if not whole or (self._count(table) or 0) > len(seen | indexed):
+            last = max(min(last_key, _MOST_KEYS), min(max(seen, default=0), _MOST_KEYS), 0 if last_key else _FEW_KEYS)
+            yield from (key for key in range(1, last + 1) if key not in seen and key not in indexed)
+
+    def _keyed_rows(self, table: str, columns: str) -> Iterator[Row]:
+        """Yield the rows of a table without row numbers: from both ends, and where that fails, by other indexes."""
+        sql = "SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk"
+        key = [name for (name,) in self.execute(sql, (table,))]
+        names, seen = ", ".join(key), set[Row]()
+        for down in ("", " DESC"):
+            order = ", ".join(name + down for name in key)
+            rows = iter(self.execute(f"SELECT {names}, {columns} FROM {table} ORDER BY {order}"))
+            if (yield from self._unseen(table, rows, len(key), seen)):
+                return
+        test = " AND ".join(f"{name} IS ?" for name in key)
+        for index in self._indexes(table):
+            with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
+                for found in self.execute(f"SELECT {names} FROM {table} INDEXED BY {index}").fetchall():
+                    if found not in seen:
+                        rows = iter(self.execute(f"SELECT {names}, {columns} FROM {table} WHERE {test}", found))
+                        yield from self._unseen(table, rows, len(key), seen)
+
+    def _unseen(self, table: str, rows: Iterator[Row], width: int, seen: set[Row]) -> Generator[Row, None, bool]:
+        """Yield rows whose key, the first *width* columns, is new; return whether they could be read to the end."""
+        failed = 0
+        while failed < _FAILED_LOOKUPS_LIMIT:
+            try:
+                row = next(rows, None)
+            except UnicodeDecodeError:  # the cursor is behind that row now
+                self.lose(table, _NOT_TEXT)
+                failed += 1
+                continue
+            except _DAMAGE_ERRORS:
+                self.lose(table, _UNREADABLE)
+                return False
+            if row is None:
+                return True
+            if row[:width] not in seen:
+                seen.add(row[:width])
+                yield row[width:]
+        return False
+
+    def _indexes(self, table: str) -> list[str]:
+        """Return the indexes that have every row of *table*; the key of one without row numbers is the table itself."""
+        sql = "SELECT name FROM pragma_index_list(?) WHERE NOT partial AND origin <> 'pk'"
+        with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
+            return [f'"{name}"' for (name,) in self.execute(sql, (table,))]
+        return []
+
+    def _count(self, table: str) -> int | None:
+        """Return how many rows the table or an index of it has, the greatest number; None where none can be read."""
+        counts = []
+        for way in ("NOT INDEXED", *(f"INDEXED BY {index}" for index in self._indexes(table))):
+            with suppress(*_DAMAGE_ERRORS, apsw.SQLError):
+                counts.append(int(fetch_one(self._connection, f"SELECT count(*) FROM {table} {way}")[0]))
+        return max(counts, default=None)
+
+
+def _columns(connection: Connection, table: str) -> list[str]:
+    """Return the names of the columns of *table*; none where it is not there."""
+    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))]
+
+
+_FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
+"""Number of keys looked up one by one where the number of rows is unknown, and the most of them."""
+_FAILED_LOOKUPS_LIMIT = 1000
+"""Look-ups that may fail in a row before a table is given up."""
 _LEAST_KEY, _GREATEST_KEY = -(2**63), 2**63 - 1
 _DOUBLINGS: Final = 63
 _JUMPS_KEPT: Final = 64
@@ -119,15 +312,14 @@ _FAILED_READS_LIMIT: Final = 100_000
 _DAMAGE_ERRORS = (apsw.CorruptError, apsw.NotADBError, apsw.IOError, UnicodeDecodeError)
 
 
-def readable_rows(connection: Connection, table: str, columns: str, *, key: str = "rowid") -> Iterator[Row]:
-    """Yield *columns* of every row of *table* that can be read, each once, in no order.
+def _readable_rows(reader: _DamagedTable) -> Iterator[Row]:
+    """Yield every row of a table that can be read, each once, in no order.
 
     Damage costs only the rows on the damaged pages: a stretch of keys is read from both ends until it fails, then
     places inside are looked for from which it can be read again. Keys below the first row and above the last belong to
     the first and last page: where these are damaged, such a stretch is nearly endless, so places near what was read
-    come first. Names are SQL of ours, never a user's.
+    come first.
     """
-    reader = _DamagedTable(connection, table, columns, key)
     stretches = [(_LEAST_KEY, _GREATEST_KEY)]
     while stretches and reader.tries > 0:
         low, high = stretches.pop()
@@ -153,8 +345,16 @@ class _ReadFailure(NamedTuple):
 class _DamagedTable:
     """Reader of one damaged table; *tries* are left until it is given up."""
 
-    def __init__(self, connection: Connection, table: str, columns: str, key: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        table: str,
+        columns: str,
+        key: str,
+        lose: Callable[[str, str], object],
+    ) -> None:
         self.tries = _FAILED_READS_LIMIT
+        self._table, self._lose = table, lose
         self._seen: set[int] = set()
         self._connection = connection
         select = f"SELECT {key}, {columns} FROM {table} WHERE {key} BETWEEN ? AND ? ORDER BY {key}"
@@ -165,7 +365,16 @@ class _DamagedTable:
         key, step = (high, -1) if down else (low, 1)
         jumps = deque[tuple[int, int]](maxlen=_JUMPS_KEPT)
         try:
-            for row in self._connection.execute(self._down if down else self._up, (low, high)):
+            rows = iter(self._connection.execute(self._down if down else self._up, (low, high)))
+            while self.tries > 0:
+                try:
+                    row = next(rows, None)
+                except UnicodeDecodeError:  # the cursor is behind that row now
+                    self.tries -= 1
+                    self._lose(self._table, _NOT_TEXT)
+                    continue
+                if row is None:
+                    return None
                 number = int(str(row[0]))
                 if (number - key) * step > 0:
                     jumps.append((number + 1, key) if down else (key, number - 1))
@@ -175,8 +384,8 @@ class _DamagedTable:
                     yield row[1:]
         except _DAMAGE_ERRORS:
             self.tries -= 1
-            return _ReadFailure(min(max(key, low), high), [*jumps])
-        return None
+            self._lose(self._table, _UNREADABLE)
+        return _ReadFailure(min(max(key, low), high), [*jumps])
 
     def split(self, low: int, high: int) -> list[tuple[int, int]]:
         """Return the stretches beside the first place found inside from which rows can be read; none if there is none.
@@ -207,166 +416,3 @@ def _probe_keys(low: int, high: int) -> Iterable[int]:
     inside = high - low - 1
     if inside > 0:
         yield from range(low + 1, high, max(inside // _PROBES, 1))
-
-
-_ENTRY_COLUMNS = "key, namespace, id, revision, text, context, metadata, no_vector, checksum"
-_FEW_KEYS, _MOST_KEYS = 100_000, 10_000_000
-"""Number of keys looked up one by one where the number of rows is unknown, and the most of them."""
-_FAILED_LOOKUPS_LIMIT = 1000
-"""Look-ups that may fail in a row before a table is given up."""
-_SETTING_FACTS = ("space", "next_space", "analyser", "fields")
-
-
-def salvage_store_rows(source: Connection, target: Connection) -> int:
-    """Copy what can be read and return how many entries that are."""
-    _copy_facts(source, target)
-    revisions = _copy_namespaces(source, target)
-    claims: dict[int, list[_SalvagedEntry]] = {}
-    late: list[Row] = []
-    saved = last = 0
-    for row in _salvaged_rows(source, "entries", _ENTRY_COLUMNS):
-        if row[0] in claims:  # a damaged key: two rows have the same
-            late.append(row)
-            continue
-        saved += _copy_entry(target, row, row[0], revisions, claims)
-        last = max(last, row[0])
-    last = max(last, _last_key(source) if late else 0)
-    for row in late:
-        last += 1
-        saved += _copy_entry(target, row, last, revisions, claims)
-    for namespace, revision in revisions.items():
-        target.execute("UPDATE namespaces SET revision = max(revision, ?) WHERE key = ?", (revision, namespace))
-    _copy_vectors(source, target, claims)
-    _set_next_key(target, last)
-    return saved
-
-
-@dataclass(frozen=True, slots=True)
-class _SalvagedEntry:
-    """An entry that was saved as *key*; its vectors are those of the key under which it was found, if it has any."""
-
-    key: int
-    id: str
-    namespace: int
-    has_vector: bool
-
-
-def _copy_entry(
-    target: Connection, row: Row, key: int, revisions: dict[int, int], claims: dict[int, list[_SalvagedEntry]]
-) -> int:
-    """Copy a row of an entry as *key* if it is what was written; return how many that are."""
-    found, namespace, *content, checksum = row
-    has_vector = _written_with_vector(content, checksum)
-    if has_vector is None or not isinstance(namespace, int):
-        return 0
-    if namespace not in revisions:
-        revisions[namespace] = 0
-        _add_lost_namespace(target, namespace)
-    values = (key, namespace, *content, checksum)
-    target.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    if not target.changes():
-        return 0
-    revisions[namespace] = max(revisions[namespace], content[1])
-    claims.setdefault(found, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
-    return 1
-
-
-def _written_with_vector(content: list[object], checksum: object) -> bool | None:
-    """Return whether an entry row was written with a vector; None where it is not what was written."""
-    for has_vector in (True, False):
-        if entry_checksum(*content, has_vector=has_vector) == checksum:  # type: ignore[arg-type]
-            return has_vector
-    return None
-
-
-def _copy_facts(source: Connection, target: Connection) -> None:
-    for name in (*_SETTING_FACTS, "next_key"):
-        value = _read_store_fact(source, name)
-        with suppress(ValueError, TypeError):  # it is damaged, or not there
-            json.loads(value)
-            target.execute("INSERT OR REPLACE INTO store_facts VALUES (?, ?)", (name, value))
-
-
-def _copy_namespaces(source: Connection, target: Connection) -> dict[int, int]:
-    revisions = {}
-    for key, name, revision, next_term in _salvaged_rows(source, "namespaces", "key, name, revision, next_term"):
-        if isinstance(name, str) and isinstance(revision, int) and isinstance(next_term, int):
-            row = (key, name, revision, next_term)
-            target.execute("INSERT OR IGNORE INTO namespaces (key, name, revision, next_term) VALUES (?, ?, ?, ?)", row)
-            if target.changes():
-                revisions[key] = revision
-    return revisions
-
-
-def _add_lost_namespace(target: Connection, namespace: int) -> None:
-    name = f"its name was lost ({namespace})"
-    while fetch_first(target, "SELECT key FROM namespaces WHERE name = ?", (name,)) is not None:
-        name += "+"
-    target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
-
-
-def _copy_vectors(source: Connection, target: Connection, claims: dict[int, list[_SalvagedEntry]]) -> None:
-    lost = {claim.key for claimed in claims.values() for claim in claimed if claim.has_vector}
-    for table in ("vectors", "next_vectors"):
-        for key, checksum, blob in _salvaged_rows(source, table, "key, checksum, vector"):
-            for claim in claims.get(key, ()):
-                if checksum != vector_checksum(claim.id, blob) or len(blob) % 4:
-                    continue
-                if table == "next_vectors" or claim.has_vector:
-                    norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f4").astype(np.float64)))
-                    row = (claim.key, claim.namespace, norm, checksum, blob)
-                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?, ?, ?)", row)
-                    lost -= {claim.key} if table == "vectors" else set()
-    for key, reason, checksum in _salvaged_rows(source, "next_no_vector", "key, reason, checksum"):
-        for claim in claims.get(key, ()):
-            if checksum == reason_checksum(claim.id, reason):
-                values = (claim.key, claim.namespace, reason, checksum)
-                target.execute("INSERT OR IGNORE INTO next_no_vector VALUES (?, ?, ?, ?)", values)
-    for key in lost:  # an entry whose vector is lost is pending now
-        content = fetch_one(
-            target, "SELECT id, revision, text, context, metadata, no_vector FROM entries WHERE key = ?", (key,)
-        )
-        changed = (entry_checksum(*content, has_vector=False), key)
-        target.execute("UPDATE entries SET checksum = ? WHERE key = ?", changed)
-
-
-def _set_next_key(target: Connection, last: int) -> None:
-    """See to it that no key is used twice."""
-    known = fetch_first(target, "SELECT value FROM store_facts WHERE name = 'next_key'")
-    following = max(last + 1, 1 if known is None else int(known[0]))
-    target.execute("INSERT OR REPLACE INTO store_facts VALUES ('next_key', ?)", (str(following),))
-
-
-def _salvaged_rows(source: Connection, table: str, columns: str) -> Iterator[Row]:
-    """Yield every row that can still be read, those of damaged pages left out."""
-    seen: set[int] = set()
-    try:
-        for row in readable_rows(source, table, f"key, {columns}", key="key"):
-            seen.add(row[0])
-            yield row[1:]
-        # A page whose head is damaged can end a walk over the table in silence, while its rows can still be looked up.
-        failed = 0
-        for key in range(1, max(_last_key(source), max(seen, default=0)) + 1):
-            if key not in seen and failed < _FAILED_LOOKUPS_LIMIT:
-                try:
-                    yield from source.execute(f"SELECT {columns} FROM {table} WHERE key = ?", (key,)).fetchall()
-                    failed = 0
-                except _DAMAGE_ERRORS:
-                    failed += 1
-    except apsw.SQLError:
-        return  # the table itself is gone
-
-
-def _last_key(source: Connection) -> int:
-    """Return the last key that was given, as far as the file knows."""
-    value = _read_store_fact(source, "next_key")
-    return min(int(value), _MOST_KEYS) if isinstance(value, str) and value.isdigit() else _FEW_KEYS
-
-
-def _read_store_fact(source: Connection, name: str) -> Any:
-    """Return a fact of the store, None where it cannot be read."""
-    try:
-        row = fetch_first(source, "SELECT value FROM store_facts WHERE name = ?", (name,))
-    except (apsw.Error, UnicodeDecodeError):
-        return None
-    return None if row is None else row[0]

@@ -18,17 +18,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+
+import apsw
+import numpy as np
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.database import Connection
+from vectorstore.database import Connection, SalvageSource
 from vectorstore.errors import DamageError, SettingMismatch, SpaceMismatch
-from vectorstore.sqlite.connection import fetch_all, fetch_one, iterate_rows
+from vectorstore.sqlite.connection import Row, fetch_all, fetch_first, fetch_one, iterate_rows
 from vectorstore.sqlite.entry_reader import IS_PENDING, NEXT_SPACE_FACT, SPACE_FACT, parse_space, read_space
 from vectorstore.sqlite.entry_writer import rebuild_terms
-from vectorstore.sqlite.integrity import add_checksums, entry_checksum, recount_tallies, verify_store_tables
-from vectorstore.sqlite.salvage import salvage_store_rows
+from vectorstore.sqlite.integrity import (
+    add_checksums,
+    entry_checksum,
+    reason_checksum,
+    recount_tallies,
+    vector_checksum,
+    verify_store_tables,
+)
 from vectorstore.types import Finding, Space, SpaceMigration
 from vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
 
@@ -273,14 +283,22 @@ def m001_store_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
+LOST_NAME: Final = "its name was lost ({})"
+"""Name of a salvaged namespace whose own cannot be read any more, by its key."""
+
+
 class StoreTables:
-    """The component that owns these tables; *analyzer* makes the derived terms where the file has none recorded."""
+    """The component that owns these tables; *analyzer* makes the derived terms where the file has none recorded.
+
+    *lost_name* is the name of a salvaged namespace whose own is lost, by its key.
+    """
 
     name = "store"
     migrations: Sequence[Callable[[Connection], None]] = (m001_store_tables,)
 
-    def __init__(self, analyzer: Analyzer) -> None:
+    def __init__(self, analyzer: Analyzer, *, lost_name: str = LOST_NAME) -> None:
         self.analyzer = analyzer
+        self._lost_name = lost_name
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare rows, checksums, tallies and terms."""
@@ -299,9 +317,9 @@ class StoreTables:
                 (after, namespace),
             )
 
-    def salvage(self, source: Connection, target: Connection) -> int:
+    def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every row whose checksum holds into a fresh file."""
-        saved = salvage_store_rows(source, target)
+        _salvage_rows(source, target, self._lost_name)
         try:
             read_settings(target)
         except DamageError:  # settings that were lost are those given here, without a space
@@ -309,8 +327,160 @@ class StoreTables:
             record_settings(target, StoreSettings(analyzer=self.analyzer))
         recount_tallies(target)
         self.rebuild(target)
-        return saved
 
     def _recorded_analyzer(self, connection: Connection) -> Analyzer:
         settings = read_settings(connection)
         return settings.analyzer if settings.recorded else self.analyzer
+
+
+_ENTRY_COLUMNS = "key, namespace, id, revision, text, context, metadata, no_vector, checksum"
+_SETTING_FACTS = ("space", "next_space", "analyser", "fields")
+
+
+def _salvage_rows(source: SalvageSource, target: Connection, lost_name: str) -> None:
+    """Copy what can be read and is what was written.
+
+    A vector that is lost makes its entry pending; a namespace whose name is lost is given another.
+    """
+    _copy_facts(source, target)
+    revisions = _copy_namespaces(source, target)
+    claims: dict[int, list[_SalvagedEntry]] = {}
+    late: list[Row] = []
+    last = 0
+    for row in source.rows("entries", _ENTRY_COLUMNS, last_key=_last_key(source)):
+        if row[0] in claims:  # a damaged key: two rows have the same
+            late.append(row)
+            continue
+        _copy_entry(source, target, row, row[0], revisions, claims, lost_name)
+        last = max(last, row[0])
+    last = max(last, _last_key(source) if late else 0)
+    for row in late:
+        last += 1
+        _copy_entry(source, target, row, last, revisions, claims, lost_name)
+    for namespace, revision in revisions.items():
+        target.execute("UPDATE namespaces SET revision = max(revision, ?) WHERE key = ?", (revision, namespace))
+    _copy_vectors(source, target, claims)
+    _set_next_key(target, last)
+
+
+@dataclass(frozen=True, slots=True)
+class _SalvagedEntry:
+    """An entry that was saved as *key*; its vectors are those of the key under which it was found, if it has any."""
+
+    key: int
+    id: str
+    namespace: int
+    has_vector: bool
+
+
+def _copy_entry(
+    source: SalvageSource,
+    target: Connection,
+    row: Row,
+    key: int,
+    revisions: dict[int, int],
+    claims: dict[int, list[_SalvagedEntry]],
+    lost_name: str,
+) -> None:
+    """Copy a row of an entry as *key* if it is what was written."""
+    found, namespace, *content, checksum = row
+    has_vector = _written_with_vector(content, checksum)
+    if has_vector is None or not isinstance(namespace, int):
+        source.lose("entries", "content differs from its checksum")
+        return
+    if namespace not in revisions:
+        revisions[namespace] = 0
+        _add_lost_namespace(target, namespace, lost_name.format(namespace))
+    values = (key, namespace, *content, checksum)
+    target.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    if not target.changes():
+        source.lose("entries", "its id is there twice")
+        return
+    revisions[namespace] = max(revisions[namespace], content[1])
+    claims.setdefault(found, []).append(_SalvagedEntry(key, content[0], namespace, has_vector))
+
+
+def _written_with_vector(content: list[object], checksum: object) -> bool | None:
+    """Return whether an entry row was written with a vector; None where it is not what was written."""
+    for has_vector in (True, False):
+        if entry_checksum(*content, has_vector=has_vector) == checksum:  # type: ignore[arg-type]
+            return has_vector
+    return None
+
+
+def _copy_facts(source: SalvageSource, target: Connection) -> None:
+    for name in (*_SETTING_FACTS, "next_key"):
+        value = _read_store_fact(source, name)
+        with suppress(ValueError, TypeError):  # it is damaged, or not there
+            json.loads(value)
+            target.execute("INSERT OR REPLACE INTO store_facts VALUES (?, ?)", (name, value))
+
+
+def _copy_namespaces(source: SalvageSource, target: Connection) -> dict[int, int]:
+    revisions = {}
+    for key, name, revision, next_term in source.rows("namespaces", "key, name, revision, next_term"):
+        if isinstance(name, str) and isinstance(revision, int) and isinstance(next_term, int):
+            row = (key, name, revision, next_term)
+            target.execute("INSERT OR IGNORE INTO namespaces (key, name, revision, next_term) VALUES (?, ?, ?, ?)", row)
+            if target.changes():
+                revisions[key] = revision
+    for key, name in source.index_rows("namespaces", "key, name", "sqlite_autoindex_namespaces_1"):
+        if key not in revisions and isinstance(key, int) and isinstance(name, str):
+            target.execute("INSERT OR IGNORE INTO namespaces (key, name) VALUES (?, ?)", (key, name))
+            if target.changes():
+                revisions[key] = 0
+    return revisions
+
+
+def _add_lost_namespace(target: Connection, namespace: int, name: str) -> None:
+    while fetch_first(target, "SELECT key FROM namespaces WHERE name = ?", (name,)) is not None:
+        name += "+"
+    target.execute("INSERT INTO namespaces (key, name) VALUES (?, ?)", (namespace, name))
+
+
+def _copy_vectors(source: SalvageSource, target: Connection, claims: dict[int, list[_SalvagedEntry]]) -> None:
+    lost = {claim.key for claimed in claims.values() for claim in claimed if claim.has_vector}
+    for table in ("vectors", "next_vectors"):
+        for key, checksum, blob in source.rows(table, "key, checksum, vector", last_key=_last_key(source)):
+            for claim in claims.get(key, ()):
+                if checksum != vector_checksum(claim.id, blob) or len(blob) % 4:
+                    source.lose(table, "content differs from its checksum")
+                    continue
+                if table == "next_vectors" or claim.has_vector:
+                    norm = float(np.linalg.norm(np.frombuffer(blob, dtype="<f4").astype(np.float64)))
+                    row = (claim.key, claim.namespace, norm, checksum, blob)
+                    target.execute(f"INSERT OR IGNORE INTO {table} VALUES (?, ?, ?, ?, ?)", row)
+                    lost -= {claim.key} if table == "vectors" else set()
+    for key, reason, checksum in source.rows("next_no_vector", "key, reason, checksum"):
+        for claim in claims.get(key, ()):
+            if checksum == reason_checksum(claim.id, reason):
+                values = (claim.key, claim.namespace, reason, checksum)
+                target.execute("INSERT OR IGNORE INTO next_no_vector VALUES (?, ?, ?, ?)", values)
+    for key in lost:  # an entry whose vector is lost is pending now
+        content = fetch_one(
+            target, "SELECT id, revision, text, context, metadata, no_vector FROM entries WHERE key = ?", (key,)
+        )
+        changed = (entry_checksum(*content, has_vector=False), key)
+        target.execute("UPDATE entries SET checksum = ? WHERE key = ?", changed)
+
+
+def _set_next_key(target: Connection, last: int) -> None:
+    """See to it that no key is used twice."""
+    known = fetch_first(target, "SELECT value FROM store_facts WHERE name = 'next_key'")
+    following = max(last + 1, 1 if known is None else int(known[0]))
+    target.execute("INSERT OR REPLACE INTO store_facts VALUES ('next_key', ?)", (str(following),))
+
+
+def _last_key(source: SalvageSource) -> int:
+    """Return the last key that was given, as far as the file knows."""
+    value = _read_store_fact(source, "next_key")
+    return int(value) if isinstance(value, str) and value.isdigit() else 0
+
+
+def _read_store_fact(source: SalvageSource, name: str) -> Any:
+    """Return a fact of the store, None where it cannot be read."""
+    try:
+        row = fetch_first(source, "SELECT value FROM store_facts WHERE name = ?", (name,))
+    except (apsw.Error, UnicodeDecodeError):
+        return None
+    return None if row is None else row[0]

@@ -1,6 +1,7 @@
 """Secure deletion: erased bytes leave the log and the file, and a removed copy leaves the disk.
 
-- Erasure: a durable mark, and the checkpoint that empties the log. What a reader prevents is tried again.
+- Erasure: a durable mark, the checkpoint that empties the log, and the clearing of what SQLite left between the rows of
+  pages (``page_gaps``). What a reader prevents is tried again.
 - Compaction: the file's pages written anew without the free ones. SQLite does it as one transaction through the log
   (``VACUUM``), so a crash leaves the file as it was, and readers keep their state meanwhile; the file itself shrinks
   when the log is moved into it, which needs that nobody reads.
@@ -21,6 +22,7 @@ from vectorstore.errors import StorageFull
 from vectorstore.persisted_names import WIPED_COPY_MARK
 from vectorstore.sqlite.connection import log_size
 from vectorstore.sqlite.files import SIDE_FILE_SUFFIXES, flush_folder, read_fact, write_fact
+from vectorstore.sqlite.page_gaps import clear_page_gaps
 
 _ZERO_BLOCK: Final = bytes(1 << 20)
 _OPEN_FLAGS: Final = os.O_RDWR | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
@@ -74,6 +76,10 @@ def _write_all(descriptor: int, data: bytes) -> int:
 
 
 _ERASURE_FACT = "erasure"
+_FINISHED = ""
+"""The mark's value when nothing is pending. The row stays: taking it out would leave its place in its page."""
+_MAX_TRIES: Final = 5
+"""Times the log is emptied before writers who come in between prevail for now."""
 
 
 def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
@@ -83,29 +89,36 @@ def set_erasure_mark(connection: apsw.Connection, value: str) -> None:
 
 def erasure_mark(connection: apsw.Connection) -> str | None:
     """Return the mark, if there is one."""
-    return read_fact(connection, _ERASURE_FACT)
+    return read_fact(connection, _ERASURE_FACT) or None
 
 
-def finish_erasure(connection: apsw.Connection) -> bool:
-    """Empty the log and take the mark away; False when a reader or a full disk prevents it for now."""
+def finish_erasure(connection: apsw.Connection, path: Path) -> bool:
+    """Empty the log, clear the gaps of pages, and take the mark away; False when a reader or a full disk prevents it.
+
+    Gaps are cleared under the write lock and with an empty log, so nobody changes the file meanwhile. Other connections
+    hold old pages in memory until they see the commit that takes the mark away; none can write before that.
+    """
     try:
-        value = erasure_mark(connection)
-        if value is None:
+        if erasure_mark(connection) is None:
             return True
-        if not truncate_log(connection):
-            return False
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            # Another process may have marked anew since the checkpoint: that mark stays.
-            connection.execute("DELETE FROM file_facts WHERE name = ? AND value = ?", (_ERASURE_FACT, value))
-            mark = erasure_mark(connection)
-            connection.execute("COMMIT")
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-        return mark is None
-    except (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError):
-        return False  # what was deleted is deleted and the mark is durable: the next try comes
+        for _ in range(_MAX_TRIES):
+            if not truncate_log(connection):
+                return False
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if log_size(path):  # another process wrote after the checkpoint
+                    continue
+                clear_page_gaps(connection)
+                connection.release_memory()  # this connection's own old pages
+                write_fact(connection, _ERASURE_FACT, _FINISHED)
+                connection.execute("COMMIT")
+                return True
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+    except (apsw.BusyError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.TooBigError):
+        pass  # what was deleted is deleted and the mark is durable: the next try comes
+    return False
 
 
 def truncate_log(connection: apsw.Connection) -> bool:

@@ -279,7 +279,7 @@ class Transactions:
     def finish_erasure(self, *, wait: float) -> bool:
         """Try to empty the log; *wait* seconds for readers, though never for this thread's own."""
         with self.inside(), self._writer_turn() as connection, self._waiting(0.0 if self.reading else wait):
-            return secure_delete.finish_erasure(connection)
+            return secure_delete.finish_erasure(connection, self._path)
 
     def empty_log(self, *, wait: float) -> None:
         """Move the log into the file; raise ``BusyError`` when a reader prevents it for more than *wait* seconds."""
@@ -346,7 +346,7 @@ class Transactions:
         self._unfinished = True
         # The commit is durable, and so is the mark: whatever ails the file is not its error.
         with suppress(apsw.Error), self._waiting(0.0):
-            self._unfinished = not secure_delete.finish_erasure(connection)
+            self._unfinished = not secure_delete.finish_erasure(connection, self._path)
 
     def _erase_if_idle(self) -> None:
         """Try again what a reader prevented, now that one has left; not while somebody writes."""

@@ -10,7 +10,6 @@ sqlite-vec has no inner product: that is the cosine times both norms, of which a
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Final
 
@@ -22,7 +21,7 @@ from vectorstore.distance import exact_scores, prepare_rows
 from vectorstore.filters import And, FilterNode
 from vectorstore.index.vectors import Ranking
 from vectorstore.sqlite.connection import fetch_all, iterate_rows
-from vectorstore.sqlite.entry_reader import vector_blocks
+from vectorstore.sqlite.entry_reader import ids_by_key, vector_blocks
 from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.types import Metric, Space, Vector
 
@@ -56,13 +55,7 @@ class SqlVectorSearch:
         if not keys:
             return []
         scores = exact_scores_by_key(self._connection, self._space, query, keys)
-        ids: dict[int, str] = dict(
-            iterate_rows(
-                self._connection,
-                "SELECT e.key, e.id FROM json_each(?) AS wanted CROSS JOIN entries AS e ON e.key = wanted.value",
-                (json.dumps(keys),),
-            )
-        )
+        ids = dict(zip(keys, ids_by_key(self._connection, keys), strict=True))
         ranked = sorted(zip(keys, scores.tolist(), strict=True), key=lambda match: (-match[1], ids[match[0]]))
         matches = ranked if min_score is None else [match for match in ranked if match[1] >= min_score]
         return matches[:k]
@@ -103,18 +96,18 @@ class SqlVectorSearch:
 
     def _bindings(self, query: Vector, length: float) -> tuple[float | bytes, ...]:
         error = relative_rounding(self._space.dimension)
-        if self._space.metric is Metric.L2:
+        if self._space.metric == Metric.L2:
             return _UNDERFLOW, query.astype("<f4").tobytes(), 1.0 - error
         unit = prepare_rows(query[np.newaxis], Metric.COSINE)[0].astype("<f4").tobytes()
-        return (error, unit) if self._space.metric is Metric.COSINE else (length, error, unit)
+        return (error, unit) if self._space.metric == Metric.COSINE else (length, error, unit)
 
     def _lowest(self, norm: float, high: float, error: float, length: float) -> float:
         """The lowest score that the row of *high* can have."""
         if math.isinf(high):
             return -math.inf
-        if self._space.metric is Metric.COSINE:
+        if self._space.metric == Metric.COSINE:
             return high - 2 * error
-        if self._space.metric is Metric.DOT:
+        if self._space.metric == Metric.DOT:
             return high - 2 * error * norm * length
         distance = (_UNDERFLOW - high) / (1.0 - error)
         return -distance * (1.0 + error) - _UNDERFLOW

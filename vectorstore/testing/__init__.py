@@ -2,28 +2,21 @@
 
     from vectorstore.testing import FilterContract, LifecycleContract, VectorStoreContract
 
-Needs pytest, which ``pip install -e '.[dev]'`` brings.
+The suites need pytest, which ``pip install -e '.[dev]'`` brings; model and parity runs do not.
 """
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
 from vectorstore.errors import MissingExtra as _MissingExtra
-
-try:
-    import pytest
-except ImportError as error:
-    raise _MissingExtra("vectorstore.testing", "dev") from error
-else:
-    _TOPICS = (
-        *("durability", "filter", "multi_handle", "namespace", "search"),
-        *("space", "validation", "view", "wrapper", "write"),
-    )
-    pytest.register_assert_rewrite(*(f"vectorstore.testing.{topic}_contract" for topic in _TOPICS))
-
-from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
 from vectorstore.testing.model import ModelStore, SpacesModel
 from vectorstore.testing.parity import ParityError, check_parity
-from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
-from vectorstore.testing.suite import StoreContract
-from vectorstore.testing.wrapper_contract import WrapperContract
+
+if TYPE_CHECKING:
+    from vectorstore.testing.filter_contract import BAD_FILTERS, FILTER_CASES, FilterCase, FilterContract
+    from vectorstore.testing.store_contract import LifecycleContract, VectorStoreContract
+    from vectorstore.testing.suite import StoreContract
+    from vectorstore.testing.wrapper_contract import WrapperContract
 
 __all__ = [
     "BAD_FILTERS",
@@ -39,3 +32,33 @@ __all__ = [
     "WrapperContract",
     "check_parity",
 ]
+
+_SUITES = {
+    "filter_contract": "BAD_FILTERS FILTER_CASES FilterCase FilterContract",
+    "store_contract": "LifecycleContract VectorStoreContract",
+    "suite": "StoreContract",
+    "wrapper_contract": "WrapperContract",
+}
+_SUITE_OF = {name: module for module, names in _SUITES.items() for name in names.split()}
+_TOPICS = (
+    *("durability", "filter", "multi_handle", "namespace", "search"),
+    *("space", "validation", "view", "wrapper", "write"),
+)
+
+try:
+    import pytest
+except ModuleNotFoundError:
+    pass  # model and parity runs are for programs, too
+else:
+    pytest.register_assert_rewrite(*(f"{__name__}.{topic}_contract" for topic in _TOPICS))
+
+
+def __getattr__(name: str) -> object:
+    if name not in _SUITE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        value: object = getattr(_import_module(f"{__name__}.{_SUITE_OF[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise _MissingExtra(f"{__name__}.{name}", "dev") from error
+    globals()[name] = value
+    return value

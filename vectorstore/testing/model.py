@@ -44,11 +44,13 @@ _ValueT = TypeVar("_ValueT")
 
 def vector_score(metric: Metric, vector: Sequence[float], query: Sequence[float]) -> float:
     """Return the score of *vector* by the definition of *metric*."""
-    if metric is Metric.L2:
+    if metric == Metric.L2:
         return -math.dist(vector, query)
     dot = math.fsum(x * q for x, q in zip(vector, query, strict=True))
-    if metric is Metric.DOT:
+    if metric == Metric.DOT:
         return dot
+    if list(vector) == list(query):
+        return 1.0
     return max(-1.0, min(1.0, dot / (math.hypot(*vector) * math.hypot(*query))))
 
 

@@ -73,6 +73,15 @@ class SearchContract(StoreContract):
             assert result_ids(store.search([0.3, 0.2, 0.1], k)) == sorted(names)[:k]
         assert len({match.score for match in store.search([0.3, 0.2, 0.1], len(names))}) == 1
 
+    def test_a_vector_scores_one_against_itself_under_cosine_and_passes_a_threshold_of_one(self) -> None:
+        store = self.open(Space("toy", 3, Metric.COSINE))
+        vectors = {f"e{i:03}": vector for i, vector in enumerate(random_vectors(6, 40, whole=True))}
+        store.upsert(make_entry(name, vector) for name, vector in vectors.items())
+        for name, vector in vectors.items():
+            found = {match.entry.id: match.score for match in store.search(vector, 40, min_score=1.0)}
+            assert found.get(name) == 1.0
+            assert set(found.values()) == {1.0}
+
     def test_a_cosine_never_leaves_its_range(self, store: VectorStore) -> None:
         vectors = random_vectors(5, 50)
         store.upsert(make_entry(f"e{i}", vector) for i, vector in enumerate(vectors))

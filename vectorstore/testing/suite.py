@@ -325,7 +325,7 @@ def invalid_vectors(space: Space) -> dict[str, Any]:
         "complex": np.ones(n, dtype=np.complex64),
         "booleans": np.ones(n, dtype=np.bool_),
     }
-    if space.metric is Metric.COSINE:
+    if space.metric == Metric.COSINE:
         bad["without length"] = [0.0] * n
         bad["without a length to speak of"] = [1e-45] * n
         bad["without a length in float32"] = np.full(n, 1e-60)

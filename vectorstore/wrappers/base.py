@@ -14,6 +14,7 @@ from vectorstore.database import Database
 from vectorstore.errors import UnsupportedError
 from vectorstore.ordered_scan import ScanPosition, scan_by
 from vectorstore.protocol import LifecycleStore, VectorStore
+from vectorstore.text_scan import scan_holding
 from vectorstore.types import Entry, Filter, Space
 
 P = ParamSpec("P")
@@ -116,6 +117,10 @@ class WrapperStore:
     ) -> Iterator[Entry]:
         """As the function ``scan_by`` of the store inside."""
         return scan_by(self.wrapped, fields, reverse=reverse, where=where, namespace=namespace, after=after)
+
+    def scan_holding(self, texts: Sequence[str], *, names: Sequence[str] = (), namespace: str = "") -> Iterator[Entry]:
+        """As the function ``scan_holding`` of the store inside."""
+        return scan_holding(self.wrapped, texts, names=names, namespace=namespace)
 
     def _inside(self, operation: str) -> Any:
         """Return a method or a property of the store inside; one that it lacks is refused by name."""

@@ -3,10 +3,12 @@ too, and one question with its answer, for which the memory is only read."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,9 +20,10 @@ from agent.assistant.cli.output import one_line, print_json, print_note, print_p
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import Assistant
+    from agent.assistant.wiring import Assistant, OpenedMemory
     from agent.results import RunResult
 
+_JUST_BEGUN = timedelta(minutes=10)
 _EXIT_COMMANDS = ("/quit", "/exit", "/bye")
 _CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
@@ -101,6 +104,7 @@ class _ChatSession:
                 "answer": "" if result is None else result.text,
                 "citations": () if result is None else result.citations,
                 "stored": [] if result is None else [report.id for report in result.stored if report.stored],
+                "tokens_exact": None if result is None else result.tokens_exact,
                 "warnings": warnings,
                 "error": text,
             }
@@ -177,6 +181,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
     with opened_assistant(context, reads_only=True) as assistant:
         result = run(assistant.agent.run(words, store=False))
         model = assistant.opened.settings.model
+        begins = not json and _is_just_begun(assistant.opened)
     if json:
         print_json(
             {
@@ -186,6 +191,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
                 "abstain": result.abstain,
                 "model": model,
                 "ending": result.ending,
+                "tokens_exact": result.tokens_exact,
                 "warnings": result.warnings,
                 "notes": result.notes,
                 "answered_by": result.model or None,
@@ -199,5 +205,19 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
             print_text(f"[{item.number}] {one_line(item.where)}")
         for warning in (*result.warnings, *result.notes):
             print_note(warning)
+        if begins:
+            program = "tellback" if shutil.which("tellback") else sys.argv[0]
+            print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")
     if result.ending == "too_long":
         raise typer.Exit(EXIT_ENDPOINT)
+
+
+def _is_just_begun(opened: OpenedMemory) -> bool:
+    """Return whether the first documents were ingested a few minutes ago, and nothing was said yet."""
+    newest = datetime.now(UTC) - _JUST_BEGUN
+    if datetime.fromtimestamp(opened.settings.memory.stat().st_mtime, UTC) < newest:
+        return False
+    if run(opened.memory.count(namespace=opened.namespace)):
+        return False
+    documents = run(opened.knowledge().documents())
+    return all(document.ingested is not None and document.ingested > newest for document in documents)

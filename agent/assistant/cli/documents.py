@@ -3,7 +3,9 @@ ingested."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,8 +16,11 @@ from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import format_day, print_json, print_note, print_table, print_text, progress_bar
 
 if TYPE_CHECKING:
-    from memory.internals import IngestProgress, IngestReport
+    from memory.internals import IngestLine, IngestProgress, IngestReport
 
+_MAX_EQUAL_LINES = 4
+_NAMED_FILES = 3
+_COUNTS = ("chunks", "embedded", "pending", "forgotten", "erased")
 _NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
 
 
@@ -62,11 +67,11 @@ def ingest(
 
 
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
-    for line in report.lines:
-        if line.action in ("failed", "skipped"):
-            print_note(str(line))
-        elif not quiet and line.action != "unchanged":
-            print_text(str(line))
+    for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
+        if lines[0].action in ("failed", "skipped"):
+            print_note(_outcome_line(lines))
+        elif not quiet:
+            print_text(_outcome_line(lines))
     print_text(str(report) if report.changed else f"nothing changed: {report}")
 
 
@@ -75,9 +80,33 @@ def _print_unreadable(report: IngestReport) -> None:
     if len(report.lines) == 1:
         print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
         return
-    for line in report.lines:
-        print_note(str(line))
+    for lines in _equal_outcomes(report.lines):
+        print_note(_outcome_line(lines))
     print_note(f"tellback: {_NO_READABLE_DOCUMENT}")
+
+
+def _equal_outcomes(lines: Iterable[IngestLine]) -> Iterator[Sequence[IngestLine]]:
+    """Yield *lines* one by one, but those of many files of one kind with the same outcome together."""
+    groups: dict[tuple[object, ...], list[IngestLine]] = {}
+    for line in lines:
+        also = bool(line.pending), bool(line.forgotten), bool(line.erased)
+        groups.setdefault((line.action, line.reason, line.notes, _kind_of_file(line), also), []).append(line)
+    for group in groups.values():
+        yield from [group] if len(group) > _MAX_EQUAL_LINES else ([line] for line in group)
+
+
+def _outcome_line(lines: Sequence[IngestLine]) -> str:
+    """Return the outcome of *lines*, which is the same, with the sums of their counts."""
+    first = lines[0]
+    if len(lines) == 1:
+        return str(first)
+    names = ", ".join(line.source for line in lines[:_NAMED_FILES])
+    counts = {name: sum(getattr(line, name) for line in lines) for name in _COUNTS}
+    return str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts))
+
+
+def _kind_of_file(line: IngestLine) -> str:
+    return PurePath(line.source).suffix.lower() or "other"
 
 
 @with_error_report

@@ -2,7 +2,7 @@
 
 0  done                          3  the memory file cannot be used
 1  an unexpected failure         4  a model, embedder or network failed
-2  wrong usage or bad input      5  done in part (some documents could not be read)
+2  wrong usage or bad input      5  done in part (some documents or messages could not be read)
                                130  interrupted
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from agent.assistant.cli.command_context import global_options
 from agent.assistant.cli.output import one_line, print_note
 
 EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, EXIT_PARTIAL, EXIT_INTERRUPTED = 1, 2, 3, 4, 5, 130
+
+if TYPE_CHECKING:
+    from vectorstore import Finding
 
 # Typer keeps the base of its usage errors in a private place, and in another one from version to version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -69,6 +72,15 @@ def report_usage_error(error: Exception, command: str) -> int:
     hint = f"{option} goes before the command" if option in GLOBAL_OPTION_NAMES else f"see {command} --help"
     print_note(f"tellback: {message} ({hint})")
     return EXIT_USAGE
+
+
+def exit_if_damaged(damaged: Sequence[Finding]) -> None:
+    """Print how many messages were passed over, if any were, and exit with ``EXIT_PARTIAL``."""
+    if damaged:
+        passed = "1 damaged message was" if len(damaged) == 1 else f"{len(damaged)} damaged messages were"
+        print_note(f"tellback: {passed} passed over: {', '.join(finding.subject for finding in damaged)}")
+        print_note("     -> `tellback doctor` names all damage, `tellback doctor --salvage NEW` saves the rest")
+        raise typer.Exit(EXIT_PARTIAL)
 
 
 def describe_error(error: BaseException) -> tuple[int, str]:

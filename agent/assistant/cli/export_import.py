@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
+from agent.assistant.cli.errors import EXIT_FAILED, exit_if_damaged, with_error_report
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import JsonOption, QuietOption, YesOption, parse_filter, parse_scopes
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
@@ -53,11 +53,12 @@ def export(
         )
     if json:
         print_json(report)
-        return
-    print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
-    for kind, count in report.counts.items():
-        if count:
-            print_text(f"  {kind}: {count}")
+    else:
+        print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
+        for kind, count in report.counts.items():
+            if count:
+                print_text(f"  {kind}: {count}")
+    exit_if_damaged(report.damaged)
 
 
 _REASON_LINE_LIMIT = 20

@@ -17,7 +17,8 @@ _KEYS: Final = {
     "DoctorCheck": "name fine seen remedy",
     "DocumentInfo": "source title location chunks modified ingested",
     "ErasureVerification": "gone left rows files texts notes",
-    "ExportReport": "path counts hash vectors operation",
+    "ExportReport": "path counts hash vectors operation damaged",
+    "Finding": "part what subject",
     "ImportLine": "line id outcome reason of spans pending made",
     "ImportReport": "lines taken left trusted removed dry_run operation notes",
     "IngestLine": "source action reason chunks embedded pending erased forgotten notes",
@@ -26,6 +27,8 @@ _KEYS: Final = {
     "ReembeddingReport": "before space embedded without truncated switched already",
     "Remnant": "where what",
     "Report": "id outcome reason of spans kept total deferred operation made retired",
+    "SalvageReport": "path whole tables findings",
+    "SalvagedTable": "table saved lost reasons",
     "SessionInfo": "session messages first_at last_at begins",
     "TermMatch": "word by similarity weight where",
     "WhyNot": "id stage reason rank score needed parts by_words by_vector",
@@ -65,7 +68,7 @@ def _memory_json(memory: Memory) -> dict[str, Any]:
 def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
     """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
     hits = [_hit_json(hit, explain=explain, around=around) for hit in found]
-    return {"hits": hits, **_fields(found, "confidence abstain searched notes")}
+    return {"hits": hits, **_fields(found, "confidence abstain searched tokens_exact notes")}
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:

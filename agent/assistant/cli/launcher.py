@@ -10,11 +10,12 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say in one line whose module stands in the place of one of our packages."""
+    """Run the command line, or say in one line that Python is too old, or whose module stands in our place."""
     try:
         from agent.assistant.cli import main as run
     except ImportError as error:
-        problem = _foreign_agent() or (str(error) if "in the place of" in str(error) else "")
+        expected = ("Python finds ", "Tellback needs ")
+        problem = _foreign_agent() or (str(error) if str(error).startswith(expected) else "")
         if not problem:
             raise
         print(f"tellback: {problem}", file=sys.stderr)

@@ -45,8 +45,10 @@ def reembed(
                 print_text("dropped; the vectors in use stay" if dropped else "nothing was begun")
             return
         if opened.memory.embedder is None:
+            from vectorstore import MissingExtra
+
             raise typer.BadParameter(
-                "no embedder is set: local (pip install -e '.[local]'), ollama:MODEL or openai:MODEL",
+                f"no embedder is set: local ({MissingExtra('it', 'local').install}), ollama:MODEL or openai:MODEL",
                 param_hint="TELLBACK_EMBEDDER",
             )
         with progress_bar("embedding", quiet=json or quiet) as advance:

@@ -80,5 +80,5 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
         for written in (report, *report.made):
             outcome, _, rest = str(written).partition(" ")
             print_text(" ".join(part for part in (outcome.rstrip(","), written.id, rest) if part))
-    if report.outcome is Outcome.REJECTED:
+    if report.outcome == Outcome.REJECTED:
         raise typer.Exit(EXIT_USAGE)

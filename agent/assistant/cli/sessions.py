@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json as encoding
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
-from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.errors import exit_if_damaged, with_error_report
 from agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
 from agent.assistant.cli.output import format_count, format_minute, print_json, print_note, print_table, print_text
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Message
     from memory.internals import StoredMessage
+    from vectorstore import Finding
 
 
 @with_error_report
@@ -48,23 +49,31 @@ def show_session(
     from memory import ArgumentError
 
     with opened_memory(context) as opened:
-        stored = run(_load_with_quotes(opened, session, limit))
-    if not stored:
+        damaged: list[Finding] = []
+        stored = run(_load_with_quotes(opened, session, limit, damaged.append))
+    if not stored and not damaged:
         raise ArgumentError("session", session, "no such session is kept here; `tellback sessions` lists what there is")
     if json:
         print_json({"session": session, "messages": stored})
+        exit_if_damaged(damaged)
         return
     for kept in stored:
         message = kept.message
         text = "\n".join((*([message.text] if message.text else []), *_block_lines(message))) or "(nothing)"
         print_text(f"{format_minute(message.at or kept.at)}  {message.name or message.role}: {text}", indent="    ")
+    exit_if_damaged(damaged)
 
 
-async def _load_with_quotes(opened: OpenedMemory, session: str, limit: int | None) -> list[StoredMessage]:
-    """Return the messages; quotes that are kept as ids of memories are replaced by their words."""
+async def _load_with_quotes(
+    opened: OpenedMemory, session: str, limit: int | None, on_damage: Callable[[Finding], object]
+) -> list[StoredMessage]:
+    """Return the messages but damaged ones; quotes that are kept as ids of memories are replaced by their words."""
     from agent.turn_store import with_quoted_words
+    from memory import SqliteHistory
 
-    stored = await opened.memory.conversations.load(session, limit=limit, namespace=opened.namespace)
+    history = opened.memory.conversations
+    assert isinstance(history, SqliteHistory), "that of a memory file is"
+    stored = await history.load(session, limit=limit, namespace=opened.namespace, on_damage=on_damage)
     return await with_quoted_words(stored, opened.memory, opened.namespace)
 
 

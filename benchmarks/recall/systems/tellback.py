@@ -27,6 +27,7 @@ class Tellback:
     def __init__(self, folder: Path, options: Options) -> None:
         address = "numpy:" if options.store == "numpy" else f"sqlite:///{folder}/memory.db"
         names = count()
+        self._now = NOW
         there = self.vectors and options.vectors
         self._loop = asyncio.new_event_loop()
         self._store = open_store(address)
@@ -34,7 +35,7 @@ class Tellback:
             self._store,
             embedder=LocalEmbedder() if there else None,
             word_vectors=LocalWordVectors() if there else None,
-            clock=lambda: NOW,
+            clock=lambda: self._now,
             ids=lambda: f"m{next(names):07}",
             recall_settings=options.recall,
         )
@@ -42,6 +43,7 @@ class Tellback:
 
     def fill(self, corpus: Corpus) -> None:
         self._partition = "documents" if corpus.documents else "conversation"
+        self._now = corpus.now or NOW
         self._loop.run_until_complete(self._ingested(corpus) if corpus.documents else self._remembered(corpus))
 
     def ask(self, asked: Asked, k: int) -> Answered:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
-from typing import Any
+from typing import Any, Final
 from zipfile import BadZipFile
 
 import numpy as np
@@ -52,6 +52,12 @@ class IndexCache(TableComponent):
         self._database = database
         self._changes = changes
         database.attach(self)
+
+    def position(self, namespace: str, basis: str) -> int | None:
+        """Return the position of the change log that the cached rows of a namespace are of; None where none are."""
+        with self._database.read() as connection:
+            state = _read_state(connection, namespace)
+        return None if state is None or state[0] != basis else state[1]
 
     def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
         """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
@@ -179,6 +185,10 @@ def m001_index_cache(connection: Connection) -> None:
         " ids TEXT NOT NULL, removed TEXT NOT NULL, columns BLOB NOT NULL, checksum BLOB NOT NULL,"
         " PRIMARY KEY (namespace, number)) STRICT"
     )
+
+
+INDEX_CACHE_TABLES: Final = TableComponent("recall", (m001_index_cache,))
+"""The tables for a salvage, which copies none of their rows."""
 
 
 def surviving_rows(segments: Sequence[tuple[Sequence[str], frozenset[str]]]) -> list[NDArray[np.int64] | None]:

@@ -1,13 +1,15 @@
 """Synchronization of retrieval indexes with a lifecycle store, one index per namespace.
 
 Before each use, an index is brought to the state of a view: filled from the cache, else from a scan, and kept up to
-date by the change log (writes and deletes of this process and of others).
+date by the change log (writes and deletes of this process and of others). A process that writes much extends the cache
+as it goes, so that the first question afterwards need not derive everything.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from threading import Lock, RLock
 
@@ -15,12 +17,14 @@ from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
 from memory.retrieval.index.record_batch import RecordExtractor, concatenate_batches
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from vectorstore import Cursor, Entry, LifecycleStore, View
+from vectorstore import Cursor, Entry, LifecycleStore, VectorStoreError, View
 
 _BATCH = 1000
 _MAX_UNSAVED_SEGMENTS = 64
 _MIN_SAVED_ROWS = 256
 """Rows from which on saving pays: to derive fewer at the next start takes less than a moment."""
+_FOLLOWED_ROWS = 1024
+"""Added rows after which a writer extends the cache; the change log reaches back at least as far."""
 
 
 class IndexSynchronizer:
@@ -43,6 +47,7 @@ class IndexSynchronizer:
         self._cache = cache
         self._lock = Lock()
         self._states: dict[str, _IndexState] = {}
+        self._added: Counter[str] = Counter()
 
     @contextmanager
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
@@ -67,6 +72,54 @@ class IndexSynchronizer:
                 finally:
                     state.lock.release()
 
+    def follow(self, namespace: str, count: int, *, conversation: bool) -> None:
+        """Take note of *count* entries added to *namespace*; when they are many, derive their rows and save them.
+
+        A failure is none of the writer's: the next question derives what is missing.
+        """
+        with self._lock:
+            self._added[namespace] += count
+            if self._cache is None or self._added[namespace] < _FOLLOWED_ROWS:
+                return
+            del self._added[namespace]
+            is_loaded = namespace in self._states
+        with suppress(VectorStoreError):
+            if is_loaded:
+                with self.store.view([namespace]) as view, self.index(view, namespace, conversation=conversation):
+                    pass
+                self.save([namespace])
+            else:
+                self._extend_cache(namespace, conversation=conversation)
+
+    def _extend_cache(self, namespace: str, *, conversation: bool) -> None:
+        """Derive the rows of what was written since the cache was saved, and append them; no index is loaded."""
+        assert self._cache is not None
+        basis = self._basis(conversation=conversation)
+        since = self._cache.position(namespace, basis)
+        changes = self.store.changes(Cursor(namespace, since or 0), namespace=namespace)
+        if not changes.complete:
+            return
+        segments = [IndexSegment(concatenate_batches([]), frozenset(changes.removed))] if changes.removed else []
+        for start in range(0, len(changes.written), _BATCH):
+            found = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
+            entries = [entry for entry in found if entry is not None]
+            terms = list(map(self._extractor.terms, entries))
+            segments.append(IndexSegment(self._extractor.extract(entries, terms, conversation=conversation)))
+        cursor = changes.cursor
+        self._cache.save(
+            namespace,
+            basis,
+            segments,
+            since=since,
+            position=cursor.position,
+            unchanged=lambda: self._is_unchanged(cursor),
+        )
+
+    def _is_unchanged(self, cursor: Cursor) -> bool:
+        """Return whether nothing was written or removed since *cursor*."""
+        changes = self.store.changes(cursor, namespace=cursor.namespace)
+        return changes.complete and not (changes.written or changes.removed)
+
     def _synchronize(self, state: _IndexState, view: View) -> None:
         wanted = view.cursor(namespace=state.namespace)
         if state.cursor == wanted or self._catch_up(state, view, wanted):
@@ -87,7 +140,7 @@ class IndexSynchronizer:
         if self._cache is None:
             return False
         index = RetrievalIndex(self._word_vectors)
-        position = self._cache.load(state.namespace, self._basis(state), index.extend)
+        position = self._cache.load(state.namespace, self._basis(conversation=state.conversation), index.extend)
         if position is None:
             return False
         state.index, state.cursor = index, Cursor(state.namespace, position)
@@ -132,21 +185,21 @@ class IndexSynchronizer:
         if self._cache is None or state.cursor is None or state.derived_count < _MIN_SAVED_ROWS:
             return
         cursor = state.cursor
-
-        def unchanged() -> bool:
-            changes = self.store.changes(cursor, namespace=state.namespace)
-            return changes.complete and not (changes.written or changes.removed)
-
-        basis, position = self._basis(state), cursor.position
+        basis, position = self._basis(conversation=state.conversation), cursor.position
         if self._cache.save(
-            state.namespace, basis, state.unsaved, since=state.since, position=position, unchanged=unchanged
+            state.namespace,
+            basis,
+            state.unsaved,
+            since=state.since,
+            position=position,
+            unchanged=lambda: self._is_unchanged(cursor),
         ):
             state.since, state.unsaved, state.derived_count = position, [], 0
         elif len(state.unsaved) > _MAX_UNSAVED_SEGMENTS:  # saving may never be possible: the list must not grow forever
             state.unsaved = [merge_segments(state.unsaved)]
 
-    def _basis(self, state: _IndexState) -> str:
-        return f"{self._extractor.fingerprint}/{'conversation' if state.conversation else 'document'}"
+    def _basis(self, *, conversation: bool) -> str:
+        return f"{self._extractor.fingerprint}/{'conversation' if conversation else 'document'}"
 
 
 class _IndexState:

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
+from memory.models import DEFAULT_IMPORTANCE
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.timestamps import timestamp_from_text, to_zone
@@ -96,6 +97,7 @@ class IndexRecord:
     mentioned_day: int
     text_features: int
     question_bits: int
+    importance: float
     terms: tuple[tuple[str, ...], ...]
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
@@ -145,12 +147,19 @@ def build_record(
         mentioned_day=_mentioned_day(entry.text, day, lexicon) if features & TextFeature.TIME else NO_DAY,
         text_features=features,
         question_bits=sum(1 << i for i, asks in enumerate(questions) if asks),
+        importance=stored_importance(fields),
         terms=tuple(tuple(part) for part in terms),
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
         disabled=fields.get("disabled") is True,
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
+
+
+def stored_importance(fields: Metadata) -> float:
+    """Return the importance in the metadata of an entry, ``DEFAULT_IMPORTANCE`` where there is none."""
+    importance = fields.get("importance")
+    return float(importance) if isinstance(importance, (int, float)) else DEFAULT_IMPORTANCE
 
 
 def _stored_microseconds(value: object) -> int:

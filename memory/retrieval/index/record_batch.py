@@ -34,6 +34,7 @@ RECORD_DTYPE = np.dtype(
         ("mentioned_day", "<i4"),
         ("text_features", "u1"),
         ("question_bits", "<i8"),
+        ("importance", "<f8"),
         ("disabled", "?"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
@@ -248,7 +249,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 3
+_EXTRACTION_VERSION = 4
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 
@@ -279,6 +280,10 @@ class RecordExtractor:
             for entry, entry_terms in zip(entries, terms, strict=True)
         ]
         return build_batch(records, self.term_of)
+
+    def terms(self, entry: Entry) -> list[list[str]]:
+        """Return the terms of *entry* as ``View.terms`` does: those of its context, then of each sentence."""
+        return [self._analyzer.terms(entry.context), *self._analyzer.sentences(entry.text)]
 
     def term_of(self, form: str) -> str | None:
         """Return the term of the small-letter word *form*; None for a stop word or a compound."""

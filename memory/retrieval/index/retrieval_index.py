@@ -90,7 +90,7 @@ class RetrievalIndex:
 
     def extend(self, batch: RecordBatch) -> None:
         """Add the rows of *batch*; they replace rows of the same ids."""
-        for id in batch.ids:
+        for id in self._rows.keys() & batch.ids:
             self.remove(id)
         first, columns = len(self.ids), batch.values.copy()
         self.ids.extend(batch.ids)
@@ -131,14 +131,10 @@ class RetrievalIndex:
         return self._words.rows[positions].astype(np.int64), offsets
 
     def _extend_words(self, batch: RecordBatch) -> None:
-        numbers = [NO_TERM, *map(self.vocabulary.number, batch.terms)]
-        terms = [numbers[term + 1] for term in batch.form_terms.tolist()]
-        forms = np.array(
-            [self.vocabulary.form_number(form, term) for form, term in zip(batch.forms, terms, strict=True)],
-            dtype=np.int32,
-        )
+        numbers = np.array([NO_TERM, *map(self.vocabulary.number, batch.terms)], dtype=np.int32)
+        forms = self.vocabulary.form_numbers(batch.forms, numbers[batch.form_terms + 1].tolist())
         words, marks = len(self._words), len(self._marks)
-        self._words.extend(np.array(numbers, dtype=np.int32)[batch.words])
+        self._words.extend(numbers[batch.words])
         self._starts.extend(batch.starts[1:] + words)
         self._texts.extend(batch.texts + words)
         self._marks.extend(forms[batch.marks >> 1] * 2 + (batch.marks & 1))

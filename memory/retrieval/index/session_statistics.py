@@ -11,7 +11,7 @@ same at any size, and counts do not depend on the order of writes.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -35,10 +35,10 @@ class Participants:
         self._numbers: dict[str, int] = {"": NOBODY}
         self._names: list[str] = [""]
         self._turns: Counter[int] = Counter()
-        self._sessions_of: dict[int, Counter[int]] = {}
-        self._speakers_of: dict[int, Counter[int]] = {}
-        self._calls_in: dict[int, Counter[tuple[str, int]]] = {}
-        self._addressed: dict[str, Counter[int]] = {}
+        self._sessions_of: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self._speakers_of: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self._calls_in: defaultdict[int, Counter[tuple[str, int]]] = defaultdict(Counter)
+        self._addressed: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self._aliases: dict[str, tuple[int, int]] | None = {}
 
     def number(self, name: str) -> int:
@@ -62,15 +62,14 @@ class Participants:
             self._aliases = None
         if session < 0:
             return
-        speakers = self._speakers_of.setdefault(session, Counter())
+        speakers = self._speakers_of[session]
         joins_or_leaves = (speakers[speaker] == 0) != (speakers[speaker] + turns == 0)
         if joins_or_leaves:
             self._count_session_calls(session, -1)
         _add_count(speakers, speaker, turns)
-        _add_count(self._sessions_of.setdefault(speaker, Counter()), session, turns)
-        session_calls = self._calls_in.setdefault(session, Counter()) if calls else Counter()
+        _add_count(self._sessions_of[speaker], session, turns)
         for word, count in calls.items():
-            _add_count(session_calls, (word, speaker), count)
+            _add_count(self._calls_in[session], (word, speaker), count)
             if not joins_or_leaves:
                 self._count_call(session, word, speaker, count)
         if joins_or_leaves:
@@ -114,7 +113,7 @@ class Participants:
         speakers = self._speakers_of[session]
         if len(speakers) == 2 and caller in speakers:
             other = next(speaker for speaker in speakers if speaker != caller)
-            _add_count(self._addressed.setdefault(word, Counter()), other, count)
+            _add_count(self._addressed[word], other, count)
 
 
 def _add_count(counter: Counter[_Key], key: _Key, change: int) -> None:

@@ -57,16 +57,21 @@ class Vocabulary:
         """Return the term of a number."""
         return self._terms[number]
 
-    def form_number(self, form: str, term: int) -> int:
-        """Return the number of the small-letter surface form *form* of *term*; a new form gets the next one."""
-        number = self._form_numbers.get(form)
-        if number is None:
-            number = self._form_numbers[form] = self._counts.append(0)
-            self._lower_case_counts.append(0)
-            self._forms.append(form)
-            self._term_of_form.append(term)
+    def form_numbers(self, forms: Sequence[str], terms: Sequence[int]) -> NDArray[np.int32]:
+        """Return the numbers of the small-letter surface forms *forms*, which differ, each of one of *terms*.
+
+        A new form gets the next number.
+        """
+        known, first = self._form_numbers, len(self._forms)
+        fresh = [(form, term) for form, term in zip(forms, terms, strict=True) if form not in known]
+        for number, (form, term) in enumerate(fresh, start=first):
+            known[form] = number
             self._forms_of_term.setdefault(term, []).append(number)
-        return number
+        self._forms += [form for form, _ in fresh]
+        self._term_of_form.extend([term for _, term in fresh])
+        for counts in (self._counts, self._lower_case_counts):
+            counts.extend(np.zeros(len(fresh), dtype=np.int64))
+        return np.array(list(map(known.__getitem__, forms)), dtype=np.int32)
 
     def count(self, marks: NDArray[np.integer], sign: int = 1) -> None:
         """Add the occurrences *marks* to the counts, or subtract them with *sign* -1.
@@ -140,6 +145,8 @@ _MAX_SINGLE_THREAD_PRODUCTS = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
 _MAX_NEAREST_TERMS = 20_000
 """Terms among which the nearest is searched: their vectors take 10 MB."""
+_NEAREST_BATCH = 64
+"""Words whose nearest terms are searched at once."""
 _VECTOR_BATCH = 1024
 """Vectors made at once."""
 _NO_FORM_YET = -2
@@ -203,10 +210,13 @@ class TermVectors:
         The rarest terms of a large vocabulary are not searched.
         """
         terms = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
-        cosines = self.cosines(queries, terms)
-        best = cosines.max(axis=0, initial=0.0)
-        ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
-        return [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+        found: list[str] = []
+        for start in range(0, len(queries), _NEAREST_BATCH):
+            cosines = self.cosines(queries[start : start + _NEAREST_BATCH], terms)
+            best = cosines.max(axis=0, initial=0.0)
+            ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
+            found += [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
+        return found
 
     def _of_terms(self, terms: NDArray[np.int64]) -> VectorRows:
         slots = self._slots(terms)

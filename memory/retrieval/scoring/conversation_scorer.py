@@ -26,6 +26,7 @@ from memory.retrieval.scoring.features import (
     NamespaceQuery,
     date_fit,
     has_text_feature,
+    importance_scores,
     neighbour_window,
     participant_share,
     relevance_feedback,
@@ -70,6 +71,7 @@ def score_conversation(
     fit = date_fit(index, rows, question)
     if question.only_when:
         parts = {"date": weights.date * fit, "recency": weights.recency * _recency_ranks(index, rows)}
+        parts["importance"] = _importance_part(index, rows, parts, weights)
         topic = to_confidence_scale(float(fit.max(initial=0.0)), _YEAR_FIT)
         return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
     words = weigh_terms(question, index, frequencies)
@@ -94,6 +96,7 @@ def score_conversation(
     if question.asks_several:
         best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
         parts["feedback"] = weights.feedback * relevance_feedback(index, rows, best, frequencies)
+    parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
@@ -112,7 +115,7 @@ def score_conversation(
     )
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
-    own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros}
+    own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
     return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer)
 
@@ -184,6 +187,12 @@ def _answered_question_scores(
     similarities = np.zeros(len(rows))
     similarities[likely] = question_similarity(words, answered[likely], index, query.frequencies)
     return similarities
+
+
+def _importance_part(
+    index: RetrievalIndex, rows: Rows, parts: Mapping[str, Floats], weights: ConversationWeights
+) -> Floats:
+    return weights.importance * importance_scores(index.columns["importance"][rows], sum_features(parts, len(rows)))
 
 
 def _recency_ranks(index: RetrievalIndex, rows: Rows) -> Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.models import DEFAULT_IMPORTANCE
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -136,6 +137,14 @@ def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> F
 def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:
     """Return 1 where the text has *feature*, else 0."""
     return np.asarray((index.columns["text_features"][rows] & int(feature)) != 0, dtype=np.float64)
+
+
+def importance_scores(importance: Floats, scores: Floats) -> Floats:
+    """Return what the *importance* of each row adds to its score: in proportion to it, and nothing at the default.
+
+    So it decides between memories that are about as near to the question, and lifts none that is not about it.
+    """
+    return np.asarray((importance - DEFAULT_IMPORTANCE) * np.maximum(scores, 0.0))
 
 
 def relevance_feedback(index: RetrievalIndex, rows: Rows, best: Rows, frequencies: TermFrequencies) -> Floats:

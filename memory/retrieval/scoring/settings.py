@@ -30,6 +30,8 @@ class ConversationWeights:
     date: float = 0.5
     feedback: float = 0.2
     recency: float = 0.05
+    importance: float = 0.2
+    """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
     later: float = -1.0
     newest: float = 1.0
     """0: older statements keep their place before newer ones."""

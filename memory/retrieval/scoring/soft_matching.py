@@ -9,6 +9,7 @@ seldom repeats the words of its question ("Biscuit, after the old one.").
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,6 +29,8 @@ Rows = NDArray[np.int64]
 PASSAGE_WORDS: Final = 10
 """Words of a passage: words that are far apart in a long sentence belong together less."""
 _EPSILON = 1e-9
+_BLOCK_CELLS = 1 << 20
+"""Similarities computed at once: some arrays of 8 MB, whatever the question and the texts are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +73,51 @@ def weigh_terms(question: AnalyzedQuestion, index: RetrievalIndex, frequencies: 
     return QuestionTerms(numbers, vectors, idf_array(frequencies.count, df), seen, max_weight)
 
 
-def term_similarities(words: QuestionTerms, terms: NDArray[np.int64], index: RetrievalIndex) -> NDArray[np.float32]:
-    """Return the match of each of *terms* with each word of the question, shape (terms, words), in [0, 1]."""
-    if words.vectors is None:
-        similarities = np.zeros((len(terms), len(words.numbers)))
-    else:
-        similarities = np.maximum(index.vectors.cosines(words.vectors, terms), 0.0)
-    similarities[(terms[:, None] == words.numbers[None, :]) & (terms[:, None] != NO_TERM)] = 1.0
-    similarities[terms == NO_TERM] = 0.0
-    return similarities.astype(np.float32)
+def term_similarities(
+    words: QuestionTerms, terms: NDArray[np.int64], index: RetrievalIndex
+) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    """Yield blocks of words of the question with the match of each of *terms*, shape (terms, words), in [0, 1]."""
+    size = max(1, _BLOCK_CELLS // max(len(terms), 1))
+    for start in range(0, len(words.numbers), size):
+        block = slice(start, start + size)
+        numbers = words.numbers[block]
+        if words.vectors is None:
+            similarities = np.zeros((len(terms), len(numbers)))
+        else:
+            similarities = np.maximum(index.vectors.cosines(words.vectors[block], terms), 0.0)
+        similarities[(terms[:, None] == numbers[None, :]) & (terms[:, None] != NO_TERM)] = 1.0
+        similarities[terms == NO_TERM] = 0.0
+        yield block, similarities.astype(np.float32)
 
 
 def word_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> NDArray[np.float32]:
     """Return how well each word of the question is matched in each of *rows*, shape (rows, words)."""
     terms, starts = index.text_terms(rows)
+    return _span_matches(words, terms, (starts, np.append(starts[1:], len(terms)) - 1), index)
+
+
+def _span_matches(
+    words: QuestionTerms, terms: NDArray[np.int64], spans: tuple[Rows, Rows], index: RetrievalIndex
+) -> NDArray[np.float32]:
+    """Return the best match of each word in each of *spans* of *terms*, shape (spans, words).
+
+    *spans* are where each begins, ascending, and where it ends: at an end mark, or before the next term.
+    """
+    begin, stop = spans
+    best = np.empty((len(begin), len(words.numbers)), dtype=np.float32)
     distinct, positions = renumber(terms, len(index.vocabulary))
-    return np.maximum.reduceat(term_similarities(words, distinct, index)[positions], starts, axis=0)
+    for block, similarities in term_similarities(words, distinct, index):
+        size = _BLOCK_CELLS // similarities.shape[1]
+        first = 0
+        while first < len(begin):
+            start = int(begin[first])
+            last = max(first + 1, int(np.searchsorted(stop, start + size)))
+            part = similarities[positions[start : int(stop[last - 1]) + 1]]
+            bounds = np.stack([begin[first:last], stop[first:last]], axis=1).ravel() - start
+            # every other span lies between two of those asked for
+            best[first:last, block] = np.maximum.reduceat(part, bounds, axis=0)[::2]
+            first = last
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +132,15 @@ class TextMatch:
 def text_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> TextMatch:
     """Match each of *rows* by its best sentence, by its best ``PASSAGE_WORDS`` words in a row, and whole."""
     terms, starts = index.text_terms(rows)
-    distinct, positions = renumber(terms, len(index.vocabulary))
-    similarities = term_similarities(words, distinct, index)[positions]
     firsts, ends = sentence_bounds(terms)
+    begin, stop = _passage_bounds(firsts, ends)
+    by_passage = _span_matches(words, terms, (begin, stop), index)
+    by_sentence = np.maximum.reduceat(by_passage, np.searchsorted(begin, firsts), axis=0)
     first_sentences = np.searchsorted(firsts, starts)
-    by_sentence = np.maximum.reduceat(similarities, firsts, axis=0)
     whole = weighted_sum(np.maximum.reduceat(by_sentence, first_sentences, axis=0), words)
     sentence = np.maximum.reduceat(weighted_sum(by_sentence, words), first_sentences)
-    begin, stop = _passage_bounds(firsts, ends)
-    bounds = np.stack([begin, stop], axis=1).ravel()  # every other span lies between two passages
-    by_passage = weighted_sum(np.maximum.reduceat(similarities, bounds, axis=0)[::2], words)
-    return TextMatch(sentence, np.maximum.reduceat(by_passage, np.searchsorted(begin, starts)), whole)
+    passage = np.maximum.reduceat(weighted_sum(by_passage, words), np.searchsorted(begin, starts))
+    return TextMatch(sentence, passage, whole)
 
 
 def sentence_bounds(terms: NDArray[np.int64]) -> tuple[Rows, Rows]:
@@ -155,7 +185,10 @@ def exact_match_shares(scores: Floats, words: QuestionTerms) -> Floats:
 
 def weighted_sum(match: NDArray[np.float32], words: QuestionTerms) -> Floats:
     """Return the sum of each row's matches by the weights of the words; a row's sum does not depend on other rows."""
-    return np.asarray((match * words.weights).sum(axis=1))
+    sums, size = np.empty(len(match)), max(1, _BLOCK_CELLS // max(match.shape[1], 1))
+    for start in range(0, len(match), size):
+        sums[start : start + size] = (match[start : start + size] * words.weights).sum(axis=1)
+    return sums
 
 
 def question_similarity(

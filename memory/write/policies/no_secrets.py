@@ -28,8 +28,8 @@ class NoSecrets:
     *kinds* are the secrets to look for, *also* one's own beside the list.
 
     Looked through are text, caption, tags, metadata and title. A secret in what names a memory (id, key, session,
-    speaker, scopes, kind, role) refuses it, since a name with a hole is another name. What the user marked
-    ``sensitive`` is kept whole: it was asked about. Conversation history is kept without them, too.
+    speaker, scopes, kind, role, the document it is from) refuses it, since a name with a hole is another name. What the
+    user marked ``sensitive`` is kept whole: it was asked about. Conversation history is kept without them, too.
     """
 
     action: Literal["redact", "reject"] = "redact"
@@ -51,9 +51,11 @@ class NoSecrets:
 
     def decide(self, memory: Memory) -> PolicyDecision:
         """Redact or reject what holds a secret; the reason names the kinds, never the words."""
-        if memory.sensitive and memory.actor == "user" and memory.trust is Trust.USER:
+        if memory.sensitive and memory.actor == "user" and memory.trust == Trust.USER:
             return PolicyDecision(Action.ACCEPT)
         named = [str(getattr(memory, name) or "") for name in _NAME_FIELDS] + [*memory.scopes, *memory.scopes.values()]
+        if memory.source is not None:
+            named += [memory.source.session or "", memory.source.document or ""]
         found = _Redaction(self.kinds)
         refuses = self.action == "reject" or any(self._is_secret(name) for name in named)
         for text in named if refuses else ():

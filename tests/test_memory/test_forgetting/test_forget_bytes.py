@@ -9,6 +9,9 @@ import json
 import random
 import sqlite3
 import string
+import struct
+import subprocess
+import sys
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -50,7 +53,7 @@ from memory import (
     receipt_text,
 )
 from memory.erasure import verify
-from memory.erasure.bytes_search import count_dirty_free_pages
+from memory.erasure.bytes_search import count_dirty_free_pages, count_dirty_gaps
 from memory.internals import ARCHIVE, CONVERSATION, BackfillReport, ExternalCopy, HistoryRow, store_namespace, to_entry
 from memory.retrieval.index import index_cache, index_sync
 from memory.tables.operation_log import OperationLogTables, m001_operation_log
@@ -61,12 +64,14 @@ from tests.support.forgetting import (
     WEEK,
     TickingClock,
     ToyEmbedder,
+    memory_on,
     remembered,
     run,
     tool_memories,
     vector_of,
 )
 from vectorstore import Finding, TableComponent, open_store
+from vectorstore.sqlite import SqliteDatabase
 
 # --- traces in every place that the words can have been
 
@@ -838,6 +843,36 @@ def test_count_dirty_free_pages_is_zero_for_a_file_that_is_no_database(tmp_path)
     assert count_dirty_free_pages(str(tmp_path / "a")) == 0
 
 
+def plant_in_gap(path: Path, words: bytes) -> None:
+    """Write *words* between the rows of the first page that has room for them, as SQLite leaves copies of rows."""
+    content = bytearray(path.read_bytes())
+    for page in range(4096, len(content), 4096):
+        kind, _, cells, rows = struct.unpack(">BHHH", content[page : page + 7])
+        if kind == 13 and rows - 8 - 2 * cells > 2 * len(words):
+            content[page + rows - len(words) : page + rows] = words
+            path.write_bytes(content)
+            return
+    raise AssertionError("no page has room")
+
+
+def test_remains_of_rows_in_the_gaps_of_pages_are_found_and_cleared(tmp_path):
+    path = tmp_path / "m.db"
+    with memory_on("sqlite", tmp_path) as memory:
+        kept = [remembered(memory, f"note {number}") for number in range(3)]
+        receipt = run(memory.forget([remembered(memory, SECRET)]))
+        assert not receipt.pending
+    assert count_dirty_gaps(str(path)) == 0
+    plant_in_gap(path, SECRET.encode())
+    with memory_on("sqlite", tmp_path) as memory:
+        with closing(open_store(f"sqlite:///{path}")) as reader, reader.view([""]) as view:
+            view.search_text("note")
+            found = {remnant.what for remnant in run(memory.verify_forgotten(receipt, [SECRET])).left}
+        assert found == {"1 pages hold remains of rows in their gaps", "text 0 is in its bytes"}
+        assert run(memory.verify_forgotten(receipt)).gone
+        assert None not in run(memory.get(kept))
+    assert (count_dirty_gaps(str(path)), SECRET.encode() in path.read_bytes()) == (0, False)
+
+
 # --- external copies
 
 
@@ -963,3 +998,39 @@ def test_a_replacing_import_is_no_external_copy(file_memory, tmp_path):
     run(file_memory.export(tmp_path / "a.jsonl"))
     run(file_memory.import_(tmp_path / "a.jsonl", mode="replace", trust="user"))
     assert [copy.kind for copy in run(file_memory.forget([noted])).unreached] == ["export"]
+
+
+def test_an_unfinished_copy_is_named_by_forget_searched_and_removed_when_its_writer_is_dead(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from vectorstore.sqlite import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1]), token=os.urandom) as private:\n"
+        "    private.write_text(sys.argv[2]); print(private, flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "copy"), SECRET]
+    writer = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout is not None
+        private = Path(writer.stdout.readline().strip())
+        memory = open_memory(tmp_path / "m.db", embedder=ToyEmbedder())
+        report = run(memory.remember(SECRET))
+        receipt = run(memory.forget([report.id]))
+        assert [(copy.kind, copy.path) for copy in receipt.unreached] == [("unfinished", str(private))]
+        assert [remnant.where for remnant in run(memory.verify_forgotten(receipt, [SECRET])).left] == [str(private)]
+        run(memory.close())
+    finally:
+        writer.kill()
+        writer.communicate()
+    assert private.exists()
+    run(open_memory(tmp_path / "m.db", embedder=ToyEmbedder()).close())
+    assert not private.exists()
+
+
+def test_a_forgotten_namespace_leaves_no_bytes_in_a_history_file_of_its_own(tmp_path: Path) -> None:
+    with closing(SqliteDatabase(tmp_path / "said.db")) as said:
+        memory = LongTermMemory(open_store(f"sqlite:///{tmp_path}/m.db"), history=SqliteHistory(said))
+        run(memory.remember_turn("s", [Message.user(f"{SECRET} is the code."), Message.assistant("Noted.")]))
+        receipt = run(memory.forget_namespace(""))
+        assert (receipt.pending, said.pending_erasure()) == (False, False)
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file.name
+        run(memory.close())

@@ -1,0 +1,132 @@
+"""Unigram tokenizer over a vocabulary on disk: a process loads only the groups of pieces that its texts begin with.
+
+The segmentation with the best sum of piece scores is found by Viterbi's algorithm (Kudo 2018, arXiv 1804.10959). Pieces
+are grouped by their first letter, so that the first text costs a few small dictionaries and not one of 128,000 pieces.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+SPACE: Final = "\u2581"
+"""Mark of a blank at the beginning of a piece."""
+UNKNOWN: Final = 0
+_BEGIN, _END = 1, 2
+_UNKNOWN_PENALTY = 10.0
+_INVISIBLE = re.compile("[\u200b\u200e\u200f\ufeff\ufffd]")
+"""Characters without a shape that separate words, as the vocabulary was made."""
+_FILES = ("pieces.txt", "ids.npy", "scores.npy", "keys.npy", "firsts.npy", "offsets.npy")
+
+
+class PieceGroup(NamedTuple):
+    """Pieces with one first letter: id and score of each, and the length of the *longest* in letters."""
+
+    pieces: dict[str, tuple[int, float]]
+    longest: int
+
+
+_EMPTY = PieceGroup({}, 0)
+
+
+class SentencePieces:
+    """Tokenizer of the vocabulary that ``write_pieces`` put into *folder*; any thread may call."""
+
+    def __init__(self, folder: Path) -> None:
+        text, *arrays = _FILES
+        self._text = np.memmap(folder / text, np.uint8, "r").view(np.ndarray)
+        self._ids, self._scores, self._keys, self._firsts, self._offsets = (
+            np.load(folder / name, mmap_mode="r").view(np.ndarray) for name in arrays
+        )
+        self._unknown_score = float(self._scores[-1]) - _UNKNOWN_PENALTY  # the lowest score stands behind the last
+        self._groups: dict[int, PieceGroup] = {}
+
+    def ids(self, text: str) -> list[int]:
+        """Return the ids of the pieces of *text*, between those of its beginning and end."""
+        letters = normalize(text)
+        return [_BEGIN, *self._segment(letters), _END] if letters else [_BEGIN, UNKNOWN, _END]
+
+    def _segment(self, letters: str) -> list[int]:
+        size = len(letters)
+        best = [0.0] + [-np.inf] * size
+        begins, chosen = [0] * (size + 1), [UNKNOWN] * (size + 1)
+        for begin in range(size):
+            matched = False
+            for group in self._groups_of(letters, begin):
+                for end in range(begin + 1, min(begin + group.longest, size) + 1):
+                    piece = group.pieces.get(letters[begin:end])
+                    if piece is None:
+                        continue
+                    matched = matched or end == begin + 1
+                    score = best[begin] + piece[1]
+                    if score > best[end]:
+                        best[end], begins[end], chosen[end] = score, begin, piece[0]
+            score = best[begin] + self._unknown_score
+            if not matched and score > best[begin + 1]:
+                best[begin + 1], begins[begin + 1], chosen[begin + 1] = score, begin, UNKNOWN
+        found = []
+        end = size
+        while end > 0:
+            found.append(chosen[end])
+            end = begins[end]
+        return found[::-1]
+
+    def _groups_of(self, letters: str, begin: int) -> Iterator[PieceGroup]:
+        yield self._group(_key(letters[begin]))
+        if letters[begin] == SPACE and begin + 1 < len(letters):
+            yield self._group(_key(letters[begin : begin + 2]))
+
+    def _group(self, key: int) -> PieceGroup:
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self._read_group(key)
+        return group
+
+    def _read_group(self, key: int) -> PieceGroup:
+        place = int(np.searchsorted(self._keys, key))
+        if place == len(self._keys) or self._keys[place] != key:
+            return _EMPTY
+        first, last = self._firsts[place : place + 2].tolist()
+        begin, end = self._offsets[place : place + 2].tolist()
+        pieces = self._text[begin:end].tobytes().decode().split("\n")[:-1]
+        values = zip(self._ids[first:last].tolist(), self._scores[first:last].tolist(), strict=True)
+        return PieceGroup(dict(zip(pieces, values, strict=True)), max(map(len, pieces)))
+
+
+def normalize(text: str) -> str:
+    """Return *text* in compatibility form (NFKC), its runs of blanks as one ``SPACE``, with one before it."""
+    letters = _INVISIBLE.sub(" ", unicodedata.normalize("NFKC", text))
+    return "".join(SPACE + word for word in letters.split())
+
+
+def write_pieces(folder: Path, pieces: Sequence[str], scores: Sequence[float]) -> None:
+    """Write a vocabulary, *pieces* in the order of their ids, to files in *folder* that can be mapped."""
+    usable = (number for number, piece in enumerate(pieces) if piece and "\n" not in piece)
+    order = sorted(usable, key=lambda number: _key(pieces[number]))
+    keys = np.array([_key(pieces[number]) for number in order], np.int64)
+    firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]]))
+    lines = [(pieces[number] + "\n").encode() for number in order]
+    ends = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
+    (folder / _FILES[0]).write_bytes(b"".join(lines))
+    arrays: tuple[NDArray[np.generic], ...] = (
+        np.array(order, np.int32),
+        np.array([*(scores[number] for number in order), min(scores)], np.float32),
+        keys[firsts[:-1]],
+        firsts.astype(np.int64),
+        ends[firsts].astype(np.int64),
+    )
+    for name, values in zip(_FILES[1:], arrays, strict=True):
+        np.save(folder / name, values)
+
+
+def _key(piece: str) -> int:
+    """Return the number of the group of *piece*: that of its first letter behind a ``SPACE``, and without."""
+    if piece[0] == SPACE and len(piece) > 1:
+        return (1 << 32) | ord(piece[1])
+    return ord(piece[0])
