@@ -33,7 +33,7 @@ DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
 WINDOW_KINDS = ("turns", "tokens", "summary")
-EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "openai")
+EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "onnx", "openai")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
@@ -115,7 +115,7 @@ class AssistantSettings(BaseModel):
 
     @property
     def embedder_model(self) -> str:
-        """Name of the model that embeds, as its endpoint knows it; "" where none is set."""
+        """Name of the model that embeds, as its endpoint knows it, or its folder; "" where none is set."""
         return self.embedder.partition(":")[2] or self.embedding_model or ""
 
     @property
@@ -183,9 +183,9 @@ class AssistantSettings(BaseModel):
     @classmethod
     def _embedder(cls, value: str) -> str:
         kind, colon, name = value.strip().partition(":")
-        endpoint = kind in ("ollama", "openai")
-        if kind not in EMBEDDER_KINDS or (colon and not (endpoint and name.strip())):
-            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
+        has_model = kind in ("ollama", "onnx", "openai")
+        if kind not in EMBEDDER_KINDS or (colon and not (has_model and name.strip())):
+            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL' is needed")
         return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")

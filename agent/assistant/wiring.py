@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
 from memory import (
+    ArgumentError,
     Embedder,
+    EmbedderError,
     EmbeddingSettings,
     LocalEmbedder,
     LongTermMemory,
@@ -240,15 +242,18 @@ def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
 
 def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Embedder | None:
     """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words)."""
-    if settings.embedder_kind == "local":
+    kind, model = settings.embedder_kind, settings.embedder_model
+    if kind == "local":
         return LocalEmbedder()
-    if not settings.embeds_at_an_endpoint:
+    if kind != "onnx" and not settings.embeds_at_an_endpoint:
         return None
-    kind, model, url = settings.embedder_kind, settings.embedder_model, settings.embedding_endpoint
     if not model:
         raise ConfigurationError(
             f"embedder {kind} needs the model that embeds: {kind}:MODEL, or TELLBACK_EMBEDDING_MODEL"
         )
+    if kind == "onnx":
+        return _make_onnx_embedder(model)
+    url = settings.embedding_endpoint
     if kind == "ollama":
         from memory import OllamaEmbedder
 
@@ -263,15 +268,36 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
     return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
 
 
+def download_model(settings: AssistantSettings) -> None:
+    """Fetch the named ONNX model that the settings embed with, unless it is on this machine."""
+    if settings.embedder_kind != "onnx" or not settings.embedder_model:
+        raise ConfigurationError("TELLBACK_EMBEDDER=onnx:MODEL names a model that can be downloaded")
+    if settings.offline:
+        raise ConfigurationError("offline, no model is downloaded")
+    _make_onnx_embedder(settings.embedder_model, download=True)
+
+
+def _make_onnx_embedder(model: str, *, download: bool = False) -> Embedder:
+    from memory.onnx import OnnxEmbedder
+
+    try:
+        return OnnxEmbedder(model, download=download)
+    except ArgumentError as error:
+        raise ConfigurationError(f"embedder onnx:{model}: {error.expected}") from error
+    except EmbedderError as error:
+        way = "" if download else ", or by `tellback reembed --download`"
+        raise ConfigurationError(f"embedder onnx:{model}: {error}{way}") from error
+
+
 def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedder, HttpClient | None]:
-    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its HTTP client."""
+    """Return the embedder that *name* describes (such as local, hashing, ollama:MODEL), and its HTTP client."""
     if name == "hashing":
         from memory import HashingEmbedder
 
         return HashingEmbedder(), None
     kind, _, model = name.partition(":")
-    if name != "local" and (kind not in ("openai", "ollama") or not model):
-        raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
+    if name != "local" and (kind not in ("ollama", "onnx", "openai") or not model):
+        raise ConfigurationError(f"no embedder {name!r}: local, hashing, ollama:MODEL, onnx:MODEL and openai:MODEL are")
     named = settings.model_copy(update={"embedder": name})
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
     embedder = make_embedder(named, client)
