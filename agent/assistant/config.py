@@ -33,7 +33,7 @@ DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
 WINDOW_KINDS = ("turns", "tokens", "summary")
-EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "onnx", "openai")
+EMBEDDER_KINDS = ("auto", "local", "static", "none", "ollama", "onnx", "openai")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
@@ -185,7 +185,8 @@ class AssistantSettings(BaseModel):
         kind, colon, name = value.strip().partition(":")
         has_model = kind in ("ollama", "onnx", "openai")
         if kind not in EMBEDDER_KINDS or (colon and not (has_model and name.strip())):
-            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL' is needed")
+            kinds = "'auto', 'local', 'static', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL'"
+            raise ValueError(f"{kinds} is needed")
         return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")

@@ -22,9 +22,10 @@ from memory import (
     NoSecrets,
     RecallSettings,
     WritePolicy,
+    local_embedder,
     open_memory,
 )
-from memory.internals import counter_for_model, is_remote
+from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
@@ -241,10 +242,15 @@ def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
 
 
 def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Embedder | None:
-    """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words)."""
+    """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words).
+
+    "static" are static vectors for everything; "local" is the memory's choice, too, and raises ``MissingExtra`` where
+    nothing local is installed.
+    """
     kind, model = settings.embedder_kind, settings.embedder_model
-    if kind == "local":
-        return LocalEmbedder()
+    if kind in ("local", "static"):
+        static = LocalEmbedder()
+        return static if kind == "static" else None
     if kind != "onnx" and not settings.embeds_at_an_endpoint:
         return None
     if not model:
@@ -289,15 +295,26 @@ def _make_onnx_embedder(model: str, *, download: bool = False) -> Embedder:
         raise ConfigurationError(f"embedder onnx:{model}: {error}{way}") from error
 
 
+def make_reembedding_target(settings: AssistantSettings) -> Embedder | None:
+    """Return the embedder to give everything vectors of; None: the memory's own."""
+    return local_embedder() if settings.embedder_kind in ("auto", "local") and local_available() else None
+
+
 def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedder, HttpClient | None]:
-    """Return the embedder that *name* describes (such as local, hashing, ollama:MODEL), and its HTTP client."""
+    """Return the embedder that *name* describes, and its HTTP client.
+
+    It is local, static, hashing, ollama:MODEL, onnx:MODEL or openai:MODEL.
+    """
+    if name == "local":
+        return local_embedder(), None
     if name == "hashing":
         from memory import HashingEmbedder
 
         return HashingEmbedder(), None
     kind, _, model = name.partition(":")
-    if name != "local" and (kind not in ("ollama", "onnx", "openai") or not model):
-        raise ConfigurationError(f"no embedder {name!r}: local, hashing, ollama:MODEL, onnx:MODEL and openai:MODEL are")
+    if name != "static" and (kind not in ("ollama", "onnx", "openai") or not model):
+        known = "local, static, hashing, ollama:MODEL, onnx:MODEL or openai:MODEL"
+        raise ConfigurationError(f"no embedder {name!r}: it is {known}")
     named = settings.model_copy(update={"embedder": name})
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
     embedder = make_embedder(named, client)

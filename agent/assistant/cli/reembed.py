@@ -40,9 +40,9 @@ def reembed(
     """
     if abandon and (again or no_switch or download):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
-    if download:
-        from agent.assistant.wiring import download_model
+    from agent.assistant.wiring import download_model, make_reembedding_target
 
+    if download:
         download_model(global_options(context).configuration().settings)
     with opened_memory(context) as opened:
         if abandon:
@@ -66,7 +66,8 @@ def reembed(
                 advance(step.done, step.total, "")
 
             try:
-                report = run(opened.memory.reembed(switch=not no_switch, again=again, on_progress=on_progress))
+                target = make_reembedding_target(opened.settings)
+                report = run(opened.memory.reembed(target, switch=not no_switch, again=again, on_progress=on_progress))
             except KeyboardInterrupt:
                 print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
                 raise
