@@ -42,7 +42,7 @@ from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -199,13 +199,14 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
         texts = await asyncio.to_thread(self.texts_to_embed, query)
         vectors, problem = await self._embedding.queries(texts)
         notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
-        notes += [*expanded.notes, *(note for note in (shortened, problem) if note is not None)]
+        notes += [*expanded.notes, *(note for note in (excluded, shortened, problem) if note is not None)]
         return replace(query, vectors=vectors), notes
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
