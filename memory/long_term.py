@@ -18,8 +18,9 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
+from itertools import islice
 from pathlib import Path
-from typing import TypeAlias, TypedDict, Unpack, get_args
+from typing import IO, TypeAlias, TypedDict, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -279,6 +280,19 @@ class LongTermMemory:
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
         """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
         return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
+
+    async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
+        """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
+
+        It reads the namespace: about 1.5 s where that has 100,000 entries.
+        """
+        checked_label(part, "part")
+        checked_int(limit, "limit")
+        return await asyncio.to_thread(lambda: list(islice(self.entries.ids_like(part, namespace), limit)))
+
+    async def namespaces(self) -> dict[str, int]:
+        """Return how many memories and passages each namespace of the file has, by name; a look for its owner."""
+        return await asyncio.to_thread(self.entries.namespaces)
 
     async def complete(self) -> int:
         """Remember what history holds and memory lacks, what was forgotten apart; return how many."""
@@ -575,7 +589,7 @@ class LongTermMemory:
 
     async def export(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | IO[bytes],
         *,
         namespace: str = "",
         vectors: bool = True,
@@ -586,6 +600,8 @@ class LongTermMemory:
         on_progress: Callable[[int], object] | None = None,
     ) -> ExportReport:
         """Write all of a namespace to *path* (JSON Lines, mode 0600), where nothing may be; whole or not at all.
+
+        *path* may also be a binary stream open for writing.
 
         Memories, passages, earlier versions, conversation history, the log, documents and the ids of what was
         forgotten, of one state of the file. The same memory always gives the same bytes. *where*, *scopes* and *tags*

@@ -127,7 +127,8 @@ class CascadePlanner:
         live: dict[str, set[str]] = {partition: set() for partition in (conversation, *documents)}
         for id, (partition, _) in found.items():
             live[partition].add(id)
-        related = self._related_entries(live, plan.texts, {*targets, DERIVED_FROM})
+        names = {*targets, DERIVED_FROM}
+        related = self._related_entries(live, plan.texts, names)
         derivations = [*related, *self._archived_derivations(archive, conversation)]
         plan.derived = _derived_only_from(derivations, set(targets))
         derived = set(plan.derived)
@@ -141,7 +142,8 @@ class CascadePlanner:
         live[conversation].update(entry.id for entry in remembered if entry is not None)
         chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
-        if further := chosen.difference(targets):  # entries that refer to these alone
+        further = chosen.difference(targets)
+        if further and _is_searched_for(plan.texts, names):  # entries that refer to these alone were not read
             referring = self._related_entries(live, VerbatimTexts(), further)
             related = list({(entry.partition, entry.id): entry for entry in (*referring, *related)}.values())
         staying = [entry for entry in related if not (entry.id in chosen or chosen.isdisjoint(entry.references))]
@@ -160,9 +162,9 @@ class CascadePlanner:
 
     def _entries_holding(self, partition: str, texts: VerbatimTexts, names: Collection[str]) -> Iterator[Entry]:
         """Return an iterator of the entries that may hold one of *texts*, or one of *names* in their metadata."""
-        if len(texts.texts) + len(names) > _MAX_SEARCHED_TEXTS:
-            return self.entries.store.scan(namespace=partition)
-        return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
+        if _is_searched_for(texts, names):
+            return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
+        return self.entries.store.scan(namespace=partition)
 
     def _related_entries(
         self, partitions: Iterable[str], texts: VerbatimTexts, names: Collection[str]
@@ -267,6 +269,10 @@ class CascadePlanner:
                 row for row in around if any(call in answered.get(call.id, ()) for call in row.message.tool_calls)
             ]
         return calling
+
+
+def _is_searched_for(texts: VerbatimTexts, names: Collection[str]) -> bool:
+    return len(texts.texts) + len(names) <= _MAX_SEARCHED_TEXTS
 
 
 def _derived_only_from(related: Sequence[_RelatedEntry], targets: set[str]) -> list[str]:

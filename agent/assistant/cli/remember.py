@@ -9,9 +9,10 @@ import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import JsonOption, parse_scopes, parse_time, with_options
+from agent.assistant.cli.options import JsonOption, parse_scopes, with_options
 from agent.assistant.cli.output import print_json, print_text
 from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
+from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
     from memory import Memory
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 class RememberOptions:
     """Arguments and options of ``tellback remember``."""
 
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; '-' reads it from standard input.")]
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="What to remember; '-' reads standard input.")]
     kind: Annotated[str, typer.Option(metavar="KIND", help="What it is: fact, preference, event, note, …")] = "fact"
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="A tag; may be repeated.")] = None
     scope: Annotated[
@@ -53,7 +54,7 @@ class RememberOptions:
             scopes=parse_scopes(self.scope or (), name="--scope") or {},
             speaker=self.speaker,
             occurred_at=parse_time(self.at, name="--at"),
-            expires_at=parse_time(self.expires, name="--expires"),
+            expires_at=parse_time(self.expires, name="--expires", ahead=True),
             importance=self.importance,
             pinned=self.pin,
             key=self.key,
