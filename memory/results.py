@@ -195,7 +195,8 @@ class RecallResult(Sequence[Hit]):
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
     this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
-    differently than asked, such as searching by words alone. *searched* is how many memories and passages there are
+    differently than asked, such as searching by words alone; *degraded* are those among them that tell of a failure:
+    the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
     estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
     """
@@ -207,6 +208,7 @@ class RecallResult(Sequence[Hit]):
     notes: tuple[str, ...] = ()
     searched: int = 0
     tokens_exact: bool | None = None
+    degraded: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)

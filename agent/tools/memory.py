@@ -7,6 +7,7 @@ result it changes and removes nothing without approval.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,10 +20,12 @@ from agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from agent.context.rendering import render_items
 from agent.context_items import item_from_hit
 from agent.errors import ArgumentError, ToolFailed
+from agent.events import MemoryDegraded
+from agent.results import MemoryAccess, MemoryPart
 from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
-from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Trust
-from memory.internals import Actor, Outcome
+from memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
+from memory.internals import Actor, Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
@@ -33,6 +36,26 @@ _ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT:
 _MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
 
 FactText: TypeAlias = Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")]
+_PARTLY_SEARCHED = "a part of the search failed, so there may be more"
+
+
+async def search_note(part: MemoryPart, found: RecallResult | Passages, elapsed: float, context: ToolContext) -> str:
+    """Return in words for a model how many were *found* in a search of *elapsed* seconds, and whether they answer.
+
+    A degraded search is told to the model, and with its reason to the stream, the hooks and the log.
+    """
+    note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
+    if not found.degraded:
+        return note
+    began = max(context.scope.timer() - elapsed, 0.0)
+    problem, _ = redact_secrets("; ".join(found.degraded))
+    access = MemoryAccess(part, began, elapsed, len(found), problem)
+    event = MemoryDegraded(access, **context.stamp())
+    context.scope.emit(event)
+    await event.announce(context.scope.hooks)
+    return f"{note}; {_PARTLY_SEARCHED}"
+
+
 MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
 
@@ -82,10 +105,11 @@ class _MemoryTools:
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
         where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        began = time.perf_counter()
         result = await self.memory.recall(question, limit, namespace=self.namespace, where=where)
+        note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
-            return "Nothing is remembered about this."
-        note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
+            return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."
         return _render_hits(list(result), f"Memories ({note})", context)
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
