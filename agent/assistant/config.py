@@ -71,6 +71,8 @@ class AssistantSettings(BaseModel):
     embedding_api_key: SecretStr | None = None
     embedding_cache: int = Field(default=0, ge=0)
     """Megabytes of vectors that are kept in the memory's file, so that a text that comes again is not sent again."""
+    reranker: str | None = None
+    """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
     token_budget: int = Field(default=16_000, ge=500)
     window: str = "all"
     trace: bool = True
@@ -188,6 +190,16 @@ class AssistantSettings(BaseModel):
             kinds = "'auto', 'local', 'static', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL'"
             raise ValueError(f"{kinds} is needed")
         return value.strip()
+
+    @field_validator("reranker")
+    @classmethod
+    def _reranker(cls, value: str | None) -> str | None:
+        kind, _, name = (value or "").strip().partition(":")
+        if kind in ("", "none") and not name:
+            return None
+        if kind != "onnx" or not name.strip():
+            raise ValueError("'onnx:MODEL' or 'none' is needed")
+        return f"{kind}:{name.strip()}"
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")
     @classmethod

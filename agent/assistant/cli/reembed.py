@@ -29,7 +29,7 @@ def reembed(
     ] = False,
     download: Annotated[
         bool,
-        typer.Option("--download", help="First fetch the model of TELLBACK_EMBEDDER=onnx:MODEL where it is missing."),
+        typer.Option("--download", help="First fetch the models that the settings name as onnx:MODEL."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no bar.")] = False,
     json: JsonOption = False,
@@ -40,10 +40,10 @@ def reembed(
     """
     if abandon and (again or no_switch or download):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
-    from agent.assistant.wiring import download_model, make_reembedding_target
+    from agent.assistant.wiring import download_models, make_reembedding_target
 
     if download:
-        download_model(global_options(context).configuration().settings)
+        download_models(global_options(context).configuration().settings)
     with opened_memory(context) as opened:
         if abandon:
             dropped = run(opened.memory.abandon_reembedding())
