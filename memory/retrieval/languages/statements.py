@@ -65,6 +65,13 @@ class StatementAnalysis:
     relations: tuple[tuple[str, str], ...] = ()
 
     @property
+    def subject(self) -> str | None:
+        """Its person, "" for the speaker, None for a thing or nobody."""
+        if self.features & StatementFeature.ABOUT_PERSON:
+            return self.people[0]
+        return "" if self.features & StatementFeature.ABOUT_SELF else None
+
+    @property
     def is_factual(self) -> bool:
         """True unless it is a plan, a hypothesis, a quotation or a past habit."""
         return not self.features & NOT_FACTUAL
