@@ -42,7 +42,7 @@ from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -179,9 +179,9 @@ class Retriever:
         For documents that is the search text itself, for conversations the text without the names of participants; for
         each variant likewise. A text whose vector is a row of zeros is left out of ``Query.vectors``.
         """
-        texts = (query.search_text, *(variant.text for variant in query.variants))
+        texts = query.texts
         if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
-            return tuple(dict.fromkeys(texts))
+            return texts
         found: dict[str, None] = {}
         for text in texts:
             if DOCUMENTS in query.partitions:
@@ -199,15 +199,26 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
-        embedded = await self._embedding.queries(texts)
+        query, embedding_notes = await self._embedded(query)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
-        cut = () if shortened is None else (shortened,)
+        cut = tuple(note for note in (excluded, shortened) if note is not None)
         notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
-        return replace(query, vectors=embedded.vectors), notes + RecallNotes.of_embedding(embedded)
+        return query, notes + embedding_notes
+
+    async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
+        """Return *query* with its vectors, and a note where it must do with words alone."""
+        embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
+        passages = embedded
+        if DOCUMENTS in query.partitions and embedded.vectors and self._embedding.has_passages:
+            passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
+        notes = RecallNotes.of_embedding(embedded)
+        if passages is not embedded:
+            notes += RecallNotes.of_embedding(passages)
+        return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -229,7 +240,8 @@ class Retriever:
             return await self._in_current_space(self.search, query)
         deep_query = query_for_reranking(query, hooks)
         found, deep_query, notes = await self._in_current_space(self.search, deep_query)
-        return await rerank_hits(query, found, hooks), replace(query, vectors=deep_query.vectors), notes
+        query = replace(query, vectors=deep_query.vectors, passage_vectors=deep_query.passage_vectors)
+        return await rerank_hits(query, found, hooks), query, notes
 
     async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, RecallNotes]:
         """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
@@ -241,9 +253,8 @@ class Retriever:
             return await asyncio.to_thread(work, query), query, RecallNotes()
         except SpaceChanged:
             await asyncio.to_thread(self._embedding.follow)
-            embedded = await self._embedding.queries([*query.vectors])
-            query = replace(query, vectors=embedded.vectors)
-            return await asyncio.to_thread(work, query), query, RecallNotes.of_embedding(embedded)
+            query, notes = await self._embedded(query)
+            return await asyncio.to_thread(work, query), query, notes
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
         hooks = _checked_hooks(options.get("hooks"))
