@@ -42,7 +42,7 @@ from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -187,7 +187,7 @@ class Retriever:
             if DOCUMENTS in query.partitions:
                 found[text] = None
             for namespace in query.namespaces:
-                found[self._searcher.without_participants(text, namespace)] = None
+                found[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
         return tuple(found)
 
     async def _prepare(
@@ -199,12 +199,13 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
         query, embedding_notes = await self._embedded(query)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
-        cut = () if shortened is None else (shortened,)
+        cut = tuple(note for note in (excluded, shortened) if note is not None)
         notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
         return query, notes + embedding_notes
 
