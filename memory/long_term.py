@@ -300,7 +300,7 @@ class LongTermMemory:
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
 
-        It reads the namespace: about 1.5 s where that has 100,000 entries.
+        It reads the ids of the whole namespace.
         """
         checked_label(part, "part")
         checked_int(limit, "limit")
