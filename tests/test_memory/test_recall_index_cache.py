@@ -387,7 +387,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("4", "45616fec610bb7be")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("5", "fda90a2c81ee7663")
 
 
 STOPS = {"the", "of"}
@@ -430,6 +430,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
         disabled=draw(st.booleans()),
+        demotion=draw(st.integers(0, 2)),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],

@@ -26,6 +26,7 @@ from agent.assistant.cli.options import (
     with_options,
 )
 from agent.assistant.cli.output import (
+    demotion_marks,
     format_count,
     format_day,
     format_minute,
@@ -128,6 +129,7 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     rows = []
     for memory in page:
         marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
+        marks += demotion_marks(memory)
         day, who = format_day(memory.occurred_at or memory.recorded_at), memory.speaker or memory.role or ""
         rows.append((memory.id, day, who, " ".join([memory.kind, *marks]), memory.text))
     print_table(("id", "day", "who", "kind", "text"), rows, whole=1)
@@ -163,6 +165,8 @@ def show(
         print_json(memory)
         return
     print_text(memory.text)
+    if marks := demotion_marks(memory):
+        print_text(f"  not recalled by default: {', '.join(marks)}; `tellback memories promote {id}` changes that")
     for name, value in json_object(memory).items():
         if name != "text" and value:
             print_text(f"  {name}: {_format_value(value)}", indent="    ")

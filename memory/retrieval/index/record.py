@@ -13,9 +13,10 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.models import DEFAULT_IMPORTANCE
+from memory.models import DEFAULT_IMPORTANCE, UtteranceKind
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
+from memory.retrieval.languages.utterances import classify_utterance, is_judged
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
 
@@ -82,8 +83,10 @@ class IndexRecord:
     *placed* has a *sequence* in its session, an infinite one if only its time is known. *text_features* are bits of
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
     *terms* are those of the context (heading, caption), then of each sentence; *surfaces* the words of the text,
-    *calls* words by which somebody is addressed. For a query about another time than now, the memory is valid from
-    *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
+    *calls* words by which somebody is addressed. *demotion* tells that it states nothing.
+
+    For a query about another time than now, the memory is valid from *counts_from* until before *counts_to*
+    (``NEVER``, ``FOREVER``: no bound).
     """
 
     id: str
@@ -102,6 +105,7 @@ class IndexRecord:
     surfaces: tuple[str, ...]
     calls: tuple[str, ...]
     disabled: bool
+    demotion: int
     occurred_at: int
     valid_from: int
     valid_to: int
@@ -132,6 +136,7 @@ def build_record(
     is_turn = conversation and role != TOOL_ROLE
     session = fields.get("session")
     sequence = None if role == TOOL_ROLE else _turn_sequence(fields.get("sequence"), times["occurred_at"])
+    times["occurred_at"] = max(times["occurred_at"], _last_repetition(fields))
     day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
     features = text_features(text_without_caption(entry), lexicon) if is_turn else 0
     questions = asking(entry.text)[:MAX_SENTENCES] if features & TextFeature.ASKS else ()
@@ -152,14 +157,36 @@ def build_record(
         surfaces=tuple(_WORD.findall(entry.text)),
         calls=tuple(lexicon.call.findall(entry.text)) if is_turn else (),
         disabled=fields.get("disabled") is True,
+        demotion=demotion(entry) if conversation else 0,
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
+
+
+DEMOTED_BY_RULES = 1
+DEMOTED_BY_CALLER = 2
+
+
+def demotion(entry: Entry) -> int:
+    """Return who demoted *entry*: the rules, since it states nothing, or a caller; 0 for nobody."""
+    fields = entry.metadata
+    if isinstance(promoted := fields.get("evidence"), bool):
+        return 0 if promoted else DEMOTED_BY_CALLER
+    stored = fields.get("utterance")
+    if stored is None and is_judged(fields.get("kind"), fields.get("role")):
+        stored = classify_utterance(text_without_caption(entry)).kind
+    return 0 if stored is None or UtteranceKind(stored).is_evidence else DEMOTED_BY_RULES
 
 
 def stored_importance(fields: Metadata) -> float:
     """Return the importance in the metadata of an entry, ``DEFAULT_IMPORTANCE`` where there is none."""
     importance = fields.get("importance")
     return float(importance) if isinstance(importance, (int, float)) else DEFAULT_IMPORTANCE
+
+
+def _last_repetition(fields: Metadata) -> int:
+    """Return when the memory was said for the last time again, ``NEVER`` where it was not."""
+    repeated = fields.get("repeated")
+    return max((_stored_microseconds(each["at"]) for each in repeated), default=NEVER) if repeated else NEVER
 
 
 def _stored_microseconds(value: object) -> int:

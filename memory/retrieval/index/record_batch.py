@@ -36,6 +36,7 @@ RECORD_DTYPE = np.dtype(
         ("question_bits", "<i8"),
         ("importance", "<f8"),
         ("disabled", "?"),
+        ("demotion", "u1"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
@@ -249,7 +250,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 4
+_EXTRACTION_VERSION = 5
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 
