@@ -7,6 +7,7 @@ archive (``memory.partitions``). The methods block: they run in a worker thread.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
@@ -15,7 +16,15 @@ from typing import Any, Final
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.protocol import HistoryRow
 from memory.history.rows import HistoryRows
-from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, archived_id, prefix_of, store_namespace
+from memory.partitions import (
+    ARCHIVE,
+    CONVERSATION,
+    DOCUMENTS,
+    archived_id,
+    parse_store_namespace,
+    prefix_of,
+    store_namespace,
+)
 from vectorstore import Database, Entry, LifecycleStore, Metadata, Space, UnsupportedError, VectorStore, lifecycle_of
 
 _PAGE_SIZE: Final = 256
@@ -113,6 +122,22 @@ class EntryStore:
             if not missing:
                 break
         return found
+
+    def ids_like(self, part: str, namespace: str) -> Iterator[str]:
+        """Yield the live ids that begin or end with *part*."""
+        for partition in self._live_partitions(namespace):
+            for entry in self.store.scan(namespace=partition):
+                if entry.id.startswith(part) or entry.id.endswith(part):
+                    yield entry.id
+
+    def namespaces(self) -> dict[str, int]:
+        """Return the users' namespaces, each with the number of its live entries, in order of name."""
+        counts: Counter[str] = Counter()
+        for partition in self.store.namespaces():
+            namespace, kind, _ = parse_store_namespace(partition)
+            if kind != ARCHIVE:
+                counts[namespace] += self.store.count(namespace=partition)
+        return dict(sorted(counts.items()))
 
     def document_partitions(self, namespace: str) -> list[str]:
         """Return the store namespaces in which a user's documents are."""

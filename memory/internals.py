@@ -19,7 +19,8 @@ _EXPORTS: Final = {
     "memory.documents.loaders.pdf": "PdfLoader",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
-    "memory.embedders.local": "LocalWordVectors",
+    "memory.embedders.local": "LocalWordVectors local_available",
+    "memory.embedders.sentence_encoder": "encoder_available",
     "memory.embedders.protocol": (
         "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
     ),
@@ -43,12 +44,13 @@ _EXPORTS: Final = {
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
-    "memory.tokens.counter": "counter_for_model default_counter",
+    "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
     "memory.write.policies.base": "MemoryLookup",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
+    "memory.write.undo": "FORGET_KIND irreversible_reason",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""
 _MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}

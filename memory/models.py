@@ -133,8 +133,11 @@ class Memory:
     at writing, where the caller does not. *evidence* promotes a memory that states nothing (True), or demotes one
     (False); None leaves it to the kind. *repeated* names when and where the same was kept again.
 
-    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
-    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
+    *replaces* names memories that hold no longer since this one's time (``valid_from``, else ``occurred_at``, else
+    ``recorded_at``): writing it ends them there. They stay, as memories of their own time.
+
+    Given by replacing, corrections and undoing alone: asked what held at a time, a version that says nothing of its
+    validity counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
     """
 
     text: str
@@ -164,6 +167,7 @@ class Memory:
     counts_to: datetime | None = None
     withdrawn: bool = False
     derived_from: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
     supersedes: str | None = None
     operation: str | None = None
     caption: str = ""

@@ -33,7 +33,7 @@ DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 PROVIDER_KINDS = ("openai", "anthropic", "ollama")
 NO_MODEL = "none"
 WINDOW_KINDS = ("turns", "tokens", "summary")
-EMBEDDER_KINDS = ("auto", "local", "none", "ollama", "openai")
+EMBEDDER_KINDS = ("auto", "local", "static", "none", "ollama", "openai")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
@@ -185,7 +185,7 @@ class AssistantSettings(BaseModel):
         kind, colon, name = value.strip().partition(":")
         endpoint = kind in ("ollama", "openai")
         if kind not in EMBEDDER_KINDS or (colon and not (endpoint and name.strip())):
-            raise ValueError("'auto', 'local', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
+            raise ValueError("'auto', 'local', 'static', 'none', 'ollama:MODEL' or 'openai:MODEL' is needed")
         return value.strip()
 
     @field_validator("base_url", "anthropic_base_url", "embedding_base_url")

@@ -20,9 +20,10 @@ from memory import (
     NoSecrets,
     RecallSettings,
     WritePolicy,
+    local_embedder,
     open_memory,
 )
-from memory.internals import counter_for_model, is_remote
+from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
@@ -239,9 +240,14 @@ def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
 
 
 def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Embedder | None:
-    """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words)."""
-    if settings.embedder_kind == "local":
-        return LocalEmbedder()
+    """Return the embedder of the settings; None leaves the choice to the memory (local if installed, else words).
+
+    "static" are static vectors for everything; "local" is the memory's choice, too, and raises ``MissingExtra`` where
+    nothing local is installed.
+    """
+    if settings.embedder_kind in ("local", "static"):
+        static = LocalEmbedder()
+        return static if settings.embedder_kind == "static" else None
     if not settings.embeds_at_an_endpoint:
         return None
     kind, model, url = settings.embedder_kind, settings.embedder_model, settings.embedding_endpoint
@@ -263,15 +269,25 @@ def make_embedder(settings: AssistantSettings, client: HttpClient | None) -> Emb
     return OpenAICompatibleEmbedder(url, model, api_key=settings.embedding_key, client=client)
 
 
+def make_reembedding_target(settings: AssistantSettings) -> Embedder | None:
+    """Return the embedder to give everything vectors of; None: the memory's own."""
+    return local_embedder() if settings.embedder_kind in ("auto", "local") and local_available() else None
+
+
 def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedder, HttpClient | None]:
-    """Return the embedder that *name* describes (local, hashing, openai:MODEL, ollama:MODEL), and its HTTP client."""
+    """Return the embedder that *name* describes, and its HTTP client.
+
+    It is local, static, hashing, openai:MODEL or ollama:MODEL.
+    """
+    if name == "local":
+        return local_embedder(), None
     if name == "hashing":
         from memory import HashingEmbedder
 
         return HashingEmbedder(), None
     kind, _, model = name.partition(":")
-    if name != "local" and (kind not in ("openai", "ollama") or not model):
-        raise ConfigurationError(f"no embedder {name!r}: it is local, hashing, openai:MODEL or ollama:MODEL")
+    if name != "static" and (kind not in ("openai", "ollama") or not model):
+        raise ConfigurationError(f"no embedder {name!r}: it is local, static, hashing, openai:MODEL or ollama:MODEL")
     named = settings.model_copy(update={"embedder": name})
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
     embedder = make_embedder(named, client)

@@ -304,7 +304,11 @@ def _delta_text(value: Any) -> str:
     return ""
 
 
-_UNSUPPORTED_BY_OPENAI = frozenset({"top_k", "min_p"})
+_UNSUPPORTED_SETTINGS: Mapping[str | None, frozenset[str]] = {
+    "openai": frozenset({"top_k", "min_p"}),
+    "ollama": frozenset({"top_k", "min_p"}),
+    "lmstudio": frozenset({"min_p"}),
+}
 _SERVERS = get_args(Server)
 
 
@@ -348,8 +352,8 @@ class OpenAICompatibleProvider(HttpProvider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Capabilities of the server; OpenAI itself takes fewer settings than servers that follow it."""
-        settings = SETTING_NAMES - _UNSUPPORTED_BY_OPENAI if self._server == "openai" else SETTING_NAMES
+        """Capabilities of the server; some take fewer settings than others."""
+        settings = SETTING_NAMES - _UNSUPPORTED_SETTINGS.get(self._server, frozenset())
         if self._server not in _REPETITION_FIELDS:
             settings -= {"repetition_penalty"}
         servers = f"server=, in the configuration model_server: {', '.join(_SERVERS)}"

@@ -39,16 +39,16 @@ class DocumentFile:
     loader: Loader
 
 
-def check_paths(paths: Paths) -> list[Path]:
-    """Return the *paths* as given, all of which exist; else nothing is begun."""
+def check_paths(paths: Paths, *, missing_allowed: bool = False) -> list[Path]:
+    """Return the *paths* as given, all of which exist unless *missing_allowed*; else nothing is begun."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    checked = [_checked_path(path) for path in several]
+    checked = [_checked_path(path, missing_allowed=missing_allowed) for path in several]
     if not checked:
         raise ArgumentError("paths", [], "at least one file or folder is needed")
     return checked
 
 
-def _checked_path(value: object) -> Path:
+def _checked_path(value: object, *, missing_allowed: bool) -> Path:
     name = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(name, str) or not name or "\0" in name:
         raise ArgumentError("paths", value, "a path of a file or folder is needed")
@@ -56,6 +56,8 @@ def _checked_path(value: object) -> Path:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError) as error:
+        if missing_allowed:
+            return path
         raise ArgumentError("paths", name, "a file or folder that exists is needed") from error
     except OSError as error:
         raise ArgumentError("paths", name, f"cannot be looked at ({error.strerror})") from error

@@ -28,6 +28,7 @@ from memory.documents.loaders.base import LoadedDocument, read_file
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
 from memory.errors import LoadError
+from memory.partitions import DOCUMENTS
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
 from memory.write.draft import Draft
@@ -51,6 +52,7 @@ class IngestRun:
     loaders: LoaderRegistry
     size_limit: int
     again: bool
+    retire_missing: bool
     on_progress: OnIngestProgress | None
     _claimed: dict[str, str] = field(default_factory=dict)
     """Names given in this run, with their locations; they are not given twice."""
@@ -59,8 +61,9 @@ class IngestRun:
     async def run(self, paths: Paths) -> IngestReport:
         """Bring the collection to the present state of *paths*."""
         self.collection.lifecycle("ingest")
-        roots = await asyncio.to_thread(check_paths, paths)
-        items = await asyncio.to_thread(lambda: list(discover_files(roots, self.loaders)))
+        roots = await asyncio.to_thread(lambda: check_paths(paths, missing_allowed=self.retire_missing))
+        present = [root for root in roots if not is_file_gone(str(root))]
+        items = await asyncio.to_thread(lambda: list(discover_files(present, self.loaders)))
         wave: list[DocumentDraft | IngestLine] = []
         chunks = 0
         for item in items:
@@ -187,13 +190,16 @@ class IngestRun:
             lambda: [plan_document(self.collection, draft, again=self.again) for draft in drafts]
         )
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
-        embedded = dict(zip(texts, await self.collection.memory.embedding.vectors(texts), strict=True))
+        embedded = dict(
+            zip(texts, await self.collection.memory.embedding.vectors(texts, partition=DOCUMENTS), strict=True)
+        )
         works = [EmbeddedPlan(plan, [embedded[text] for text in plan.texts]) for plan in plans]
         return await asyncio.to_thread(write_plans, self.collection, works)
 
     def _retire(self, roots: Sequence[Path]) -> list[IngestLine]:
-        """Erase the documents whose files are gone from the folders among *roots*."""
-        folders = [real for real in (root.resolve() for root in roots) if real.is_dir()]
+        """Erase the documents whose files are gone from the folders among *roots*, or with them."""
+        resolved = [root.resolve() for root in roots]
+        folders = [real for real in resolved if real.is_dir() or is_file_gone(str(real))]
         lines = []
         for record in self.collection.manifest.all():
             if not record.location or not any(Path(record.location).is_relative_to(folder) for folder in folders):

@@ -81,16 +81,20 @@ class KnowledgeBase:
         paths: Paths,
         *,
         again: bool = False,
+        retire_missing: bool = False,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
         """Make the collection hold the present state of the files and folders *paths*; say what became of each.
 
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
-        what has not changed anew, and brings back what was removed or forgotten. *on_progress* is called
+        what has not changed anew, and brings back what was removed or forgotten. *retire_missing*: a path that does
+        not exist is a folder or file that is gone, and the documents from it are erased. *on_progress* is called
         after each document has been written; what it raises ends the ingest there, and the next one goes on.
         """
-        run = IngestRun(self._collection, self._chunker_for, self._loaders, self._size_limit, again, on_progress)
+        run = IngestRun(
+            self._collection, self._chunker_for, self._loaders, self._size_limit, again, retire_missing, on_progress
+        )
         return await run.run(paths)
 
     async def documents(self) -> list[DocumentInfo]:
@@ -138,7 +142,7 @@ class KnowledgeBase:
         passages = passages_of(found)
         if neighbours and passages:
             passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
-        return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes)
+        return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded)
 
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""

@@ -33,6 +33,7 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
+    passage_embedder,
 )
 from memory.errors import ArgumentError
 from memory.http.requests import is_remote
@@ -110,6 +111,12 @@ class CachedEmbedder:
     def remote(self) -> bool:
         """True if the embedder inside is somewhere else, or does not say."""
         return is_remote(self._inner)
+
+    @property
+    def passages(self) -> Embedder:
+        """Embedder of passages: the one inside has it, and its vectors are not kept; else this one."""
+        inner = passage_embedder(self._inner)
+        return self if inner is self._inner else inner
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; what the embedder inside raises, or would have raised, is raised."""

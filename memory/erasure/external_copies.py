@@ -18,7 +18,10 @@ from vectorstore import VectorStoreError
 
 EXPORT_KIND: Final = "export"
 """The kind of the operations by which exports are recorded."""
+STREAM_PATH: Final = "-"
+"""Path by which an export into a stream is recorded."""
 _NO_LIMIT: Final = 1_000_000
+_STREAM_NOTE: Final = "written to a stream; it is not known here where that went"
 _MISSING_NOTE: Final = "nothing is at its path any more; it may have been moved"
 
 
@@ -48,9 +51,9 @@ class ExternalCopies:
         if (database := self.entries.database) is not None:
             backups = database.backups().items()
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
-            folders = {Path(copy.path).parent for copy in copies}
+            folders = {Path(copy.path).parent for copy in copies if copy.path != STREAM_PATH}
             copies += _unfinished_copies(folders if database.path is None else folders | {database.path.parent})
-        return [copy if os.path.lexists(copy.path) else replace(copy, note=_MISSING_NOTE) for copy in copies]
+        return [replace(copy, note=_note(copy.path)) for copy in copies]
 
     def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
         """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""
@@ -75,3 +78,9 @@ def _unfinished_copies(folders: Iterable[Path]) -> list[ExternalCopy]:
             with suppress(OSError):
                 copies.append(ExternalCopy("unfinished", str(path), datetime.fromtimestamp(path.stat().st_mtime, UTC)))
     return copies
+
+
+def _note(path: str) -> str:
+    if path == STREAM_PATH:
+        return _STREAM_NOTE
+    return "" if os.path.lexists(path) else _MISSING_NOTE

@@ -9,13 +9,15 @@ import os
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
 
 from memory.entry_store import EntryStore
-from memory.erasure.external_copies import EXPORT_KIND
+from memory.erasure.external_copies import EXPORT_KIND, STREAM_PATH
 from memory.errors import ArgumentError
 from memory.export_import.codec import (
     ExportManifest,
@@ -103,6 +105,23 @@ class VersionNumbers:
         )
 
 
+@contextmanager
+def _opened_target(path: str | os.PathLike[str] | IO[bytes]) -> Iterator[tuple[str, IO[bytes]]]:
+    """Yield the name under which an export is recorded, and the private file to write it into."""
+    if not isinstance(path, str | os.PathLike):
+        with TemporaryFile() as file:
+            yield STREAM_PATH, file
+            file.seek(0)
+            copyfileobj(file, path, _BUFFER_BYTES)
+        return
+    target = Path(os.fsdecode(path)).absolute()
+    if os.path.lexists(target):
+        raise ArgumentError("path", str(path), "a path where nothing is yet is needed")
+    remove_abandoned_files(target.parent)
+    with atomic_write(target, token=os.urandom) as private, private.open("r+b", buffering=_BUFFER_BYTES) as file:
+        yield str(target), file
+
+
 @dataclass(frozen=True, slots=True)
 class Exporter:
     """Writes namespaces to files. *parts* is the list to which other parts of the memory add themselves."""
@@ -115,7 +134,7 @@ class Exporter:
 
     def export(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | IO[bytes],
         caller: Caller,
         selection: ExportSelection,
         *,
@@ -124,11 +143,9 @@ class Exporter:
     ) -> ExportReport:
         """Write the caller's namespace to *path*, where no file may be yet; it is written whole or not at all. Blocks.
 
-        The export is recorded in the operation log before its file is in place, so that no file is unknown.
+        The export is recorded in the operation log before its file is in place, so that no file is unknown. A stream
+        gets it once it is whole, from a temporary file.
         """
-        target = Path(os.fsdecode(path)).absolute()
-        if os.path.lexists(target):
-            raise ArgumentError("path", str(path), "a path where nothing is yet is needed")
         space, database = self.entries.store.space if vectors else None, self.entries.database
         answers = None if space is None else self.embedding.probes.get(space.fingerprint)
         probes = None if answers is None else tuple(map(vector_to_text, answers))
@@ -137,10 +154,9 @@ class Exporter:
         counts: Counter[str] = Counter()
         damaged: list[Finding] = []
         digest = lines_hasher()
-        remove_abandoned_files(target.parent)
-        with atomic_write(target, token=os.urandom) as private:
+        with _opened_target(path) as (target, file):
             view: AbstractContextManager[Any] = nullcontext() if database is None else database.read()
-            with private.open("r+b", buffering=_BUFFER_BYTES) as file, view:
+            with view:
                 file.write(manifest.line())
                 for item in self._items(caller.namespace, selection.filter, damaged.append, vectors=vectors):
                     line = item_line(item)
@@ -152,15 +168,16 @@ class Exporter:
                 manifest = replace(manifest, counts={**manifest.counts, **counts}, hash=digest.hexdigest())
                 file.seek(0)
                 file.write(manifest.line())
+                file.flush()
             if on_progress is not None:
                 on_progress(counts.total())
             operation = None
             if database is None or not database.read_only:
-                facts = {"path": str(target), "hash": manifest.hash, "items": counts.total()}
+                facts = {"path": target, "hash": manifest.hash, "items": counts.total()}
                 change = MemoryChange(NO_MEMORY, new=facts)
                 with self.entries.transaction():
                     operation = self.operations.record(caller.namespace, EXPORT_KIND, caller.actor, [change]).id
-        return ExportReport(str(target), manifest.counts, manifest.hash, vectors, operation, tuple(damaged))
+        return ExportReport(target, manifest.counts, manifest.hash, vectors, operation, tuple(damaged))
 
     def _items(
         self, namespace: str, where: Filter | None, on_damage: Callable[[Finding], object], *, vectors: bool

@@ -102,7 +102,7 @@ class NamespaceSearcher:
                 today=to_zone(query.as_of or query.now, self.zone).date(),
                 last_question=query.text,
             )
-            vector = self._vector(query, question.text_without_names if conversation else query.search_text)
+            vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
             where = combine_filters([*validity.conditions(index), *caller_filters(query)])
 
             def df(terms: Sequence[str]) -> list[int]:
@@ -153,11 +153,12 @@ class NamespaceSearcher:
         with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
             return remove_names(text, index, lexicon=self.lexicon, terms=self.terms)[0]
 
-    def _vector(self, query: Query, text: str) -> Vector | None:
+    def _vector(self, query: Query, target: SearchTarget, text: str) -> Vector | None:
         if self.indexes.store.space is None:
             return None
         # The names of participants may have changed since texts_to_embed().
-        return query.vectors.get(text, query.vectors.get(query.search_text))
+        vectors = query.vectors_of(target.partition)
+        return vectors.get(text, vectors.get(query.search_text))
 
 
 def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:

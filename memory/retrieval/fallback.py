@@ -54,7 +54,7 @@ def _score_target(
 ) -> ScoredCandidates:
     """Search one target by words and, where the query has one, by its vector; add what is found to *entries*."""
     where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
-    vector = query.vectors.get(query.search_text) if store.space is not None else None
+    vector = query.vectors_of(target.partition).get(query.search_text) if store.space is not None else None
     texts = store.search_text(query.search_text, settings.candidates, where=where, namespace=target.name)
     nearest = [] if vector is None else store.search(vector, settings.candidates, where=where, namespace=target.name)
     if not query.all_utterances:

@@ -76,7 +76,8 @@ class Query:
     together with it (``search_text``). *variants* are searched beside it, and their rankings fused.
 
     *vectors* maps the texts that ``Retriever.texts_to_embed`` names to their vectors; a text that is missing falls back
-    to that of ``search_text``, and no vectors at all mean a search by words alone. *where* holds the caller's filter,
+    to that of ``search_text``, and no vectors at all mean a search by words alone. *passage_vectors* are those for
+    documents, which may be another embedder's. *where* holds the caller's filter,
     scopes and tags. *now* decides what is valid and what has expired; *as_of* and *known_at* as in ``RecallOptions``;
     both search the archive too. *counter* counts the tokens of a text for *token_budget*.
     """
@@ -85,6 +86,7 @@ class Query:
     now: datetime
     context: tuple[str, ...] = ()
     vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
+    passage_vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
     namespaces: tuple[str, ...] = ("",)
     partitions: tuple[str, ...] = DEFAULT_PARTITIONS
     collections: tuple[str, ...] | None = None
@@ -162,6 +164,15 @@ class Query:
     def search_text(self) -> str:
         """The text to search for: the turns that the question refers to, and the question."""
         return " ".join((*self.context, self.text))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts to search for: that of the question, and those of its variants."""
+        return tuple(dict.fromkeys((self.search_text, *(variant.text for variant in self.variants))))
+
+    def vectors_of(self, partition: str) -> Mapping[str, Vector]:
+        """Return the vectors of the texts for *partition*."""
+        return self.passage_vectors if partition == DOCUMENTS else self.vectors
 
     @property
     def validity(self) -> ValidityFilter:

@@ -121,6 +121,7 @@ def follow_up_context(
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_COMMAS = " ,\uff0c"
 _GENITIVE = re.compile("['\u2019]s?$")
 
 
@@ -140,7 +141,7 @@ def analyze_question(
     """
     question = text if last_question is None else last_question
     rest, participants = remove_names(text, index, lexicon=lexicon, terms=terms)
-    distinct = tuple(dict.fromkeys(terms(rest)))
+    distinct = tuple(dict.fromkeys(terms(lexicon.order.sub(" ", rest)) or terms(rest)))
     forms = _written_forms(rest, distinct, terms)
     dates = find_dates(question, lexicon, today) or find_dates(text, lexicon, today)
     return AnalyzedQuestion(
@@ -161,6 +162,18 @@ def analyze_question(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
         ),
     )
+
+
+def remove_exclusions(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> tuple[str, str | None]:
+    """Return *text* without what it sets aside ("besides tea"), and a note on that; *text* and None if there is none.
+
+    *terms* is the analyzer's split of a text into terms.
+    """
+    excluded = [match.group().strip(_COMMAS) for match in lexicon.exclusion.finditer(text)]
+    rest = " ".join(lexicon.exclusion.sub(" ", text).split()).lstrip(_COMMAS)
+    if not excluded or not terms(rest):
+        return text, None
+    return rest, f"not searched for, since the question sets it aside: {' / '.join(excluded)}"
 
 
 def remove_names(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TypeVar, Unpack
@@ -43,7 +43,7 @@ from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -51,7 +51,7 @@ from memory.retrieval.token_budget import pack_candidates
 from memory.timestamps import Clock, system_clock, to_aware
 from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
-from memory.write.embedding_service import EmbeddingService
+from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Retriever:
             found = await asyncio.to_thread(self.expand, query, found)
         if query.token_budget is not None:
             found = replace(found, tokens_exact=measures_exactly(options.get("counter") or self._counter))
-        return replace(found, notes=(*found.notes, *notes)) if notes else found
+        return notes.added_to(found)
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
         """Explain why ``recall(question, k, **options)`` does not find the memory *id*, or at which rank it does."""
@@ -180,9 +180,9 @@ class Retriever:
         For documents that is the search text itself, for conversations the text without the names of participants; for
         each variant likewise. A text whose vector is a row of zeros is left out of ``Query.vectors``.
         """
-        texts = (query.search_text, *(variant.text for variant in query.variants))
+        texts = query.texts
         if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
-            return tuple(dict.fromkeys(texts))
+            return texts
         found: dict[str, None] = {}
         for text in texts:
             if DOCUMENTS in query.partitions:
@@ -193,21 +193,33 @@ class Retriever:
 
     async def _prepare(
         self, question: str, k: int, options: RecallOptions, hooks: RecallHooks | None
-    ) -> tuple[Query, list[str]]:
+    ) -> tuple[Query, RecallNotes]:
         """Return the query of *question*, rewritten, expanded and embedded, and notes on what was done with it."""
         query = Query.of(
             question, k, options, now=to_aware(self._clock(), self._zone), zone=self._zone, counter=self._counter
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
-        vectors, problem = await self._embedding.queries(texts)
-        notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
-        notes += [*expanded.notes, *(note for note in (shortened, problem) if note is not None)]
-        return replace(query, vectors=vectors), notes
+        query, embedding_notes = await self._embedded(query)
+        leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
+        cut = tuple(note for note in (excluded, shortened) if note is not None)
+        notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
+        return query, notes + embedding_notes
+
+    async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
+        """Return *query* with its vectors, and a note where it must do with words alone."""
+        embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
+        passages = embedded
+        if DOCUMENTS in query.partitions and embedded.vectors and self._embedding.has_passages:
+            passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
+        notes = RecallNotes.of_embedding(embedded)
+        if passages is not embedded:
+            notes += RecallNotes.of_embedding(passages)
+        return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -223,27 +235,27 @@ class Retriever:
         text, note = shorten_question(query.text, self._terms, df)
         return replace(query, text=text), note
 
-    async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, list[str]]:
+    async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, RecallNotes]:
         """Return the reranked result of *query*, the query with the vectors that were used, and notes."""
         if hooks is None or hooks.rerank is None or not query.k:
             return await self._in_current_space(self.search, query)
         deep_query = query_for_reranking(query, hooks)
         found, deep_query, notes = await self._in_current_space(self.search, deep_query)
-        return await rerank_hits(query, found, hooks), replace(query, vectors=deep_query.vectors), notes
+        query = replace(query, vectors=deep_query.vectors, passage_vectors=deep_query.passage_vectors)
+        return await rerank_hits(query, found, hooks), query, notes
 
-    async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, list[str]]:
+    async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, RecallNotes]:
         """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
 
         If the store was switched to another vector space meanwhile, the work is done once more with vectors of that
         one, and a note says if there are none.
         """
         try:
-            return await asyncio.to_thread(work, query), query, []
+            return await asyncio.to_thread(work, query), query, RecallNotes()
         except SpaceChanged:
             await asyncio.to_thread(self._embedding.follow)
-            vectors, problem = await self._embedding.queries([*query.vectors])
-            query = replace(query, vectors=vectors)
-            return await asyncio.to_thread(work, query), query, [] if problem is None else [problem]
+            query, notes = await self._embedded(query)
+            return await asyncio.to_thread(work, query), query, notes
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
         hooks = _checked_hooks(options.get("hooks"))
@@ -300,6 +312,32 @@ class Retriever:
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         return RecallResult(hits, confidence, abstain, omitted)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallNotes:
+    """Notes on a recall; *degraded* are those among them that tell of a failure."""
+
+    notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of_failures(cls, notes: tuple[str, ...]) -> RecallNotes:
+        """Return *notes* that all tell of failures."""
+        return cls(notes, notes)
+
+    @classmethod
+    def of_embedding(cls, embedded: EmbeddedQuery) -> RecallNotes:
+        """Return the note on the vectors of a question, if there is one."""
+        notes = () if embedded.note is None else (embedded.note,)
+        return cls(notes, notes if embedded.failed else ())
+
+    def __add__(self, other: RecallNotes) -> RecallNotes:
+        return RecallNotes((*self.notes, *other.notes), (*self.degraded, *other.degraded))
+
+    def added_to(self, found: RecallResult) -> RecallResult:
+        """Return *found* with these notes after its own."""
+        return replace(found, notes=(*found.notes, *self.notes), degraded=(*found.degraded, *self.degraded))
 
 
 def _checked_hooks(hooks: object) -> RecallHooks | None:

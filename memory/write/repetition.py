@@ -109,6 +109,7 @@ def _is_foldable(draft: Draft) -> bool:
         and not draft.named
         and not draft.spans  # what was taken out may have differed
         and memory.key is None
+        and not memory.replaces
         and memory.kind != "turn"
         and (memory.source is None or memory.source.document is None)
     )

@@ -31,6 +31,7 @@ _ALL_FIELDS = "*"
 _CONTENT_FIELD = "content"
 FORGET_KIND = "forget"
 _IRREVERSIBLE = {
+    FORGET_KIND: "what was forgotten is gone for good",
     "restore": "what was brought back can be forgotten again",
     "export": "a file that was written elsewhere is not taken back",
 }
@@ -91,14 +92,19 @@ class Undo:
 
 
 def _check_undoable(operation: Operation) -> None:
-    if operation.kind in _IRREVERSIBLE:
-        raise CannotUndo(operation.id, _IRREVERSIBLE[operation.kind])
     if operation.undone_by is not None:
         raise CannotUndo(operation.id, f"it was taken back by {operation.undone_by}; undo that to do it again")
-    if operation.kind == FORGET_KIND:
-        raise CannotUndo(operation.id, "what was forgotten is gone for good")
+    if (reason := irreversible_reason(operation)) is not None:
+        raise CannotUndo(operation.id, reason)
+
+
+def irreversible_reason(operation: Operation) -> str | None:
+    """Return why an operation can never be undone, whatever came after it; None for one that may be."""
+    if operation.kind in _IRREVERSIBLE:
+        return _IRREVERSIBLE[operation.kind]
     if any(change.id == NO_MEMORY for change in operation.changes):
-        raise CannotUndo(operation.id, "what was here before it is gone for good; what it brought can be forgotten")
+        return "what was here before it is gone for good; what it brought can be forgotten"
+    return None
 
 
 class _UndoChains:

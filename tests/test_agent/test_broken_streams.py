@@ -2,7 +2,7 @@
 
 Each case runs in the three wire formats, over real HTTP on loopback.
 
-Inner parts, on no face: ``agent.providers.accumulator``.
+Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
 """
 
 from __future__ import annotations

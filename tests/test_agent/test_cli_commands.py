@@ -5,23 +5,32 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from agent.assistant.cli.app import run_command_line
-from memory import Memory, open_memory, run_sync
+from agent.assistant.cli.app import app, run_command_line
+from memory import KnowledgeBase, Memory, open_memory, run_sync
 from tests.support.command_line import CommandLine
+
+
+def today() -> str:
+    return f"{datetime.now().astimezone():%Y-%m-%d}"
+
 
 ROOT = Path(__file__).resolve().parents[2]
 
 MEMORY_KEYS = {
     "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
-    "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "supersedes",
+    "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "replaces",
+    "supersedes",
     "operation", "scopes", "sensitive", "caption",
 }  # fmt: skip
 CITATION_KEYS = {
@@ -47,11 +56,13 @@ def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: 
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
     keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made", "retired"}
+    keys |= {"replaced", "may_replace"}
     assert set(report) == keys
     assert report["outcome"] == "stored"
     done = tellback("recall", "Which cat did Ana adopt?")
     assert done.out.startswith("1. We adopted a cat called Miso.\n   Ana · 2026-05-03 · score ")
-    assert done.out.rstrip().endswith(report["id"])
+    assert done.out.rstrip().endswith(" · " + report["id"][-5:])
+    assert tellback("recall", "Which cat did Ana adopt?", "--full").out.rstrip().endswith(report["id"])
 
 
 def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
@@ -161,7 +172,8 @@ def test_why_not_json_has_its_keys(tellback: CommandLine) -> None:
 def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, notes: Path) -> None:
     tellback.json("ingest", notes)
     answer = tellback.json("ask", "How many steps has the tower?")
-    keys = {"question", "answer", "citations", "abstain", "model", "ending", "tokens_exact", "warnings", "notes"}
+    keys = {"question", "answer", "citations", "abstain", "model", "answered_by", "ending", "tokens_exact"}
+    keys |= {"warnings", "notes"}
     assert set(answer) == keys
     assert set(answer["citations"][0]) == CITATION_KEYS
     assert answer["citations"][0]["source"] == "tower.md"
@@ -333,18 +345,121 @@ def test_a_forgotten_passage_is_ingested_again_only_with_the_again_option(tellba
     assert "291" in tellback("recall", "steps of the tower").out
 
 
+def test_quiet_ingest_prints_totals_and_failures_alone(tellback: CommandLine, notes: Path) -> None:
+    (notes / "clip.mp4").write_bytes(b"\0\0")
+    assert "clip.mp4" in tellback("ingest", notes).err
+    done = tellback("ingest", notes, "--again", "--quiet")
+    assert (len(done.out.splitlines()), done.err) == (1, "")
+
+
+def test_the_documents_of_a_folder_that_is_gone_are_retired_on_request(tellback: CommandLine, notes: Path) -> None:
+    tellback.json("remember", "A fact.")
+    other = notes.parent / "notes-of-others"
+    other.mkdir()
+    (other / "river.md").write_text("# River\n\nIt is long.\n")
+    tellback.json("ingest", notes, other)
+    shutil.rmtree(notes)
+    asked = tellback("ingest", notes)
+    assert asked.code == 2
+    assert "2 documents came from it: bridge.md, tower.md" in asked.err
+    assert "--yes" in asked.err
+    report = tellback.json("ingest", notes, "--yes")
+    assert [(line["source"], line["action"]) for line in report["documents"]] == [
+        ("bridge.md", "removed"),
+        ("tower.md", "removed"),
+    ]
+    assert [one["source"] for one in tellback.json("documents")["documents"]] == ["river.md"]
+    assert "no such file or folder" in tellback("ingest", notes, "--yes").err
+
+
+def test_an_interrupted_ingest_says_how_much_is_kept(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tellback.json("remember", "A fact.")
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(70):
+        (folder / f"n{number:02}.md").write_text(f"# Note {number}\n\nIt rained {number} times.\n")
+    real = KnowledgeBase.ingest
+
+    async def interrupted(self: KnowledgeBase, paths: Any, **options: Any) -> Any:
+        def on_progress(step: Any) -> None:
+            options["on_progress"](step)
+            if step.done == 64:
+                raise KeyboardInterrupt
+
+        return await real(self, paths, **{**options, "on_progress": on_progress})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KnowledgeBase, "ingest", interrupted)
+        done = tellback("ingest", folder)
+    assert done.code == 130
+    assert "stopped after 64 of 70 files: 64 added or updated are kept; the same command goes on" in done.err
+    assert tellback.json("ingest", folder)["totals"]["added"] == 6
+
+
 def test_documents_are_listed(tellback: CommandLine, notes: Path) -> None:
     assert "tellback ingest" in _no_documents(tellback)
     tellback.json("ingest", notes)
     listed = tellback.json("documents")["documents"]
-    assert [one["source"] for one in listed] == ["bridge.md", "tower.md"]
+    assert {one["source"] for one in listed} == {"bridge.md", "tower.md"}
     assert set(listed[0]) == {"source", "title", "location", "chunks", "modified", "ingested"}
-    assert tellback("documents").out.splitlines()[1].split()[:2] == ["bridge.md", "1"]
+    (notes / "bridge.md").write_text("# Bridge\n\nIt was painted blue.\n")
+    tellback("ingest", notes)
+    done = tellback("documents")
+    assert [line.split()[2] for line in done.out.splitlines()] == ["document", "bridge.md", "tower.md"]
+    assert done.err == "2 documents; 2 chunks in all\n"
+    by_name = tellback.json("documents", "--sort", "name", "--limit", "1")
+    assert ([one["source"] for one in by_name["documents"]], by_name["total"]) == (["bridge.md"], 2)
+    some = tellback("documents", "TOWER")
+    assert (some.out.splitlines()[1].split()[2], some.err) == ("tower.md", "1 document; 1 chunk in all\n")
+    assert tellback("documents", "--limit", "1").err == "1 of 2 documents, the rest with --limit; 2 chunks in all\n"
 
 
 def _no_documents(tellback: CommandLine) -> str:
     tellback.json("remember", "A fact.")
     return tellback("documents").out
+
+
+# Words of a text, global options, and texts in a pipe
+
+
+def test_a_text_may_be_typed_as_several_words(tellback: CommandLine) -> None:
+    id = tellback.json("remember", "We", "adopted", "a cat", "--tag", "pets", "called", "Miso.")["id"]
+    assert tellback.json("memories", "show", id)["text"] == "We adopted a cat called Miso."
+    assert tellback.json("recall", "the", "cat", "called")["hits"][0]["id"] == id
+    assert "1" in tellback("why-not", "which", "cat", id).out
+    assert "Miso" in tellback("ask", "What", "is", "the", "cat", "called?").out
+
+
+def test_global_options_stand_before_or_after_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "m.db")
+    assert run_command_line(["remember", "--memory", path, "A cat.", "--namespace", "ana", "--json"]) == 0
+    capsys.readouterr()
+    for arguments in (
+        ["--json", "--memory", path, "--namespace", "ana", "memories", "list"],
+        ["memories", "--json", "--namespace", "ana", "--memory", path],
+        ["--namespace", "ben", "memories", "list", "--memory", path, "--namespace", "ana", "--json"],
+        ["--json", "search", "cat", "--memory", path, "--namespace", "ana", "--model", "none", "--offline"],
+    ):
+        assert run_command_line(arguments) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert [found["text"] for found in answer.get("memories", answer.get("hits"))] == ["A cat."]
+
+
+def test_texts_in_a_pipe_are_shortened_with_a_note_unless_full_is_given(
+    tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = " ".join(f"word{number}" for number in range(200)) + " The cat is called Miso. " + "more " * 200
+    tellback.json("remember", long)
+    for command in (["memories", "list"], ["recall", "What is the cat called?"]):
+        short, full = tellback(*command), tellback(*command, "--full")
+        assert max(map(len, short.out.splitlines())) <= 80
+        assert "texts are shortened; --full prints them whole\n" in short.err
+        assert "word199" in full.out.replace("\n", " ")
+        assert "--full" not in full.err
+    assert "The cat is called Miso." in " ".join(tellback("recall", "What is the cat called?").out.split())
 
 
 # correct, forget, memories
@@ -354,7 +469,12 @@ def test_a_correction_replaces_the_text_and_keeps_the_old_version_in_the_history
     tellback: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id = tellback.json("remember", "The plumber comes on Friday.")["id"]
-    assert tellback("correct", id, "The plumber comes on Monday.").out == f"corrected {id}\n"
+    done = tellback("correct", id, "The", "plumber comes on Monday.")
+    assert done.out.splitlines() == [
+        f"corrected {id}",
+        "  was: The plumber comes on Friday.",
+        "  now: The plumber comes on Monday.",
+    ]
     assert tellback.json("memories", "show", id)["text"] == "The plumber comes on Monday."
     lines = tellback("memories", "history", id).out.splitlines()
     assert [line.split("  ")[1] for line in lines[:3]] == [
@@ -369,7 +489,7 @@ def test_a_correction_replaces_the_text_and_keeps_the_old_version_in_the_history
     monkeypatch.setenv("TELLBACK_NEAR_DUPLICATES", "link")
     other = tellback.json("remember", "The plumber comes on Tuesday at nine.")["id"]
     told = tellback("correct", id, "the plumber comes on Tuesday, at nine")
-    assert told.out == f"corrected {id}: near-duplicate of {other}\n"
+    assert told.out.startswith(f"corrected {id}: near-duplicate of {other}\n")
     assert set(tellback.json("memories", "history", id)["versions"][0]) == MEMORY_KEYS
 
 
@@ -390,8 +510,8 @@ def test_a_dry_run_of_forget_lists_the_affected_memories_and_changes_nothing(tel
     done = tellback("forget", id, "--dry-run")
     assert done.out.splitlines() == [
         "would forget 1 memory, 1 other memory with the same words",
-        f"  {id}  The plumber comes on Friday.",
-        f"  {again}  Say it again: The plumber comes on Friday. Yes.",
+        f"  {id[-5:]}  {today()}  The plumber comes on Friday.",
+        f"  with the same words: {again[-5:]}  {today()}",
     ]
     keys = {"memories", "versions", "derived", "also", "messages", "named", "pending", "dry_run"}
     assert set(tellback.json("forget", id, "--dry-run")) > keys
@@ -401,14 +521,16 @@ def test_a_dry_run_of_forget_lists_the_affected_memories_and_changes_nothing(tel
 def test_memories_are_listed_page_by_page(tellback: CommandLine) -> None:
     ids = [tellback.json("remember", f"Fact number {number}.")["id"] for number in range(3)]
     tellback.json("remember", "A preference.", "--kind", "preference")
-    page = tellback.json("memories", "list", "--limit", "2", "--kind", "fact")
+    newest = tellback.json("memories", "list", "--kind", "fact")["memories"]
+    assert [memory["id"] for memory in newest] == ids[::-1]
+    page = tellback.json("memories", "list", "--sort", "id", "--limit", "2", "--kind", "fact")
     assert set(page) == {"memories", "total", "next"}
     assert ([one["id"] for one in page["memories"]], page["total"], page["next"]) == (ids[:2], 3, ids[1])
-    rest = tellback.json("memories", "list", "--limit", "2", "--kind", "fact", "--after", page["next"])
+    rest = tellback.json("memories", "list", "--sort", "id", "--limit", "2", "--kind", "fact", "--after", page["next"])
     assert ([one["id"] for one in rest["memories"]], rest["next"]) == (ids[2:], None)
-    done = tellback("memories", "list", "--limit", "2")
+    done = tellback("memories", "list", "--sort", "id", "--limit", "2")
     assert len(done.out.splitlines()) == 3
-    assert f"2 of 4; go on with: tellback memories list --limit 2 --after {ids[1]}" in done.err
+    assert f"2 of 4; go on with: tellback memories list --sort id --limit 2 --after {ids[1]}" in done.err
 
 
 def test_memories_alone_is_memories_list(tellback: CommandLine) -> None:
@@ -462,13 +584,20 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
 
 
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    root = get_command(app)
+    visible = {name for name, command in root.commands.items() if not command.hidden}  # type: ignore[attr-defined]
+    assert len(visible) <= 25
     run_command_line(["--help"])
-    listing = capsys.readouterr().out.split("Commands:\n")[1].splitlines()
-    commands = [line.split()[0] for line in listing if line.strip()]
-    assert len(commands) == 18
+    first = capsys.readouterr().out.split("Commands:\n")[1].partition("Examples:")[0].splitlines()
+    assert len([line for line in first if line.strip()]) == 8
+    run_command_line(["help", "--all"])
+    groups = capsys.readouterr().out.partition("Options, before")[0].splitlines()
+    listing = [line for line in groups if line.startswith("  ")]
+    commands = [line.split()[0] for line in listing]
+    assert (set(commands), len(commands)) == (visible, len(visible))
     assert not any(line.endswith("...") for line in listing)
     for command in commands:
-        assert run_command_line([command, "--help"]) == 0
+        assert run_command_line([command, "--help"]) == run_command_line(["help", command]) == 0
         assert capsys.readouterr().out.startswith(f"Usage: tellback {command} ")
 
 

@@ -100,8 +100,8 @@ def test_pinning_several_memories_names_those_already_pinned(tellback):
         (["memories", "pin", "nope"], "nope"),
         (["memories", "list", "--since", "soon"], "--since"),
         (["memories", "list", "--trust", "nobody"], "trust"),
-        (["memories", "list", "--order", "random"], "--order"),
-        (["memories", "list", "--order", "newest", "--after", "x"], "after"),
+        (["memories", "list", "--sort", "random"], "--sort"),
+        (["memories", "list", "--sort", "newest", "--after", "x"], "after"),
         (["memories", "operations", "--before", "nope"], "operation"),
         (["undo", "nope"], "operation"),
         (["correct", "ID", "x", "--valid-from", "soon"], "--valid-from"),
@@ -125,8 +125,8 @@ def test_merging_makes_one_memory_and_undo_restores_both(tellback):
     assert (code, out.splitlines()[0]) == (0, f"took back {report['operation']}")
     assert err.startswith("do it again with: tellback undo ")
     assert [found["text"] for found in answered(tellback, "memories")["memories"]] == [
-        "Ana lives in Porto.",
         "Ana has a cat.",
+        "Ana lives in Porto.",
     ]
     assert tellback("memories", "merge", one, other, "--text", "Both.")[1] == f"merged into {one}: {other}\n"
 
@@ -217,8 +217,7 @@ def test_history_tells_what_each_operation_changed_and_when_a_version_held(tellb
 
 def test_the_operation_log_of_an_unknown_memory_is_reported_as_unknown(tellback):
     kept(tellback, "Ana lives in Porto.")
-    assert tellback("memories", "operations", "--memory", "nope")[1] == "Nothing is known of a memory nope.\n"
-    assert tellback("memories", "operations", "--namespace", "x")[0] == 2
+    assert tellback("memories", "operations", "--of", "nope")[1] == "Nothing is known of a memory nope.\n"
     assert tellback("--namespace", "ben", "memories", "operations")[1] == "Nothing was done yet.\n"
 
 
@@ -244,7 +243,7 @@ def test_the_operation_log_is_listed_page_by_page_without_memory_texts(tellback)
     assert [one["changes"][0]["id"] for one in page["operations"]] == ids[:0:-1]
     rest = answered(tellback, "memories", "operations", "--before", page["next"])
     assert ([one["changes"][0]["id"] for one in rest["operations"]], rest["next"]) == (ids[:1], None)
-    assert len(answered(tellback, "memories", "operations", "--memory", ids[0])["operations"]) == 1
+    assert len(answered(tellback, "memories", "operations", "--of", ids[0])["operations"]) == 1
     code, out, err = tellback("memories", "operations", "--limit", "2")
     assert (code, len(out.splitlines())) == (0, 3)
     assert f"--before {page['next']}" in err
@@ -263,12 +262,12 @@ def test_memories_list_applies_its_filters_and_pages_by_time(tellback):
     assert ids("--pinned") == ids("--since", "2021-01-01") == ids("--contains", "FARO") == [new]
     assert ids("--not-pinned", "--not-disabled", "--not-expired") == [old]
     assert ids("--disabled") == ids("--expired") == ids("--session", "s") == []
-    assert ids("--order", "newest") == ids("--trust", "user", "--order", "oldest")[::-1] == [new, old]
-    page = answered(tellback, "memories", "list", "--order", "newest", "--limit", "1")
+    assert ids("--sort", "newest") == ids("--trust", "user", "--sort", "oldest")[::-1] == [new, old]
+    page = answered(tellback, "memories", "list", "--sort", "newest", "--limit", "1")
     assert (page["total"], page["memories"][0]["id"]) == (2, new)
-    assert ids("--order", "newest", "--after", page["next"]) == [old]
-    _, out, err = tellback("memories", "list", "--order", "newest", "--limit", "1")
-    assert f"go on with: tellback memories list --order newest --limit 1 --after {page['next']}" in err
+    assert ids("--sort", "newest", "--after", page["next"]) == [old]
+    _, out, err = tellback("memories", "list", "--sort", "newest", "--limit", "1")
+    assert f"go on with: tellback memories list --limit 1 --after {page['next']}" in err
     assert "fact pinned" in out
     assert tellback("memories", "list", "--tag", "none")[1] == "Nothing like that is remembered.\n"
 
@@ -287,7 +286,7 @@ def test_the_hint_for_the_next_page_repeats_all_filters(tellback):
         )
     kept(tellback, "It's a note.", "--kind", "my note", "--scope", "project=work")
     asked = ["--kind", "my note", "--kind", "x", "--scope", "project=garden", "--contains", "it's", "--not-pinned"]
-    asked += ["--since", "2024-01-01", "--where", '{"actor": "user"}', "--order", "newest", "--limit", "1"]
+    asked += ["--since", "2024-01-01", "--where", '{"actor": "user"}', "--sort", "newest", "--limit", "1"]
     seen = []
     arguments = ["memories", "list", *asked]
     while True:
@@ -341,5 +340,22 @@ def test_recall_honours_as_of_and_known_at(tellback: Tellback) -> None:
     assert hits == []
     hits = answered(tellback, "recall", "Where is my office?", "--as-of", "2099-01-01")["hits"]
     assert [hit["text"] for hit in hits] == ["My office is in the new tower."]
-    code, _, err = tellback("recall", "What?", "--as-of", "tomorrow")
+    code, _, err = tellback("recall", "What?", "--as-of", "soon")
     assert (code, "2026-05-03" in err) == (2, True)
+
+
+def test_undo_passes_over_what_cannot_be_taken_back_and_names_it(tellback, tmp_path):
+    id = kept(tellback, "Ana lives in Porto.")
+    tellback("memories", "tag", id, "--tag", "family")
+    gone = kept(tellback, "The safe has the code 4711.")
+    answered(tellback, "forget", gone, "--yes")
+    assert tellback("export", str(tmp_path / "export.jsonl"))[0] == 0
+    code, out, err = tellback("undo", "--yes")
+    assert (code, out.splitlines()[1].strip().startswith(id)) == (0, True)
+    passed = [line for line in err.splitlines() if line.startswith("passed over ")]
+    assert [line.split("  ")[2].split()[0] for line in passed] == ["export", "forget", "remember"]
+    assert passed[1].endswith(": what was forgotten is gone for good")
+    assert answered(tellback, "memories", "show", id)["tags"] == []
+    assert tellback("undo", "--yes")[0] == 0
+    code, out, err = tellback("undo", "--yes")
+    assert (code, out, "there is nothing to take back" in err) == (2, "", True)

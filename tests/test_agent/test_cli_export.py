@@ -46,10 +46,28 @@ def test_a_memory_moves_from_one_file_to_another(tellback: Tellback, tmp_path: P
     assert "known already" in err
 
 
+def test_an_export_on_standard_output_is_the_file_and_nothing_else(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    run_command_line(["--memory", str(tmp_path / "m.db"), "remember", "I live in Lisbon."])
+    capfdbinary.readouterr()
+    assert run_command_line(["--memory", str(tmp_path / "m.db"), "export", "-"]) == 0
+    written = capfdbinary.readouterr()
+    assert b"wrote 2 items to standard output" in written.err
+    (tmp_path / "piped.jsonl").write_bytes(written.out)
+    assert run_command_line(["--memory", str(tmp_path / "n.db"), "import", str(tmp_path / "piped.jsonl")]) == 0
+    capfdbinary.readouterr()
+    assert run_command_line(["--memory", str(tmp_path / "m.db"), "export", "-", "--json"]) == 2
+    assert not Path("-").exists()
+    run_command_line(["--memory", str(tmp_path / "m.db"), "forget", "--everything", "--dry-run", "--json"])
+    (copy,) = json.loads(capfdbinary.readouterr().out)["unreached"]
+    assert (copy["path"], copy["note"]) == ("-", "written to a stream; it is not known here where that went")
+
+
 def test_json_has_a_line_for_each_item(tellback: Tellback, tmp_path: Path) -> None:
     tellback("remember", "I live in Lisbon.")
     wrote = json.loads(tellback("export", tmp_path / "a.jsonl", "--json", "--no-vectors")[1])
-    assert set(wrote) == {"path", "counts", "hash", "vectors", "operation"}
+    assert set(wrote) == {"path", "counts", "hash", "vectors", "operation", "damaged"}
     assert wrote["operation"] == json.loads(tellback("memories", "operations", "--json")[1])["operations"][0]["id"]
     assert (wrote["counts"]["memory"], wrote["vectors"]) == (1, False)
     took = json.loads(tellback("import", tmp_path / "a.jsonl", "--json", memory="n.db")[1])

@@ -18,9 +18,13 @@ from typer.main import get_command
 
 from agent.assistant.cli.app import app, run_command_line
 from memory import KnowledgeBase, LongTermMemory, Memory, Message, open_memory, run_sync
+from tests.support.command_line import CommandLine
 
 MINE, OTHER = "ana", ""
-_DRAWN = re.compile(r"\b[0-9a-hjkmnp-tv-z]{16}\b|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?|\b\d\d:\d\d\b")
+_DRAWN = re.compile(
+    r"\b(?:[0-9a-hjkmnp-tv-z]{16}|[0-9a-hjkmnp-tv-z]{5})\b|\b\d\d:\d\d\b"
+    r"|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?"
+)
 
 COMMANDS = {
     "ask": ["ask", "Where is the key of the shed?"],
@@ -50,17 +54,22 @@ COMMANDS = {
     "memories promote": ["memories", "promote", "m2"],
     "memories unpin": ["memories", "unpin", "m2"],
     "memories untag": ["memories", "untag", "m1", "--tag", "house"],
+    "list": ["list"],
     "recall": ["recall", "Where is the key of the shed?", "--json", "--explain"],
     "remember": ["remember", "The bin is emptied on Friday.", "--json"],
+    "search": ["search", "Where is the key of the shed?"],
     "sessions": ["sessions"],
     "sessions list": ["sessions", "list", "--json"],
     "sessions show": ["sessions", "show", "monday"],
+    "show": ["show", "m1"],
     "undo": ["undo", "--yes"],
     "why-not": ["why-not", "Where is the key of the shed?", "m3"],
 }
 OF_THE_FILE = {
     "config": "what is set",
     "doctor": "the owner's: what works here, and the file as a whole",
+    "help": "the commands",
+    "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",
 }
 """Commands that are not about one namespace, each with the reason."""
@@ -135,3 +144,13 @@ def test_the_contents_of_another_namespace_change_no_output_line(
         shutil.rmtree(here)
     assert printed[0][0] == 0, printed[0]
     assert printed[0] == printed[1]
+
+
+def test_the_owner_of_a_file_can_list_its_namespaces(tellback: CommandLine) -> None:
+    for namespace in ("", "ana", "ana", "b/ c"):
+        tellback("--namespace", namespace, "remember", "A fact.")
+    listed = tellback.json("memories", "namespaces")["namespaces"]
+    assert [(one["namespace"], one["entries"]) for one in listed] == [("", 1), ("ana", 2), ("b/ c", 1)]
+    done = tellback("memories", "namespaces", "--namespace", "nobody")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["namespace", "(default)", "ana", "b/"]
+    assert done.err == "nothing is remembered in the namespace in use, nobody\n"

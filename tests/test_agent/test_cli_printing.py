@@ -96,9 +96,9 @@ def test_further_lines_are_indented(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "first\n    second\n"
 
 
-def test_a_table_that_is_piped_is_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_is_whole_where_it_is_asked_for_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     long = "word " * 100
-    print_table(("id", "text"), [("a", long), ("bcd", "x\ny")])
+    print_table(("id", "text"), [("a", long), ("bcd", "x\ny")], full=True)
     assert capsys.readouterr().out.splitlines() == ["id   text", f"a    {long.strip()}", "bcd  x y"]
 
 

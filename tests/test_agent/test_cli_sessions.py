@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from memory import (
@@ -27,8 +29,8 @@ def test_sessions_are_listed_with_times_counts_and_first_words(tellback: Command
     told = [(one["session"], one["messages"], one["begins"]) for one in answer["sessions"]]
     assert told == [("second", 1, "Who feeds the cat?"), ("first", 2, "Where is the boat?")]
     headings, second, first = tellback("sessions").out.splitlines()
-    assert headings.split() == ["session", "used", "last", "messages", "begins"]
-    assert second.startswith("second")
+    assert headings.split() == ["#", "session", "used", "last", "messages", "begins"]
+    assert second.startswith("1  second")
     assert first.endswith("Where is the boat?")
 
 
@@ -102,7 +104,7 @@ def test_sessions_list_without_a_memory_file_creates_none(tellback: CommandLine)
     assert not tellback.path.exists()
 
 
-@pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "--json", "list"]])
+@pytest.mark.parametrize("arguments", [["sessions", "list", "--limit", "0"], ["sessions", "list", "--sort", "size"]])
 def test_wrong_usage_of_the_sessions_command_exits_with_2(tellback: CommandLine, arguments: list[str]) -> None:
     tellback.remember_turn("s", Message.user("hello"))
     assert tellback(*arguments).code == 2
@@ -116,3 +118,17 @@ def test_escapes_and_line_breaks_cannot_pass_for_another_session(tellback: Comma
     first, second = tellback("sessions", "show", "s").out.splitlines()
     assert "\\x1b" in first
     assert second.startswith("    2026")
+
+
+def test_a_chat_goes_on_with_the_last_session_or_says_that_one_begins(tellback: CommandLine) -> None:
+    done = tellback("chat", "-c", "--json", text="The boat is in the harbour.\n")
+    assert (done.code, done.err) == (0, "no conversation is kept yet; this is the first\n")
+    session = json.loads(done.out)["session"]
+    done = tellback("chat", "--continue", "--json", text="It is red.\n")
+    assert (json.loads(done.out)["session"], done.err) == (session, "")
+    done = tellback("chat", "--session", session[:6], "--json", text="It is old.\n")
+    assert (json.loads(done.out)["session"], done.err) == (session, "")
+    done = tellback("chat", "--session", "typo", "--json", text="It leaks.\n")
+    assert json.loads(done.out)["session"] == "typo"
+    assert done.err == "a new conversation begins, called typo; `tellback sessions` lists those there are\n"
+    assert tellback("chat", "-c", "--session", "typo").code == 2

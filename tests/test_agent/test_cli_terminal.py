@@ -120,6 +120,15 @@ class Stalled(Sequence[bytes]):
         raise IndexError(place)
 
 
+class Late(Stalled):
+    """The bytes of an answer that begins once it is released."""
+
+    def __iter__(self):
+        self._released.wait(600)
+        chunk = {"choices": [{"index": 0, "delta": {"content": "It is very late."}, "finish_reason": "stop"}]}
+        yield f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+
+
 def _controlled_by(terminal: int) -> None:
     """Make *terminal* the controlling one of this new session, so that Ctrl-C reaches it."""
     import fcntl
@@ -175,7 +184,7 @@ def test_an_interrupt_at_the_forget_confirmation_forgets_nothing(
 
 def test_chat_on_a_terminal_answers_and_ends_with_ctrl_d(path: Path) -> None:
     terminal = Terminal("--memory", path, "chat")
-    assert "no model: statements are kept" in terminal.until("> ")
+    assert "no model: statements are kept" in " ".join(terminal.until("> ").split())
     terminal.type("My bicycle lock has the code 4711.\n")
     terminal.until("Noted: “My bicycle lock has the code 4711.”\n> ")
     terminal.type("When does the plumber come?\n")
@@ -241,6 +250,43 @@ def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     run_command_line(["--memory", str(path), "memories", "--json"])
     texts = [one["text"] for one in json.loads(capsys.readouterr().out)["memories"]]
     assert texts.count("The plumber comes on Friday.") == left
+
+
+@pytest.mark.slow
+def test_a_chat_shows_that_it_waits_until_the_first_word_and_tries_a_failed_turn_again_on_enter(path: Path) -> None:
+    released = threading.Event()
+    refused = RawReply([b'{"error": {"message": "no such key"}}'], status=401, content_type="application/json")
+    with OpenAIServer(RawReply(Late(released)), refused, Reply("Now it is noon.")) as server:
+        terminal = Terminal("--memory", path, "chat", OPENAI_BASE_URL=server.url, TELLBACK_MODEL="m")
+        terminal.until("> ")
+        terminal.type("How late is it?\n")
+        terminal.until("thinking…")
+        released.set()
+        terminal.until("It is very late.\n> ")
+        terminal.type("How late is it now?\n")
+        terminal.until("Enter alone tries it again\n> ")
+        terminal.type("\n")
+        terminal.until("Now it is noon.\n> ")
+        terminal.type("/quit\n")
+        assert terminal.ended() == 4
+    assert server.requests[-1].body["messages"][-1]["content"].endswith("How late is it now?")
+
+
+@pytest.mark.slow
+def test_forget_by_query_lets_single_memories_be_chosen(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_command_line(["--memory", str(path), "remember", "The plumber drives a blue van."])
+    terminal = Terminal("--memory", path, "forget", "--query", "When does the plumber come?")
+    terminal.until("Enter for none:")
+    blue = next(line.split()[0] for line in terminal.shown.splitlines() if line.endswith("blue van."))
+    terminal.type("7\n")
+    terminal.until("Enter for none:")
+    terminal.type(f"all -{blue}\n")
+    assert "blue van" not in terminal.until("1 memory will be gone for good. Go on? [y/N]")
+    terminal.type("y\n")
+    assert terminal.ended() == 0
+    run_command_line(["--memory", str(path), "memories", "--json"])
+    (left,) = json.loads(capsys.readouterr().out.splitlines()[-1])["memories"]
+    assert left["text"] == "The plumber drives a blue van."
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Reasoning that a model writes into its answer, between tags: told apart from the answer, wherever the stream is cut.
 
-Inner parts, on no face: ``agent.providers.accumulator``.
+Inner parts, on no face: ``agent.events``, ``agent.providers.accumulator``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import hashlib
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import apsw
 
 from tests.test_faults.agreement import row, rows
-from tests.test_faults.children import Child, Say
+from tests.test_faults.children import Child, Ended, Say
 from tests.test_faults.planted import DAMAGE_PLANTS, STORES
 from tests.test_faults.workload import IDS, NAMESPACES, SPACES, Workload
 from tests.test_faults.wounds import WOUNDS
@@ -51,15 +51,19 @@ def damage(folder: str, seed: int, rounds: int, plant: str = "") -> dict[str, An
         hurt = path.with_name(path.name + _ENDS[end])
         hurt.write_bytes(WOUNDS[wound](bytearray(hurt.read_bytes()), rng))
         ended = Child(lambda say, end=end, path=path: _examine(base, path, end, plant, say)).kill_after(200)
-        what = f"round {turn} ({wound} of the {end})"
-        if ended.code:
-            broken.append(f"{what}: ended with {ended.code}: {ended.said[-1:]}")
-        for line in ended.said:
-            kind = line.partition(" ")[0]
-            counts[kind] += 1
-            if kind not in _GOOD:
-                broken.append(f"{what}: {line}")
+        broken += count_answers(ended, f"round {turn} ({wound} of the {end})", _GOOD, counts)
     return {"seed": seed, "rounds": rounds, **counts, "broken": broken[:20]}
+
+
+def count_answers(ended: Ended, what: str, good: Collection[str], counts: Counter[str]) -> Iterator[str]:
+    """Count what a child said, by its first word; yield what is not among the *good*."""
+    if ended.code:
+        yield f"{what}: ended with {ended.code}: {ended.said[-1:]}"
+    for line in ended.said:
+        kind = line.partition(" ")[0]
+        counts[kind] += 1
+        if kind not in good:
+            yield f"{what}: {line}"
 
 
 class _Base:

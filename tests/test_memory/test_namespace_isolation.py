@@ -412,6 +412,7 @@ OF_THE_FILE = {
     "CachedEmbedder": "vectors by the text alone, whoever had it embedded; no answer tells whether one was kept",
     "LongTermMemory.abandon_reembedding": "vectors are the file's",
     "LongTermMemory.close": "ends the use of the file",
+    "LongTermMemory.redacted": "asks the write policies alone",
     "LongTermMemory.complete": "the owner's: it catches up with every history, and answers with a number for the file",
     "LongTermMemory.complete_now": "as complete",
     "LongTermMemory.erase_due": "the owner's: it ends every time of grace that is over, and counts them",

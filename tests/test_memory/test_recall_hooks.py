@@ -14,18 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
-    ArgumentError,
-    HashingEmbedder,
-    LocalEmbedder,
-    LongTermMemory,
-    Memory,
-    RecallHooks,
-    RecallResult,
-    local_available,
-)
+from memory import ArgumentError, HashingEmbedder, LocalEmbedder, LongTermMemory, Memory, RecallHooks, RecallResult
 from memory import run_sync as run
-from memory.internals import RecallStage
+from memory.internals import RecallStage, local_available
 from memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
 from vectorstore import open_store
 
@@ -193,6 +184,7 @@ def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, ho
     assert told(found) == told(plain)
     (note,) = [note for note in found.notes if note not in plain.notes]
     assert note.startswith(f"{name} left out: ")
+    assert (found.degraded, plain.degraded) == ((note,), ())
     assert reason in note
 
 

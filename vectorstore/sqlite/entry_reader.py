@@ -254,22 +254,25 @@ def vector_blocks(
             raise DamageError([Finding("vectors", _MISSING_VECTORS)])
 
 
-def check_tallies(connection: Connection, namespace: int) -> None:
-    """Raise when entries or vectors of a namespace were lost: SQLite sums their checksums, in halves that cannot
+def check_tallies(connection: Connection, namespace: int, *, entries: bool = True) -> None:
+    """Raise when vectors of a namespace were lost, or *entries*: SQLite sums the checksums, in halves that cannot
     overflow."""
-    sums = "count(*), coalesce(sum(checksum >> 32), 0), coalesce(sum(checksum & 0xffffffff), 0)"
-    found = {
-        table: fetch_one(connection, f"SELECT {sums} FROM {table} WHERE namespace = ?", (namespace,))
-        for table in ("entries", "vectors")
-    }
-    entries, tally, vector_tally = fetch_one(
+
+    def total(table: str) -> tuple[int, int]:
+        count, high, low = fetch_one(
+            connection,
+            "SELECT count(*), coalesce(sum(checksum >> 32), 0), coalesce(sum(checksum & 0xffffffff), 0)"
+            f" FROM {table} WHERE namespace = ?",
+            (namespace,),
+        )
+        return count, add_checksums(0, high << 32, low)
+
+    written, tally, vector_tally = fetch_one(
         connection, "SELECT entries, tally, vector_tally FROM namespaces WHERE key = ?", (namespace,)
     )
-    count, high, low = found["entries"]
-    if (count, add_checksums(0, high << 32, low)) != (entries, tally):
-        raise DamageError([Finding("entries", f"{count} are not the {entries} that were written")])
-    _, high, low = found["vectors"]
-    if add_checksums(0, high << 32, low) != vector_tally:
+    if entries and (found := total("entries")) != (written, tally):
+        raise DamageError([Finding("entries", f"{found[0]} are not the {written} that were written")])
+    if total("vectors")[1] != vector_tally:
         raise DamageError([Finding("vectors", _MISSING_VECTORS)])
 
 

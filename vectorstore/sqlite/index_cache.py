@@ -178,10 +178,10 @@ class NamespaceIndexCache:
         self._filters[name] += 1
         return self._filters[name] <= _COLD_FILTERS
 
-    def check_vectors(self, connection: apsw.Connection, key: int) -> None:
+    def check_vectors(self, connection: apsw.Connection, name: str, key: int) -> None:
         """Raise, before the file answers for the first time, where entries or vectors of a namespace are missing."""
         if key not in self._checked:
-            check_tallies(connection, key)
+            check_tallies(connection, key, entries=not self.is_loaded(name))
             self._checked.add(key)
 
     def forget(self, name: str | None = None) -> None:
@@ -369,6 +369,7 @@ class SqliteNamespaceReader:
         self._indexes = indexes
         self._name = name
         self._head = head
+        self._loaded: LoadedIndex | None = None
         self.matrix_limit = matrix_limit
 
     def rows(self) -> NamespaceIndex:
@@ -419,7 +420,7 @@ class SqliteNamespaceReader:
             mask = filter_mask(self, where)
             return self.rows().nearest(queries, k, mask=mask, min_score=min_score, fast=fast)
         assert self._indexes.space is not None
-        self._indexes.check_vectors(self._connection, self._head.key)
+        self._indexes.check_vectors(self._connection, self._name, self._head.key)
         search = SqlVectorSearch(self._connection, self._indexes.space, self._head.key, where)
         return [search.nearest(query, k, min_score) for query in queries]
 
@@ -431,9 +432,11 @@ class SqliteNamespaceReader:
         return exact_scores_by_key(self._connection, self._indexes.space, query, list(keys))
 
     def _fresh(self) -> LoadedIndex:
-        loaded = self._indexes.fresh(self._connection, self._name)
-        assert loaded is not None, "a reader is of a namespace that was written"
-        return loaded
+        """Return the index in the state of the read transaction, which does not change under a reader."""
+        if self._loaded is None:
+            self._loaded = self._indexes.fresh(self._connection, self._name)
+            assert self._loaded is not None, "a reader is of a namespace that was written"
+        return self._loaded
 
     def _in_memory(self, questions: int, *, fast: bool) -> bool:
         """Return whether the matrix answers *questions*; load it where it fits and pays."""

@@ -12,9 +12,10 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli import edit, memories, sessions
+from agent.assistant.cli import conflicts, edit, memories, sessions
 from agent.assistant.cli.chat import ask, chat
-from agent.assistant.cli.command_context import GlobalOptions
+from agent.assistant.cli.command_context import GlobalOptions, global_options
+from agent.assistant.cli.command_groups import Command, Group, RootGroup
 from agent.assistant.cli.doctor import config, doctor
 from agent.assistant.cli.documents import documents, ingest
 from agent.assistant.cli.errors import (
@@ -27,7 +28,6 @@ from agent.assistant.cli.errors import (
 )
 from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
-from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_note
 from agent.assistant.cli.recall import evaluate_memory, recall, why_not
 from agent.assistant.cli.reembed import reembed
@@ -36,13 +36,14 @@ from agent.assistant.cli.remember import remember
 _OBJECTS_PER_COLLECTION = 100_000
 app = typer.Typer(
     name="tellback",
+    cls=RootGroup,
     help="A memory for AI agents that you own: one file on your disk, found again with its source.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-memories_app = typer.Typer(help="Look at what is remembered, and change it.", rich_markup_mode=None)
-sessions_app = typer.Typer(help="Look at the conversations that are kept.", rich_markup_mode=None)
+memories_app = typer.Typer(help="Look at what is remembered, and change it.", cls=Group, rich_markup_mode=None)
+sessions_app = typer.Typer(help="Look at the conversations that are kept.", cls=Group, rich_markup_mode=None)
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,45 +72,68 @@ def read_global_options(
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="What answers (else TELLBACK_MODEL); 'none' answers by quotes.")
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of a failure.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Remember, ingest and ask; options before the command hold for all commands."""
+    """A memory for AI agents that you own: one file on your disk, found again with its source."""
     flags = {"memory": memory, "namespace": namespace, "offline": offline, "language": language, "model": model}
-    context.obj = GlobalOptions(flags=flags, debug=debug)
+    context.obj = GlobalOptions(flags=flags, debug=debug, json=json)
 
 
 def _list_by_default(listing: Callable[..., None], purpose: str) -> Callable[..., None]:
     """Return the callback of a group of commands for *purpose*: without a command it calls *listing*."""
 
-    def callback(context: typer.Context, json: JsonOption = False) -> None:
+    def callback(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            listing(context, json=json)
-        elif json:
-            raise typer.BadParameter(f"belongs after {context.invoked_subcommand}", param_hint="--json")
+            listing(context, json=global_options(context).json)
 
     callback.__doc__ = purpose
     return with_error_report(callback)
 
 
+@with_error_report
+def show_help(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Of which command.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All commands, in groups.")] = False,
+) -> None:
+    """Show help: the first commands, all of them, or one."""
+    root = context.find_root()
+    if every:
+        typer.echo(root.command.all_commands_help(root))  # type: ignore[attr-defined]  # it is a RootGroup
+        return
+    app(args=[*(command or []), "--help"], prog_name="tellback", standalone_mode=False)
+
+
 _COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
-_COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval"}
-for command in (*_COMMANDS, import_export, reembed, config, doctor, evaluate_memory):
-    app.command(_COMMAND_NAMES.get(command))(command)
+_COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
+for command in (*_COMMANDS, import_export, reembed, config, doctor, evaluate_memory, show_help):
+    app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
+for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
+    app.command(alias, cls=Command, hidden=True)(command)
 memories_app.callback(invoke_without_command=True)(
     _list_by_default(memories.list_memories, "Look at what is remembered, and change it; alone, list it.")
 )
-memories_app.command("list")(memories.list_memories)
-for command in (memories.show, memories.history, edit.operations, memories.stats, *edit.CHANGES):
-    memories_app.command()(command)
+memories_app.command("list", cls=Command)(memories.list_memories)
+for command in (
+    memories.show,
+    memories.history,
+    edit.operations,
+    memories.stats,
+    memories.namespaces,
+    *edit.CHANGES,
+    conflicts.settle,
+):
+    memories_app.command(cls=Command)(command)
 app.add_typer(memories_app, name="memories")
 sessions_app.callback(invoke_without_command=True)(
     _list_by_default(sessions.list_sessions, "Look at conversations; alone, list them.")
 )
-sessions_app.command("list")(sessions.list_sessions)
-sessions_app.command("show")(sessions.show_session)
+sessions_app.command("list", cls=Command)(sessions.list_sessions)
+sessions_app.command("show", cls=Command)(sessions.show_session)
 app.add_typer(sessions_app, name="sessions")
 
 

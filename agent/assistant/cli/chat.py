@@ -16,8 +16,10 @@ import typer
 from agent.assistant.cli.command_context import opened_assistant, run
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
-from agent.assistant.cli.output import one_line, print_json, print_note, print_piece, print_text
+from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_piece, print_text
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
+from agent.assistant.cli.short_ids import resolve_session
+from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import Assistant, OpenedMemory
@@ -32,6 +34,7 @@ _CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /sess
 def chat(
     context: typer.Context,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Go on with this session.")] = None,
+    go_on: Annotated[bool, typer.Option("--continue", "-c", help="Go on with the last session.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a turn.")] = False,
 ) -> None:
     """Talk; what is said is remembered across runs.
@@ -40,11 +43,13 @@ def chat(
     """
     if session is not None and not session.strip():
         raise typer.BadParameter("the id of a session is needed", param_hint="--session")
+    if session is not None and go_on:
+        raise typer.BadParameter("goes without --continue", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
-        from agent.configuration import new_session_id
-
-        talk = _ChatSession(assistant, session or new_session_id(), json=json, interactive=interactive)
+        talk = _ChatSession(
+            assistant, _chosen_session(assistant.opened, session, go_on=go_on), json=json, interactive=interactive
+        )
         if interactive:
             model = assistant.opened.settings.model or "no model: statements are kept, questions answered by quotes"
             print_note(f"tellback · {assistant.opened.settings.memory} · {model}")
@@ -55,6 +60,31 @@ def chat(
             talk.take(line)
     if talk.failures:
         raise typer.Exit(talk.failures[0])
+
+
+def _chosen_session(opened: OpenedMemory, session: str | None, *, go_on: bool) -> str:
+    """Return the id of the session that is meant; say on the terminal which one goes on, or that one begins."""
+    from agent.configuration import new_session_id
+
+    conversations, namespace = opened.memory.conversations, opened.namespace
+    if go_on:
+        last = run(conversations.sessions(namespace=namespace, limit=1))
+        if not last:
+            print_note("no conversation is kept yet; this is the first")
+            return new_session_id()
+        session = last[0].session
+    if session is None:
+        return new_session_id()
+    id = resolve_session(opened, session)
+    info = next((info for info in run(conversations.sessions(namespace=namespace)) if info.session == id), None)
+    if info is None:
+        from memory.internals import redact_secrets
+
+        name, _ = redact_secrets(one_line(id))
+        print_note(f"a new conversation begins, called {name}; `tellback sessions` lists those there are")
+    elif sys.stdin.isatty():
+        print_note(f"going on, {format_count(info.messages, 'message')} so far: {one_line(info.begins)}")
+    return id
 
 
 @dataclass(slots=True)
@@ -69,10 +99,14 @@ class _ChatSession:
     json: bool
     interactive: bool
     failures: list[int] = field(default_factory=list)
+    _failed_line: str = ""
 
     def take(self, line: str) -> None:
-        """Obey a command, or answer what was said."""
-        if line == "/new":
+        """Obey a command, or answer what was said; an empty line says again what failed."""
+        if not line:
+            if self._failed_line:
+                self._answer(self._failed_line)
+        elif line == "/new":
             from agent.configuration import new_session_id
 
             self.session = new_session_id()
@@ -89,6 +123,7 @@ class _ChatSession:
         warnings: list[str] = []
         result: RunResult | None = None
         problem: Exception | None = None
+        self._failed_line = ""
         try:
             result, problem = run(self._stream(line, warnings))
         except KeyboardInterrupt:
@@ -112,32 +147,49 @@ class _ChatSession:
         if problem is not None:
             print_note(f"tellback: {text}")
             self.failures.append(code)
+            if self.interactive:
+                self._failed_line = line
+                print_note("Enter alone tries it again")
         elif result is not None and result.ending == "too_long":
             self.failures.append(EXIT_ENDPOINT)
 
     async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
         """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
-        from agent.events import ApprovalRequested, RunEnded, TextDelta, TextWithdrawn, Waiting, WarningIssued
+        from agent.events import (
+            ApprovalRequested,
+            MemoryDegraded,
+            RunEnded,
+            TextDelta,
+            TextWithdrawn,
+            WarningIssued,
+        )
 
+        status = WaitingStatus(shown=not self.json)
         midway = False
-        async for event in self.assistant.agent.stream(line, session=self.session):
-            if isinstance(event, TextDelta) and not self.json:
-                print_piece(event.text)
-                midway = not event.text.endswith("\n")
-            elif isinstance(event, ApprovalRequested):
-                if midway:
+        try:
+            async for event in self.assistant.agent.stream(line, session=self.session):
+                if isinstance(event, TextDelta) and not self.json:
+                    status.clear()
+                    print_piece(event.text)
+                    midway = not event.text.endswith("\n")
+                    continue
+                if midway and is_shown_apart(event):
                     print_text()
-                midway = False
-                await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
-            elif isinstance(event, TextWithdrawn) and not self.json:
-                print_text("\n(so far the model was thinking; its answer:)\n")
-                midway = False
-            elif isinstance(event, Waiting):
-                print_note(f"\n{event.text}" if midway else event.text)
-            elif isinstance(event, WarningIssued):
-                warnings.append(event.text)
-            elif isinstance(event, RunEnded):
-                ended = event
+                    midway = False
+                show_wait(event, status)
+                if isinstance(event, ApprovalRequested):
+                    status.clear()
+                    await answer_approval(event.request, self.assistant.opened, interactive=self.interactive)
+                elif isinstance(event, TextWithdrawn) and not self.json:
+                    print_text("(so far the model was thinking; its answer:)\n")
+                elif isinstance(event, WarningIssued):
+                    warnings.append(event.text)
+                elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
+                    warnings.append(event.access.problem)
+                elif isinstance(event, RunEnded):
+                    ended = event
+        finally:
+            status.clear()
         if not self.json:
             if midway:
                 print_text()
@@ -157,8 +209,23 @@ def _terminal_lines() -> Iterator[str]:
         except EOFError:
             print_note()
             return
-        if line:
-            yield line
+        yield line
+
+
+async def _answer_once(assistant: Assistant, question: str, status: WaitingStatus) -> RunResult:
+    """Return the answer to *question*; raise what ended the run."""
+    from agent.events import RunEnded
+
+    try:
+        async for event in assistant.agent.stream(question, store=False):
+            show_wait(event, status)
+            if isinstance(event, RunEnded):
+                ended = event
+    finally:
+        status.clear()
+    if ended.error is not None:
+        raise ended.error
+    return ended.result
 
 
 @with_error_report
@@ -169,7 +236,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
     """
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_assistant(context, reads_only=True) as assistant:
-        result = run(assistant.agent.run(words, store=False))
+        result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
         begins = not json and _is_just_begun(assistant.opened)
     if json:

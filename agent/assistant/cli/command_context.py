@@ -1,4 +1,4 @@
-"""Context of a command: the global options before it, and the memory or assistant that it opens and closes."""
+"""Context of a command: its global options, and the memory or assistant that it opens and closes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class GlobalOptions:
-    """Global options: those before the command, which hold for all commands."""
+    """Global options, which hold for all commands and stand before or after one.
+
+    *flags* are settings by name. *json*: print JSON.
+    """
 
     flags: Mapping[str, Any] = field(default_factory=dict)
     debug: bool = False
+    json: bool = False
 
     def configuration(self) -> Configuration:
         """Return the configuration of these flags, the environment and the file."""
@@ -34,7 +38,7 @@ class GlobalOptions:
 
 
 def global_options(context: typer.Context) -> GlobalOptions:
-    """Return the options that came before the command of *context*."""
+    """Return the global options of *context*."""
     options: GlobalOptions | None = context.find_object(GlobalOptions)
     return options or GlobalOptions()
 

@@ -59,7 +59,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory import local_available
+    from memory.internals import local_available
     from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
@@ -254,6 +254,9 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
     import asyncio
 
+    from memory import LocalEmbedder
+    from memory.internals import encoder_available
+
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await memory.embedding.mismatch()
@@ -275,6 +278,8 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         except Exception as error:  # the endpoint's own check says what is wrong with it
             seen = f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
     remedy = "words alone are searched; `tellback reembed` mends it" if problem else ""
+    if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
+        remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
 
 

@@ -3,25 +3,38 @@ ingested."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
 from agent.assistant.cli.command_context import global_options, opened_memory, run
-from agent.assistant.cli.errors import EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import JsonOption
-from agent.assistant.cli.output import format_day, print_json, print_note, print_table, print_text, progress_bar
+from agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
+from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption
+from agent.assistant.cli.output import (
+    format_count,
+    format_day,
+    one_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    progress_bar,
+)
+from agent.assistant.cli.prompts import confirm
 
 if TYPE_CHECKING:
-    from memory.internals import IngestLine, IngestProgress, IngestReport
+    from agent.assistant.wiring import OpenedMemory
+    from memory.internals import DocumentInfo, IngestLine, IngestProgress, IngestReport
 
 _MAX_EQUAL_LINES = 4
 _NAMED_FILES = 3
 _COUNTS = ("chunks", "embedded", "pending", "forgotten", "erased")
 _NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
+_SHOWN_SOURCES: Final = 5
 
 
 @with_error_report
@@ -31,28 +44,30 @@ def ingest(
     again: Annotated[
         bool, typer.Option("--again", help="Read everything anew, and bring back what was forgotten.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the totals, and no bar.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the totals and what failed; no bar, nothing of what is skipped.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Retire the documents of a PATH that is gone, unasked.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Read files and folders into the memory.
 
-    Only what changed is read anew; what vanished from a folder is retired.
+    Only what changed is read anew; what vanished from a folder is retired. For a PATH that is gone itself, you are
+    asked whether its documents are to be retired.
     """
-    for path in paths:
-        if not path.exists():  # before a memory file is made for nothing
-            raise typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
+    exists = global_options(context).configuration().settings.memory.exists()
+    gone = [path for path in paths if not path.exists()]
+    if gone and not exists:  # before a memory file is made for nothing
+        raise _no_such_path(gone[0])
     report = None
-    if not global_options(context).configuration().settings.memory.exists():
+    if not exists:
         from memory.internals import report_unreadable
 
         report = report_unreadable(paths)
     if report is None:
-        with opened_memory(context, create=True) as opened, progress_bar("ingesting", quiet=json or quiet) as advance:
-
-            def on_progress(step: IngestProgress) -> None:
-                advance(step.done, step.total, step.line.source)
-
-            report = run(opened.knowledge().ingest(paths, again=again, on_progress=on_progress))
+        with opened_memory(context, create=True) as opened:
+            _confirm_retiring(opened, gone, yes=yes)
+            report = _ingest_with_progress(opened, paths, again=again, quiet=json or quiet)
     read = any(line.action not in ("failed", "skipped") for line in report.lines)
     if json:
         print_json(report)
@@ -66,11 +81,57 @@ def ingest(
         raise typer.Exit(EXIT_PARTIAL)
 
 
+def _no_such_path(path: Path) -> typer.BadParameter:
+    return typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
+
+
+def _confirm_retiring(opened: OpenedMemory, gone: Sequence[Path], *, yes: bool) -> None:
+    """Ask whether the documents of paths that are *gone* are to be retired; a path without any is an error."""
+    listed = run(opened.knowledge().documents()) if gone else []
+    for path in gone:
+        sources = [
+            info.source for info in listed if info.location and Path(info.location).is_relative_to(path.resolve())
+        ]
+        if not sources:
+            raise _no_such_path(path)
+        if yes:
+            continue
+        shown = ", ".join(map(one_line, sources[:_SHOWN_SOURCES])) + (", …" if len(sources) > _SHOWN_SOURCES else "")
+        print_note(f"{path} is gone; {format_count(len(sources), 'document')} came from it: {shown}")
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("needed to retire them where there is no terminal to ask on", param_hint="--yes")
+        if not confirm("Retire them?"):
+            print_note("tellback: nothing was done")
+            raise typer.Exit(EXIT_FAILED)
+
+
+def _ingest_with_progress(opened: OpenedMemory, paths: Sequence[Path], *, again: bool, quiet: bool) -> IngestReport:
+    """Ingest with a bar; an interrupted ingest says how far it came."""
+    done = total = kept = 0
+    with progress_bar("ingesting", quiet=quiet) as advance:
+
+        def on_progress(step: IngestProgress) -> None:
+            nonlocal done, total, kept
+            done, total = step.done, step.total
+            kept += step.line.action in ("added", "updated")
+            advance(done, total, step.line.source)
+
+        try:
+            return run(opened.knowledge().ingest(paths, again=again, retire_missing=True, on_progress=on_progress))
+        except KeyboardInterrupt:
+            pass
+    print_note(
+        f"stopped after {done} of {format_count(total, 'file')}: {kept} added or updated are kept; "
+        "the same command goes on"
+    )
+    raise KeyboardInterrupt
+
+
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
     for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
-        if lines[0].action in ("failed", "skipped"):
+        if lines[0].action == "failed" or (lines[0].action == "skipped" and not quiet):
             print_note(_outcome_line(lines))
-        elif not quiet:
+        elif not quiet and lines[0].action != "skipped":
             print_text(_outcome_line(lines))
     print_text(str(report) if report.changed else f"nothing changed: {report}")
 
@@ -109,15 +170,53 @@ def _kind_of_file(line: IngestLine) -> str:
     return PurePath(line.source).suffix.lower() or "other"
 
 
+_SORT_KEYS: Final[dict[str, Callable[[DocumentInfo], Any]]] = {
+    "newest": lambda info: 0.0 if info.ingested is None else info.ingested.timestamp(),
+    "modified": lambda info: 0.0 if info.modified is None else info.modified.timestamp(),
+    "name": lambda info: info.source,
+    "chunks": lambda info: info.chunks,
+}
+
+
 @with_error_report
-def documents(context: typer.Context, json: JsonOption = False) -> None:
-    """List the documents that were ingested."""
+def documents(
+    context: typer.Context,
+    matching: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="Only those with this in their name or title.")
+    ] = None,
+    sort: Annotated[
+        Literal["newest", "modified", "name", "chunks"],
+        typer.Option(help="Ingested last, changed last, by name, or the longest first."),
+    ] = "newest",
+    limit: Annotated[
+        int | None, typer.Option(metavar="COUNT", min=1, help=f"How many at most ({DEFAULT_LIMIT}; JSON: all).")
+    ] = None,
+    full: FullOption = False,
+    json: JsonOption = False,
+) -> None:
+    """List the documents that were ingested, the newest first."""
     with opened_memory(context) as opened:
-        listed = run(opened.knowledge().documents())
+        every = run(opened.knowledge().documents())
+    wanted = (matching or "").casefold()
+    found = [info for info in every if wanted in info.source.casefold() or wanted in info.title.casefold()]
+    found = sorted(sorted(found, key=_SORT_KEYS["name"]), key=_SORT_KEYS[sort], reverse=sort != "name")
+    shown = found[: len(found) if json and limit is None else limit or DEFAULT_LIMIT]
     if json:
-        print_json({"documents": listed})
-    elif not listed:
+        print_json({"documents": shown, "total": len(found)})
+        return
+    if not every:
         print_text("No document was ingested yet; `tellback ingest PATH` reads some.")
-    else:
-        rows = [(info.source, str(info.chunks), format_day(info.ingested), info.title) for info in listed]
-        print_table(("document", "chunks", "ingested", "title"), rows)
+        return
+    if not found:
+        print_text(f"None of {format_count(len(every), 'document')} has that in its name or title.")
+        return
+    rows = [(str(info.chunks), format_day(info.ingested), _name_and_title(info)) for info in shown]
+    print_table(("chunks", "ingested", "document"), rows, full=full)
+    chunks = format_count(sum(info.chunks for info in found), "chunk")
+    some = f"{len(shown)} of {format_count(len(found), 'document')}, the rest with --limit" if shown != found else ""
+    print_note(f"{some or format_count(len(found), 'document')}; {chunks} in all")
+
+
+def _name_and_title(info: DocumentInfo) -> str:
+    name = info.source.rpartition("/")[2]
+    return info.source if info.title in ("", name) else f"{info.source} · {info.title}"

@@ -6,7 +6,7 @@ Each can be undone. The old version of a corrected memory stays in its history.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -15,8 +15,10 @@ import typer
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, with_error_report
 from agent.assistant.cli.json_output import json_object
-from agent.assistant.cli.options import DEFAULT_LIMIT, IdArgument, JsonOption, LimitOption, YesOption, parse_time
+from agent.assistant.cli.listing import keep_listing
+from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, IdArgument, JsonOption, LimitOption, YesOption
 from agent.assistant.cli.output import (
+    fit_line,
     format_minute,
     one_line,
     operation_line,
@@ -24,6 +26,8 @@ from agent.assistant.cli.output import (
     print_note,
     print_table,
     print_text,
+    screen_width,
+    wrap_text,
 )
 from agent.assistant.cli.prompts import (
     AllowSensitiveOption,
@@ -33,10 +37,11 @@ from agent.assistant.cli.prompts import (
     read_text_argument,
     require_terminal_or_yes,
 )
+from agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation, short_id
+from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import LongTermMemory
     from memory.internals import Operation
 
 _OPERATION_PAGE = 100
@@ -49,7 +54,9 @@ _TagsOption: TypeAlias = Annotated[list[str], typer.Option("--tag", metavar="TAG
 def correct(
     context: typer.Context,
     id: Annotated[str, typer.Argument(metavar="ID", help="Which memory; recall and memories list show ids.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What it should say; '-' reads it from standard input.")],
+    text: Annotated[
+        list[str], typer.Argument(metavar="TEXT", help="What it should say; '-' reads it from standard input.")
+    ],
     valid_from: Annotated[str | None, typer.Option(metavar="TIME", help="Since when that holds.")] = None,
     valid_to: Annotated[str | None, typer.Option(metavar="TIME", help="Until when that holds.")] = None,
     allow_sensitive: AllowSensitiveOption = False,
@@ -63,6 +70,8 @@ def correct(
     words = read_text_argument(text, name="TEXT", what="what it should say")
     start, stop = parse_time(valid_from, name="--valid-from"), parse_time(valid_to, name="--valid-to")
     with opened_memory(context) as opened:
+        id = resolve_id(opened, id, changes=True)
+        (before,) = run(opened.memory.get([id], namespace=opened.namespace))
         marked = is_any_sensitive(opened, [id]) or confirm_sensitive(words, allowed=allow_sensitive)
         report = run(
             opened.memory.correct(
@@ -77,6 +86,12 @@ def correct(
         return
     detail = str(report).removeprefix("stored").lstrip(", ")
     print_text(f"corrected {report.id}" + (f": {detail}" if detail else ""))
+    if before is not None:
+        for name, said in (("was", before.text), ("now", words)):
+            margin = f"  {name}: "
+            print_text(
+                margin + "\n".join(wrap_text(one_line(said), screen_width() - len(margin))), indent=" " * len(margin)
+            )
     for derived in report.made:
         print_text(f"made of it: {derived.id}: {derived}")
     for retired in report.retired:
@@ -88,9 +103,7 @@ def _marking(method: str, done: str, purpose: str) -> Callable[..., None]:
     """Return a command, for *purpose*, that calls a *method* of the memory with ids; *done* says what it did."""
 
     def command(context: typer.Context, ids: _IdsArgument, json: JsonOption = False) -> None:
-        _apply_change(
-            context, ids, done, lambda memory, space: getattr(memory, method)(ids, namespace=space), json=json
-        )
+        _apply_change(context, ids, done, method, json=json)
 
     command.__name__, command.__doc__ = method, purpose
     return with_error_report(command)
@@ -108,13 +121,13 @@ demote = _marking("demote", "demoted", "Recall memories only where all are asked
 @with_error_report
 def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Add tags to memories."""
-    _apply_change(context, ids, "tagged", lambda memory, space: memory.tag(ids, tags, namespace=space), json=json)
+    _apply_change(context, ids, "tagged", "tag", tags, json=json)
 
 
 @with_error_report
 def untag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
     """Take tags off memories."""
-    _apply_change(context, ids, "untagged", lambda memory, space: memory.untag(ids, tags, namespace=space), json=json)
+    _apply_change(context, ids, "untagged", "untag", tags, json=json)
 
 
 @with_error_report
@@ -131,9 +144,7 @@ def importance(
         problem = f"a number from 0 to 1, or 'none', is needed, got {weight!r}"
         raise typer.BadParameter(problem, param_hint="--set") from None
     what = f"importance {'none' if value is None else format(value, 'g')}:"
-    _apply_change(
-        context, ids, what, lambda memory, space: memory.set_importance(ids, value, namespace=space), json=json
-    )
+    _apply_change(context, ids, what, "set_importance", value, json=json)
 
 
 @with_error_report
@@ -149,7 +160,7 @@ def expire(
     """
     moment = _parse_end(at)
     what = "never expires:" if moment is None else f"expires {format_minute(moment)}:"
-    _apply_change(context, ids, what, lambda memory, space: memory.expire(ids, moment, namespace=space), json=json)
+    _apply_change(context, ids, what, "expire", moment, json=json)
 
 
 @with_error_report
@@ -165,6 +176,7 @@ def end(
     """
     moment = _parse_end(at)
     with opened_memory(context) as opened:
+        id = resolve_id(opened, id, changes=True)
         report = run(opened.memory.end(id, moment, namespace=opened.namespace))
     if json:
         print_json(report)
@@ -188,8 +200,9 @@ def merge(
     The first says TEXT and keeps its id, the others go to the archive and are found no more. What looks like a secret
     is asked about as by `remember`, unless one of them is marked already.
     """
-    words = read_text_argument(text, name="--text", what="what they say together")
+    words = read_text_argument([text], name="--text", what="what they say together")
     with opened_memory(context) as opened:
+        ids = resolve_ids(opened, ids, changes=True)
         marked = is_any_sensitive(opened, ids) or confirm_sensitive(words, allowed=allow_sensitive)
         report = run(opened.memory.merge(ids, words, sensitive=marked, namespace=opened.namespace))
     if json:
@@ -206,20 +219,15 @@ CHANGES = (pin, unpin, disable, enable, promote, demote, tag, untag, importance,
 
 
 def _parse_end(text: str) -> datetime | None:
-    return None if text == "never" else parse_time(text, name="--at")
+    return None if text == "never" else parse_time(text, name="--at", ahead=True)
 
 
-def _apply_change(
-    context: typer.Context,
-    ids: list[str],
-    what: str,
-    change: Callable[[LongTermMemory, str], Awaitable[Operation | None]],
-    *,
-    json: bool,
-) -> None:
-    """Apply *change* to a memory and a namespace of it, and print *what* was done to which of *ids*."""
+def _apply_change(context: typer.Context, ids: list[str], what: str, method: str, *values: object, json: bool) -> None:
+    """Call a *method* of the memory with the memories that *ids* name and *values*; print *what* was done to which."""
     with opened_memory(context) as opened:
-        operation = run(change(opened.memory, opened.namespace))
+        ids = resolve_ids(opened, ids, changes=True)
+        change: Awaitable[Operation | None] = getattr(opened.memory, method)(ids, *values, namespace=opened.namespace)
+        operation = run(change)
     done = None if operation is None else operation.id
     changed = [] if operation is None else [change.id for change in operation.changes]
     if json:
@@ -234,7 +242,7 @@ def _apply_change(
 
 def _print_undo_hint(operation: str | None) -> None:
     if operation is not None:
-        print_note(f"take it back with: tellback undo {operation}")
+        print_note("take it back with:", command=f"tellback undo {operation}")
 
 
 @with_error_report
@@ -253,17 +261,12 @@ def undo(
     good, unless a time of grace (`tellback forget --grace`) lasts.
     """
     with opened_memory(context) as opened:
-        if operation is None:
+        if operation is not None:
+            operation = resolve_operation(opened, operation)
+            done = run(opened.memory.undo(operation, namespace=opened.namespace))
+        else:
             require_terminal_or_yes(yes=yes)
-            last = _last_operation(opened)
-            if not yes:
-                for line in _operation_lines(opened, last):
-                    print_note(line)
-                if not confirm("Take this back?"):
-                    print_note("tellback: nothing was undone")
-                    raise typer.Exit(EXIT_FAILED)
-            operation = last.id
-        done = run(opened.memory.undo(operation, namespace=opened.namespace))
+            operation, done = _undo_last(opened, yes=yes)
         lines = [] if json else _operation_lines(opened, done)
     if json:
         print_json(done)
@@ -271,21 +274,55 @@ def undo(
     print_text(f"took back {operation}")
     for line in lines[1:]:
         print_text(line)
-    print_note(f"do it again with: tellback undo {done.id}")
+    print_note("do it again with:", command=f"tellback undo {done.id}")
+
+
+def _undo_last(opened: OpenedMemory, *, yes: bool) -> tuple[str, Operation]:
+    """Take back the last operation that can be, after a question; return its id and the operation that did.
+
+    What cannot be taken back is passed over with a note: an export, what was forgotten, what a later one stands on.
+    """
+    from memory import CannotUndo
+    from memory.internals import FORGET_KIND, irreversible_reason
+
+    forgotten: set[str] = set()
+    for last in _standing_operations(opened):
+        ids = {change.id for change in last.changes}
+        try:
+            if (reason := irreversible_reason(last)) is not None:
+                raise CannotUndo(last.id, reason)
+            if ids & forgotten:
+                raise CannotUndo(last.id, "it was forgotten since")
+            if not yes:
+                for line in _operation_lines(opened, last):
+                    print_note(line)
+                if not confirm("Take this back?"):
+                    print_note("tellback: nothing was undone")
+                    raise typer.Exit(EXIT_FAILED)
+            return last.id, run(opened.memory.undo(last.id, namespace=opened.namespace))
+        except CannotUndo as error:
+            if last.kind == FORGET_KIND:
+                forgotten |= ids
+            print_note(f"passed over {operation_line(last)}: {error.reason}")
+    raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
 
 
 @with_error_report
 def operations(
     context: typer.Context,
-    memory: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,
+    of: Annotated[str | None, typer.Option(metavar="ID", help="Only on this memory.")] = None,
     limit: LimitOption = DEFAULT_LIMIT,
     before: Annotated[str | None, typer.Option(metavar="OPERATION", help="Go on behind this one.")] = None,
+    full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
     """List what was done, the newest first."""
     with opened_memory(context) as opened:
+        memory = None if of is None else resolve_id(opened, of)
         log = opened.memory.operations(memory=memory, before=before, limit=limit + 1, namespace=opened.namespace)
         found = run(log)
+        if not json:
+            keep_listing("operations", opened, [operation.id for operation in found[:limit]])
     page, more = found[:limit], len(found) > limit
     if json:
         print_json({"operations": page, "next": page[-1].id if more else None})
@@ -295,28 +332,27 @@ def operations(
         print_text(nothing if before is None else "No more.")
         return
     rows = []
-    for done in page:
+    shown_id: Callable[[str], str] = str if full else short_id
+    for number, done in enumerate(page, start=1):
         what = done.kind + (" (taken back)" if done.undone_by else "")
         ids = [change.id for change in done.changes]
-        shown = ", ".join(ids[:_LISTED_IDS])
+        shown = ", ".join(map(shown_id, ids[:_LISTED_IDS]))
         if len(ids) > _LISTED_IDS:
             shown += f" and {len(ids) - _LISTED_IDS} more"
-        rows.append((done.id, format_minute(done.at), what, done.actor, shown))
-    print_table(("id", "when", "what", "who", "memories"), rows, whole=1)
+        rows.append((str(number), shown_id(done.id), format_minute(done.at), what, done.actor, shown))
+    print_table(("#", "id", "when", "what", "who", "memories"), rows, whole=2, full=full)
     if more:
-        print_note(f"go on with: tellback memories operations --before {page[-1].id}")
+        print_note("go on with:", command=f"tellback memories operations --before {page[-1].id}")
 
 
-def _last_operation(opened: OpenedMemory) -> Operation:
-    """Return the last operation that is neither an undo nor undone."""
+def _standing_operations(opened: OpenedMemory) -> Iterator[Operation]:
+    """Yield the operations that are neither an undo nor undone, the newest first."""
     before: str | None = None
     while True:
         page = run(opened.memory.operations(before=before, limit=_OPERATION_PAGE, namespace=opened.namespace))
-        for operation in page:
-            if operation.undoes is None and operation.undone_by is None:
-                return operation
+        yield from (operation for operation in page if operation.undoes is None and operation.undone_by is None)
         if len(page) < _OPERATION_PAGE:
-            raise typer.BadParameter("there is nothing to take back", param_hint="OPERATION")
+            return
         before = page[-1].id
 
 
@@ -325,7 +361,7 @@ def _operation_lines(opened: OpenedMemory, operation: Operation) -> list[str]:
     ids = [change.id for change in operation.changes]
     found = run(opened.memory.get(ids[:_LISTED_IDS], namespace=opened.namespace))
     lines = [
-        f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}"
+        fit_line(f"  {id}  {one_line(memory.text) if memory is not None else 'not in any answer now'}")
         for id, memory in zip(ids, found, strict=False)
     ]
     if len(ids) > _LISTED_IDS:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 # Typer keeps the base of its usage errors in a private place, and in another one from version to version.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-GLOBAL_OPTION_NAMES = ("--memory", "--namespace", "--offline", "--language", "--model", "--debug", "--version")
-
 
 def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
     """Wrap a command so that an exception becomes one line on standard error and an exit code."""
@@ -68,9 +66,13 @@ def report_usage_error(error: Exception, command: str) -> int:
     """Print in one line what is wrong with the arguments of *command*; return the exit code."""
     message = str(error.format_message() if hasattr(error, "format_message") else error)
     message = one_line(message.replace("Invalid value for ", "", 1).replace("Value error, ", "", 1)).rstrip(".")
-    option = getattr(error, "option_name", None)
-    hint = f"{option} goes before the command" if option in GLOBAL_OPTION_NAMES else f"see {command} --help"
-    print_note(f"tellback: {message} ({hint})")
+    parameters = getattr(getattr(getattr(error, "ctx", None), "command", None), "params", ())
+    texts = [parameter.name for parameter in parameters if parameter.name in ("text", "question")]
+    if message.startswith("Missing argument 'ID"):
+        message += "; a number is typed as 2 or quoted, '#2'"
+    is_option = getattr(error, "option_name", None) is not None
+    hint = f"put quotes round the {texts[0]}, or see" if texts and is_option else "see"
+    print_note(f"tellback: {message} ({hint} {command} --help)")
     return EXIT_USAGE
 
 

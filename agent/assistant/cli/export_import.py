@@ -5,6 +5,7 @@ An import takes a file in batch by batch, or in the place of everything, and pri
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 @with_error_report
 def export(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; nothing may be there yet.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Where to, nothing may be there yet; '-' is standard output.")
+    ],
     no_vectors: Annotated[bool, typer.Option("--no-vectors", help="Smaller; an import embeds anew.")] = False,
     tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only with any of these tags.")] = None,
     scope: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only of these scopes.")] = None,
@@ -39,10 +42,13 @@ def export(
     and named by every later forget.
     """
     scopes, condition = parse_scopes(scope or [], name="--scope"), parse_filter(where, name="--where")
+    to_stream = str(file) == "-"
+    if to_stream and json:
+        raise typer.BadParameter("an export on standard output is JSON already", param_hint="--json")
     with opened_memory(context) as opened, progress_bar("exporting", quiet=quiet or json) as shown:
         report = run(
             opened.memory.export(
-                file,
+                sys.stdout.buffer if to_stream else file,
                 namespace=opened.namespace,
                 vectors=not no_vectors,
                 where=condition,
@@ -54,10 +60,12 @@ def export(
     if json:
         print_json(report)
     else:
-        print_text(f"wrote {format_count(sum(report.counts.values()), 'item')} to {report.path}")
+        show = print_note if to_stream else print_text
+        where = "standard output" if to_stream else report.path
+        show(f"wrote {format_count(sum(report.counts.values()), 'item')} to {where}")
         for kind, count in report.counts.items():
             if count:
-                print_text(f"  {kind}: {count}")
+                show(f"  {kind}: {count}")
     exit_if_damaged(report.damaged)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,20 +16,30 @@ from agent.assistant.cli.json_output import json_object
 from agent.assistant.cli.options import (
     JsonOption,
     YesOption,
-    parse_duration,
     parse_filter,
     parse_scopes,
-    parse_time_or_duration,
     with_options,
 )
-from agent.assistant.cli.output import format_count, format_minute, one_line, print_json, print_note, print_text
-from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from agent.assistant.cli.output import (
+    fit_line,
+    format_count,
+    format_day,
+    format_minute,
+    one_line,
+    print_json,
+    print_note,
+    print_text,
+)
+from agent.assistant.cli.prompts import choose, confirm, require_terminal_or_yes
+from agent.assistant.cli.short_ids import resolve_ids, resolve_operation, resolve_session, short_id
+from agent.assistant.cli.times import parse_duration, parse_time
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory import Receipt
+    from memory import Memory, Receipt
 
 _LISTED_MEMORIES = 20
+_LIST_INDENT = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +69,6 @@ class ForgetOptions:
 
     def selection(self) -> dict[str, Any]:
         """Return the arguments of ``LongTermMemory.forget`` that name memories, but for the query's."""
-        older_than = self.older_than
         return {
             "ids": self.ids or None,
             "session": self.session,
@@ -68,7 +77,7 @@ class ForgetOptions:
             "tags": self.tag or (),
             "scopes": parse_scopes(self.scope or [], name="--scope"),
             "where": parse_filter(self.where, name="--where"),
-            "older_than": None if older_than is None else parse_time_or_duration(older_than, name="--older-than"),
+            "older_than": parse_time(self.older_than, name="--older-than"),
         }
 
     def check(self, selection: Mapping[str, Any]) -> None:
@@ -79,7 +88,10 @@ class ForgetOptions:
         if len(named) > 1:
             raise typer.BadParameter(f"{' and '.join(named)} do not go together")
         if not named:
-            raise typer.BadParameter("an ID, or what else is to be forgotten, is needed", param_hint="ID")
+            raise typer.BadParameter(
+                "an ID, a number of the last list (2 or '#2'), or what else is to go, is needed",
+                param_hint="ID",
+            )
         if self.receipt is not None and self.receipt.exists():
             raise typer.BadParameter(f"{self.receipt} is there already", param_hint="--receipt")
         if self.text and self.verify is None:
@@ -97,20 +109,27 @@ def forget(context: typer.Context, options: ForgetOptions) -> None:
     selection = options.selection()
     options.check(selection)
     with opened_memory(context) as opened:
+        if options.ids:
+            selection["ids"] = resolve_ids(opened, options.ids, changes=True)
+        if options.session is not None:
+            selection["session"] = resolve_session(opened, options.session)
         if options.verify is not None:
             _verify_receipt(opened, options.verify, options.text or [], json=options.json)
         elif options.take_back is not None:
-            _restore_forgotten(opened, options.take_back, json=options.json)
+            _restore_forgotten(opened, resolve_operation(opened, options.take_back), json=options.json)
         else:
             if options.query is not None:
                 selection = _query_selection(opened, selection, options.query, options)
-            receipt = _forget_confirmed(opened, selection, options)
+            receipt, also = _forget_confirmed(opened, selection, options)
             if options.receipt is not None and not receipt.dry_run:
                 _write_receipt_file(options.receipt, receipt)
-            _print_receipt(opened, receipt, dry_run=options.dry_run, json=options.json)
+            _print_receipt(opened, receipt, also, dry_run=options.dry_run, json=options.json)
 
 
-def _forget_confirmed(opened: OpenedMemory, selection: dict[str, Any], options: ForgetOptions) -> Receipt:
+def _forget_confirmed(
+    opened: OpenedMemory, selection: dict[str, Any], options: ForgetOptions
+) -> tuple[Receipt, list[str]]:
+    """Return the receipt, and a line for each of the first other memories that went for the same words."""
     memory, namespace = opened.memory, opened.namespace
 
     def call(**how: Any) -> Receipt:
@@ -122,16 +141,19 @@ def _forget_confirmed(opened: OpenedMemory, selection: dict[str, Any], options: 
     if options.grace is not None:
         lasting["grace"] = parse_duration(options.grace, name="--grace")
     plan = call(dry_run=True)
+    also = [] if options.json else _origin_lines(opened, plan.also)
     if options.dry_run or not (plan.ids or plan.messages or plan.versions):
-        return plan
+        return plan, also
     require_terminal_or_yes(yes=options.yes)
     if not options.yes:
-        for line in _memory_lines(opened, plan):
+        for line in _memory_lines(opened, (*plan.memories, *plan.derived)):
             print_note(f"  {line}")
+        for line in also:
+            print_note(f"  with the same words: {line}")
         if not confirm(f"{_receipt_counts(plan)} will be gone for good. Go on?"):
             print_note("tellback: nothing was forgotten")
             raise typer.Exit(EXIT_FAILED)
-    return call(**lasting)
+    return call(**lasting), also
 
 
 def _query_selection(
@@ -151,7 +173,14 @@ def _query_selection(
     if not plan.memories:
         print_note("tellback: nothing was found")
         raise typer.Exit(EXIT_FAILED)
-    return {"ids": plan.memories}
+    lines = _memory_lines(opened, plan.memories, limit=len(plan.memories))
+    for number, line in enumerate(lines, start=1):
+        print_note(f"{number:>3}  {line}")
+    numbers = choose(len(plan.memories), "Which are to be forgotten? Such as 1 3-5, all, all -2; Enter for none:")
+    if not numbers:
+        print_note("tellback: nothing was forgotten")
+        raise typer.Exit(EXIT_FAILED)
+    return {"ids": [plan.memories[number - 1] for number in numbers]}
 
 
 def _verify_receipt(opened: OpenedMemory, path: Path, texts: list[str], *, json: bool) -> None:
@@ -190,10 +219,10 @@ def _write_receipt_file(path: Path, receipt: Receipt) -> None:
 
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
         file.write(receipt_text(receipt) + "\n")
-    print_note(f"the receipt is in {path}; check with: tellback forget --verify {path}")
+    print_note(f"the receipt is in {path}; check with:", command=f"tellback forget --verify {path}")
 
 
-def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, json: bool) -> None:
+def _print_receipt(opened: OpenedMemory, receipt: Receipt, also: list[str], *, dry_run: bool, json: bool) -> None:
     if json:
         print_json({**json_object(receipt), "dry_run": dry_run})
         return
@@ -202,10 +231,12 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, jso
         print_text("forgotten already, or never there")
     elif dry_run:
         print_text(f"would forget {_receipt_counts(receipt)}")
-        for line in _memory_lines(opened, receipt):
+        for line in _memory_lines(opened, (*receipt.memories, *receipt.derived)):
             print_text(f"  {line}")
     else:
         print_text(f"forgot {_receipt_counts(receipt)}")
+    for line in also:
+        print_text(f"  with the same words: {line}")
     if receipt.due is not None and forgotten:
         print_note(
             f"can be taken back until {format_minute(receipt.due)}: tellback forget --take-back {receipt.operation}"
@@ -218,13 +249,33 @@ def _print_receipt(opened: OpenedMemory, receipt: Receipt, *, dry_run: bool, jso
         print_note("another process is reading; the last bytes go when it is done")
 
 
-def _memory_lines(opened: OpenedMemory, plan: Receipt) -> list[str]:
-    """Return a line for each of the first memories of *plan*."""
-    found = run(opened.memory.get(plan.ids[:_LISTED_MEMORIES], namespace=opened.namespace))
-    lines = [f"{memory.id}  {one_line(memory.text)}" for memory in found if memory is not None]
-    if len(plan.ids) > _LISTED_MEMORIES:
-        lines.append(f"and {len(plan.ids) - _LISTED_MEMORIES} more")
-    return lines
+def _memory_lines(opened: OpenedMemory, ids: Sequence[str], *, limit: int = _LISTED_MEMORIES) -> list[str]:
+    """Return a line with id, origin and text for each of the first *limit* memories."""
+    found = run(opened.memory.get(ids[:limit], namespace=opened.namespace))
+    lines = [
+        fit_line(f"{short_id(memory.id)}  {_origin(memory)}  {one_line(memory.text)}", indent=_LIST_INDENT)
+        for memory in found
+        if memory is not None
+    ]
+    return _with_rest(lines, len(ids) - limit)
+
+
+def _origin_lines(opened: OpenedMemory, ids: Sequence[str]) -> list[str]:
+    """Return a line with id and origin, without words, for each of the first memories."""
+    found = run(opened.memory.get(ids[:_LISTED_MEMORIES], namespace=opened.namespace))
+    lines = [f"{short_id(memory.id)}  {_origin(memory)}" for memory in found if memory is not None]
+    return _with_rest(lines, len(ids) - _LISTED_MEMORIES)
+
+
+def _with_rest(lines: list[str], rest: int) -> list[str]:
+    return [*lines, f"and {rest} more"] if rest > 0 else lines
+
+
+def _origin(memory: Memory) -> str:
+    """Return the document of a passage, or the day of a memory."""
+    if memory.source is not None and memory.source.document is not None:
+        return one_line(memory.source.document)
+    return format_day(memory.occurred_at or memory.recorded_at)
 
 
 def _receipt_counts(receipt: Receipt) -> str:

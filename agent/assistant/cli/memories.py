@@ -12,9 +12,11 @@ import typer
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.json_output import json_object
+from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.options import (
     DEFAULT_LIMIT,
     AsOfOption,
+    FullOption,
     IdArgument,
     JsonOption,
     KnownAtOption,
@@ -22,7 +24,6 @@ from agent.assistant.cli.options import (
     ScopeOption,
     parse_filter,
     parse_scopes,
-    parse_time,
     with_options,
 )
 from agent.assistant.cli.output import (
@@ -37,6 +38,8 @@ from agent.assistant.cli.output import (
     print_text,
     version_line,
 )
+from agent.assistant.cli.short_ids import resolve_id, resolve_session, short_id
+from agent.assistant.cli.times import parse_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +70,12 @@ class ListOptions:
     ] = None
     as_of: AsOfOption = None
     known_at: KnownAtOption = None
-    order: Annotated[
-        Literal["id", "oldest", "newest"], typer.Option(help="As they were written, or by when they were said.")
-    ] = "id"
+    sort: Annotated[
+        Literal["newest", "oldest", "id"], typer.Option(help="By when it was said, or as it was written ('id').")
+    ] = "newest"
     limit: LimitOption = DEFAULT_LIMIT
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on where a page ended.")] = None
+    full: FullOption = False
     json: JsonOption = False
 
     def filters(self) -> dict[str, Any]:
@@ -112,14 +116,18 @@ class ListOptions:
 def list_memories(context: typer.Context, options: ListOptions) -> None:
     """List memories, disabled and expired ones too.
 
-    In the order in which they were written, those with a key of yours last, unless --order says otherwise. Several
-    kinds, tags or trusts mean any of them; different scopes must all agree.
+    The newest first, unless --sort says otherwise. Several kinds, tags or trusts mean any of them; different scopes
+    must all agree. The number or the short id before a memory stands for it in other commands.
     """
     filters = options.filters()
     with opened_memory(context) as opened:
+        if options.session is not None:
+            filters["session"] = resolve_session(opened, options.session)
         where = {**filters, "namespace": opened.namespace}
-        listing = opened.memory.list(order=options.order, after=options.after, limit=options.limit, **where)
+        listing = opened.memory.list(order=options.sort, after=options.after, limit=options.limit, **where)
         page, total = run(listing), run(opened.memory.count(**where))
+        if not options.json:
+            keep_listing("memories", opened, [memory.id for memory in page], [memory.revision for memory in page])
     if options.json:
         print_json({"memories": list(page), "total": total, "next": page.next})
         return
@@ -127,15 +135,18 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
         print_text(_empty_list_text(options.kind, total, filters))
         return
     rows = []
-    for memory in page:
+    for number, memory in enumerate(page, start=1):
         marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
         marks += demotion_marks(memory)
         day, who = format_day(memory.occurred_at or memory.recorded_at), memory.speaker or memory.role or ""
-        rows.append((memory.id, day, who, " ".join([memory.kind, *marks]), memory.text))
-    print_table(("id", "day", "who", "kind", "text"), rows, whole=1)
-    if page.next is not None:
+        id = memory.id if options.full else short_id(memory.id)
+        rows.append((str(number), id, day, who, " ".join([memory.kind, *marks]), memory.text))
+    print_table(("#", "id", "day", "who", "kind", "text"), rows, whole=2, full=options.full)
+    if page.next is None:
+        print_note(f"{len(page)} of {total}" if len(page) < total else format_count(total, "memory", "memories"))
+    else:
         words = shlex.join(replace(options, after=page.next).words())
-        print_note(f"{len(page)} of {total}; go on with: tellback memories list {words}")
+        print_note(f"{len(page)} of {total}; go on with:", command=f"tellback memories list {words}")
 
 
 def _empty_list_text(kind: list[str] | None, total: int, filters: dict[str, Any]) -> str:
@@ -156,6 +167,7 @@ def show(
     from memory import ArgumentError
 
     with opened_memory(context) as opened:
+        id = resolve_id(opened, id)
         (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
         if memory is None:
             run(opened.memory.history(id, namespace=opened.namespace))
@@ -179,6 +191,7 @@ def history(context: typer.Context, id: IdArgument, json: JsonOption = False) ->
     The newest first. An earlier version is shown whole by `tellback memories show ID@REVISION`.
     """
     with opened_memory(context) as opened:
+        id = resolve_id(opened, id)
         memory_history = run(opened.memory.history(id, namespace=opened.namespace))
     if json:
         print_json({"versions": list(memory_history), "operations": memory_history.operations})
@@ -222,6 +235,27 @@ def stats(
     if counts.pending:
         print_text(f"{counts.pending} wait for their vector")
     print_text(f"{_format_bytes(counts.text_bytes)} of text, {_format_bytes(counts.vector_bytes)} of vectors")
+
+
+@with_error_report
+def namespaces(context: typer.Context, json: JsonOption = False) -> None:
+    """List the namespaces of the memory file.
+
+    None sees another's memories; this list is for you, to whom the file belongs.
+    """
+    with opened_memory(context) as opened:
+        counts = run(opened.memory.namespaces())
+        present = opened.namespace
+    if json:
+        print_json({"namespaces": [{"namespace": name, "entries": count} for name, count in counts.items()]})
+        return
+    if not counts:
+        print_text("Nothing is remembered yet.")
+        return
+    rows = [(name or "(default)", str(count), "in use" if name == present else "") for name, count in counts.items()]
+    print_table(("namespace", "memories and passages", ""), rows, whole=1)
+    if present not in counts:
+        print_note(f"nothing is remembered in the namespace in use, {present or '(default)'}")
 
 
 def _format_bytes(count: int) -> str:

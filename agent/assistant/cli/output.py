@@ -2,7 +2,8 @@ r"""Output of commands: lines, JSON and tables on standard output, notes and pro
 
 Text that others wrote is made safe to print. A memory may hold escape sequences that clear the screen, marks that
 reverse the direction of writing, or letters that nobody sees. They stay in the memory as they were said; on a screen
-they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of a terminal, and whole where it is piped.
+they are shown as ``\\x1b`` or ``\\u202e``. A table is cut to the width of the terminal, or of 80 columns where it is
+piped, unless it is asked for whole.
 
 A line about an operation says what changed in which memory, and never shows the text of memories. A line about a score
 gives its parts, the largest first, and the words that matched.
@@ -79,9 +80,22 @@ def print_piece(text: str) -> None:
     typer.echo(escape_controls(text), nl=False)
 
 
-def print_note(text: str = "") -> None:
-    """Print a line beside the answer, on standard error."""
-    typer.echo(escape_controls(text), err=True)
+def print_note(text: str = "", *, command: str = "") -> None:
+    """Print a line beside the answer, on standard error; a terminal breaks it between words.
+
+    A *command* behind it stays in one piece, to be copied.
+    """
+    line = escape_controls(text)
+    if command:
+        line += " " + escape_controls(command)
+    elif sys.stderr.isatty():
+        line = "\n".join(wrap_text(line, screen_width()))
+    typer.echo(line, err=True)
+
+
+def fit_line(text: str, *, indent: int = 0) -> str:
+    """Return the line *text* cut to the screen behind *indent* columns."""
+    return _truncate_cell(text, max(screen_width() - indent, _MIN_LAST_COLUMN_WIDTH))
 
 
 def format_day(moment: datetime | None) -> str:
@@ -109,19 +123,50 @@ def _local_time(moment: datetime) -> datetime:
 _COLUMN_GAP = "  "
 _MAX_COLUMN_WIDTH = 28
 _MIN_LAST_COLUMN_WIDTH = 12
+_MIN_COLUMN_WIDTH = 8
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0) -> None:
+def screen_width() -> int:
+    """Return the columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def wrap_text(text: str, width: int) -> list[str]:
+    """Return *text* in lines of at most *width* cells, broken between words where that can be; short ones stay."""
+    from rich.cells import cell_len, chop_cells
+
+    lines: list[str] = []
+    for paragraph in text.split("\n"):
+        line = ""
+        if cell_len(paragraph) <= width:
+            lines.append(paragraph)
+            continue
+        for word in paragraph.split():
+            if line and cell_len(line) + 1 + cell_len(word) <= width:
+                line += " " + word
+                continue
+            if line:
+                lines.append(line)
+            *whole, line = chop_cells(word, width)
+            lines += whole
+        lines.append(line)
+    return lines
+
+
+def print_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole: int = 0, full: bool | None = None
+) -> None:
     """Print *rows* under *headings*, columns aligned; only the last one may be long.
 
-    The first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
-    there is nothing is left out on a terminal.
+    Cells are cut to the width of the screen; with *full* they are not, and with None not where the table is piped. The
+    first *whole* columns are never cut: ids, which somebody is to copy. A column between them and the last in which
+    there is nothing is left out where cells are cut. A pipe that gets less than all is told so on standard error.
     """
     from rich.cells import cell_len
 
     lines = [[one_line(cell) for cell in row] for row in (headings, *rows)]
-    terminal = sys.stdout.isatty()
-    if terminal:
+    cuts = sys.stdout.isatty() if full is None else not full
+    if cuts:
         last = len(headings) - 1
         kept = [
             column
@@ -136,12 +181,29 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, whole
             for line in lines
         ]
     widths = [max(cell_len(line[column]) for line in lines) for column in range(len(lines[0]) - 1)]
-    used = sum(widths) + len(_COLUMN_GAP) * len(widths)
-    rest = max(shutil.get_terminal_size().columns - used, _MIN_LAST_COLUMN_WIDTH)
+    gaps = len(_COLUMN_GAP) * len(widths)
+    cuttable = range(whole, len(widths)) if cuts else range(0)
+    while sum(widths) + gaps + _MIN_LAST_COLUMN_WIDTH > screen_width():
+        widest = max(cuttable, key=lambda column: widths[column], default=None)
+        if widest is None or widths[widest] <= _MIN_COLUMN_WIDTH:
+            break
+        widths[widest] -= 1
+    lines = [[*map(_truncate_cell, line, widths), line[-1]] if cuts else line for line in lines]
+    rest = max(screen_width() - sum(widths) - gaps, _MIN_LAST_COLUMN_WIDTH)
+    shortened = False
     for line in lines:
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
-        end = _truncate_cell(line[-1], rest) if terminal else line[-1]
+        end = _truncate_cell(line[-1], rest) if cuts else line[-1]
+        shortened |= end != line[-1]
         typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
+    if shortened:
+        note_shortened()
+
+
+def note_shortened() -> None:
+    """Say on standard error that a pipe got shortened texts; who looks at a terminal sees it."""
+    if not sys.stdout.isatty():
+        print_note("texts are shortened; --full prints them whole")
 
 
 def _truncate_cell(text: str, width: int) -> str:
@@ -215,6 +277,8 @@ def _operation_detail(operation: Operation, memory: str | None) -> str:
     if operation.kind == "merge" and memory is not None:
         others = [change.id for change in operation.changes[1:]]
         return f"with {', '.join(others)}" if memory == first else f"into {first}"
+    if memory is not None and any(change.before is not None for change in changes) and operation.kind == "remember":
+        return f"replaced by {first}"
     if operation.kind in _KINDS_WITHOUT_DETAIL:
         return ""
     details = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))

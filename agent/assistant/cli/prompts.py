@@ -5,6 +5,7 @@ Where there is no terminal, a confirmation is an option of the command, and an a
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ import typer
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.errors import EXIT_FAILED
 from agent.assistant.cli.output import one_line, print_note
+from agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
     from agent.approval import ApprovalRequest
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 _YES_ANSWERS = ("y", "yes")
 
 
-def read_text_argument(argument: str, *, name: str, what: str) -> str:
-    """Return the text of *argument* (``-``: of standard input), which must not be blank."""
+def read_text_argument(words: Sequence[str], *, name: str, what: str) -> str:
+    """Return the text of *words*, one or several arguments (``-``: of standard input), which must not be blank."""
+    argument = " ".join(words)
     text = _decode_input(sys.stdin.buffer.read()).strip("\r\n") if argument == "-" else argument
     if not text.strip():
         raise typer.BadParameter(f"{what} is needed", param_hint=name)
@@ -55,6 +58,40 @@ def confirm(question: str) -> bool:
     if not answer:
         print_note()  # end of input: the line of the question is still open
     return answer.strip().lower() in _YES_ANSWERS
+
+
+def choose(count: int, question: str) -> list[int]:
+    """Ask on the terminal which of *count* numbered lines are meant; return their numbers, none for an empty answer.
+
+    Numbers, ranges such as ``2-4``, ``all``, and either behind a minus: ``all -3``.
+    """
+    while True:
+        typer.echo(f"{question} ", nl=False, err=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            print_note()
+        try:
+            return chosen_numbers(answer, count)
+        except ValueError as error:
+            print_note(f"{error}; numbers from 1 to {count} are needed, as in 1 3-5, or all, or all -2")
+
+
+def chosen_numbers(answer: str, count: int) -> list[int]:
+    """Return the numbers that *answer* names out of 1 to *count*, in order; raise ``ValueError`` for another word."""
+    chosen: set[int] = set()
+    for word in answer.replace(",", " ").split():
+        takes_away, name = word.startswith("-"), word.removeprefix("-")
+        first, dash, last = name.partition("-")
+        if name == "all":
+            numbers = set(range(1, count + 1))
+        elif first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit())):
+            numbers = set(range(int(first), int(last or first) + 1))
+        else:
+            raise ValueError(f"{word!r} is no number")
+        if not numbers or not numbers <= set(range(1, count + 1)):
+            raise ValueError(f"{word} is not in the list")
+        chosen = chosen - numbers if takes_away else chosen | numbers
+    return sorted(chosen)
 
 
 def _decode_input(data: bytes, what: str = "standard input") -> str:
@@ -105,8 +142,8 @@ async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, int
     if not interactive:
         request.answer(ApprovalDecision(ApprovalStatus.UNAVAILABLE, "nobody sits at a terminal"))
         return
-    print_note(f"The model wants to call {one_line(request.call.name)}: {_excerpt(str(request.call.arguments))}")
-    for line in await _named_memories(request.call.arguments, opened):
+    print_note(f"The model wants to call {one_line(request.call.name)}")
+    for line in await _argument_lines(request.call.arguments, opened):
         print_note(f"  {line}")
     if _answered_yes("Allow it? [y/N] "):
         request.approve()
@@ -114,13 +151,22 @@ async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, int
         request.reject()
 
 
-async def _named_memories(arguments: dict[str, Any], opened: OpenedMemory) -> list[str]:
-    """Return the memories that *arguments* name, as they are now."""
+async def _argument_lines(arguments: dict[str, Any], opened: OpenedMemory) -> list[str]:
+    """Return a line for each memory that *arguments* name, as it is now, and one for each other argument."""
     several = arguments.get("ids") or []
     values = [arguments.get("id"), *several] if isinstance(several, list) else []
     ids = [value for value in values if isinstance(value, str) and value.strip()]
     found = await opened.memory.get(ids, namespace=opened.namespace) if ids else []
-    return [f"{one_line(memory.id)}: {_excerpt(memory.text)}" for memory in found if memory is not None]
+    texts = {
+        id: "no memory has this id" if memory is None else memory.text for id, memory in zip(ids, found, strict=True)
+    }
+    lines = [f"{short_id(one_line(id))}: {_excerpt(text)}" for id, text in texts.items()]
+    others = {name: value for name, value in arguments.items() if not ids or name not in ("id", "ids")}
+    return lines + [f"{one_line(name)}: {_excerpt(_argument_text(value))}" for name, value in others.items()]
+
+
+def _argument_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _answered_yes(question: str) -> bool:

@@ -3,6 +3,7 @@ and the recall quality of the own memory, also with another embedder or other se
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,20 +11,23 @@ import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.excerpt import excerpt, question_pattern
 from agent.assistant.cli.json_output import found_json
+from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.options import (
     AsOfOption,
+    FullOption,
     JsonOption,
     KnownAtOption,
     QuestionArgument,
     ScopeOption,
     parse_scopes,
-    parse_time,
 )
 from agent.assistant.cli.output import (
     format_count,
     format_day,
     matched_terms_line,
+    note_shortened,
     one_line,
     print_json,
     print_note,
@@ -33,6 +37,8 @@ from agent.assistant.cli.output import (
     score_line,
 )
 from agent.assistant.cli.prompts import read_text_argument
+from agent.assistant.cli.short_ids import resolve_id, short_id
+from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
     from memory import Hit, RecallResult
@@ -67,6 +73,7 @@ def recall(
         bool, typer.Option("--all", help="Find questions, commands and small talk of the chat, too.")
     ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
+    full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
@@ -89,13 +96,19 @@ def recall(
                 neighbours=turns,
             )
         )
+        if not json:
+            memories = [hit.memory for hit in found]
+            keep_listing(
+                "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
+            )
     if json:
         print_json(found_json(found, explain=explain, around=bool(turns)))
     else:
-        _print_hits(found, explain=explain)
+        _print_hits(found, question_pattern(words), explain=explain, full=full)
 
 
-def _print_hits(found: RecallResult, *, explain: bool) -> None:
+def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:
+    shortened = False
     for text in found.notes:
         print_note(text)
     if not found.hits:
@@ -106,8 +119,10 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
         mark = f"{number}. "
         margin = " " * len(mark)
         # Further lines stand deeper than the line below: no text can pass for its own origin.
-        print_text(mark + hit.memory.text, indent=margin + "  ")
-        print_text(margin + _hit_origin_line(hit))
+        lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
+        shortened |= cut
+        typer.echo(mark + f"\n{margin}  ".join(lines))
+        print_text(margin + _hit_origin_line(hit, full=full))
         for side, turns in (("before", hit.before), ("after", hit.after)):
             for turn in turns:
                 who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
@@ -118,9 +133,11 @@ def _print_hits(found: RecallResult, *, explain: bool) -> None:
             if hit.memory.utterance is not None:
                 reason = hit.memory.utterance_reason
                 print_text(f"{margin}said: {hit.memory.utterance.value}" + (f" ({reason})" if reason else ""))
+    if shortened:
+        note_shortened()
 
 
-def _hit_origin_line(hit: Hit) -> str:
+def _hit_origin_line(hit: Hit, *, full: bool) -> str:
     """Return origin, day, score and id of a hit in one line."""
     memory, source = hit.memory, hit.memory.source
     if source is not None and source.document is not None:
@@ -128,15 +145,16 @@ def _hit_origin_line(hit: Hit) -> str:
         parts = [source.document + page, " > ".join(source.heading)]
     else:
         parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
-    newer = f"outdated by {hit.outdated_by}" if hit.outdated_by is not None else ""
-    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", memory.id, newer) if part)
+    shown = (lambda id: id) if full else short_id
+    newer = f"outdated by {shown(hit.outdated_by)}" if hit.outdated_by is not None else ""
+    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", shown(memory.id), newer) if part)
 
 
 @with_error_report
 def why_not(
     context: typer.Context,
     question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="What was asked; '-' reads it from standard input.")
+        list[str], typer.Argument(metavar="QUESTION", help="What was asked; '-' reads it from standard input.")
     ],
     id: Annotated[str, typer.Argument(metavar="ID", help="The memory or passage that was expected.")],
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits were asked for.", min=1)] = 5,
@@ -149,6 +167,7 @@ def why_not(
     """
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_memory(context) as opened:
+        id = resolve_id(opened, id)
         answer = run(opened.memory.why_not(words, id, k, namespace=opened.namespace, tags=tuple(tag or ())))
     if json:
         print_json(answer)

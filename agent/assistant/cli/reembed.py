@@ -36,6 +36,8 @@ def reembed(
     """
     if abandon and (again or no_switch):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
+    from agent.assistant.wiring import make_reembedding_target
+
     with opened_memory(context) as opened:
         if abandon:
             dropped = run(opened.memory.abandon_reembedding())
@@ -57,7 +59,8 @@ def reembed(
                 advance(step.done, step.total, "")
 
             try:
-                report = run(opened.memory.reembed(switch=not no_switch, again=again, on_progress=on_progress))
+                target = make_reembedding_target(opened.settings)
+                report = run(opened.memory.reembed(target, switch=not no_switch, again=again, on_progress=on_progress))
             except KeyboardInterrupt:
                 print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
                 raise

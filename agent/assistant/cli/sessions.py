@@ -10,8 +10,10 @@ import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import exit_if_damaged, with_error_report
-from agent.assistant.cli.options import DEFAULT_LIMIT, JsonOption, LimitOption
+from agent.assistant.cli.listing import keep_listing
+from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
 from agent.assistant.cli.output import format_count, format_minute, print_json, print_note, print_table, print_text
+from agent.assistant.cli.short_ids import resolve_session, short_id
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
@@ -21,10 +23,14 @@ if TYPE_CHECKING:
 
 
 @with_error_report
-def list_sessions(context: typer.Context, limit: LimitOption = DEFAULT_LIMIT, json: JsonOption = False) -> None:
+def list_sessions(
+    context: typer.Context, limit: LimitOption = DEFAULT_LIMIT, full: FullOption = False, json: JsonOption = False
+) -> None:
     """List the sessions, the one used last first."""
     with opened_memory(context) as opened:
         found = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
+        if not json:
+            keep_listing("sessions", opened, [info.session for info in found[:limit]])
     listed, more = found[:limit], len(found) > limit
     if json:
         print_json({"sessions": listed, "more": more})
@@ -32,8 +38,17 @@ def list_sessions(context: typer.Context, limit: LimitOption = DEFAULT_LIMIT, js
     if not listed:
         print_text("No conversation is kept yet.")
         return
-    rows = [(info.session, format_minute(info.last_at), str(info.messages), info.begins) for info in listed]
-    print_table(("session", "used last", "messages", "begins"), rows, whole=1)
+    rows = [
+        (
+            str(number),
+            info.session if full else short_id(info.session),
+            format_minute(info.last_at),
+            str(info.messages),
+            info.begins,
+        )
+        for number, info in enumerate(listed, start=1)
+    ]
+    print_table(("#", "session", "used last", "messages", "begins"), rows, whole=2, full=full)
     if more:
         print_note(f"the {format_count(limit, 'session')} used last; more with --limit")
 
@@ -49,6 +64,7 @@ def show_session(
     from memory import ArgumentError
 
     with opened_memory(context) as opened:
+        session = resolve_session(opened, session)
         damaged: list[Finding] = []
         stored = run(_load_with_quotes(opened, session, limit, damaged.append))
     if not stored and not damaged:

@@ -33,7 +33,7 @@ _NO_SENTENCE_END = re.compile(
 )
 _QUESTION_MARKS = ("?", "\uff1f")
 _STRETCHED = re.compile(
-    r"(?:ha|he|hi|ja|je){2,}h?|h+m+|o+h+|a+h+|a+w+|u+h*m+|y+a+y+|w+o+w+|s+o+|e+h+|u+gh+|m+|x+|k+|l+o+l+"
+    r"(?:ha|he|hi|ja|je){2,}h?|h+m+|o+h+|a+h+|a+w+|u+h*m+|y+a+y+|w+o+w+|w+o+h*o+|s+o+|e+h+|u+gh+|m+|x+|k+|l+o+l+"
 )
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _LANGUAGES: Final = ("english", "german", "spanish")

@@ -79,7 +79,8 @@ def score_conversation(
     ids = query.ids(rows)
     fit = date_fit(index, rows, question)
     if question.only_when:
-        parts = {"date": weights.date * fit, "recency": weights.recency * _recency_ranks(index, rows)}
+        parts = _turn_parts(index, rows, question, fit, weights)
+        parts["recency"] = weights.recency * _recency_ranks(index, rows)
         parts["importance"] = _importance_part(index, rows, parts, weights)
         topic = to_confidence_scale(float(fit.max(initial=0.0)), _YEAR_FIT)
         return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
@@ -90,17 +91,12 @@ def score_conversation(
     parts = {
         "words": weights.words * scale_to_maximum(matches.words),
         "cosine": weights.cosine * scale_to_maximum(matches.cosine),
-        "speaker": weights.speaker * speaker_match(index, rows, question),
-        "participant": weights.participant * participant_share(index, rows, question),
         "session": session_weight * _session_scores(index, rows, question, bm25),
         "echo": weights.echo * matches.is_echo.astype(np.float64),
-        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
-        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
-        "kind": _answer_kind_scores(index, rows, question, weights),
-        "date": weights.date * fit,
+        **_turn_parts(index, rows, question, fit, weights),
         "text": weights.text * scale_to_maximum(bm25),
     }
-    if weights.asked:
+    if weights.asked and (question.asks_several or not question.asks_time):
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
     if question.asks_several:
         best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
@@ -209,6 +205,23 @@ def _answered_question_scores(
     similarities = np.zeros(len(rows))
     similarities[likely] = question_similarity(words, answered[likely], index, query.frequencies)
     return similarities
+
+
+def _turn_parts(
+    index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion, fit: Floats, weights: ConversationWeights
+) -> dict[str, Floats]:
+    """Return the parts of the score that need no word of the question: speaker, session, form, kind and date.
+
+    *fit* is that of the dates that the question names.
+    """
+    return {
+        "speaker": weights.speaker * speaker_match(index, rows, question),
+        "participant": weights.participant * participant_share(index, rows, question),
+        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
+        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
+        "kind": _answer_kind_scores(index, rows, question, weights),
+        "date": weights.date * fit,
+    }
 
 
 def _importance_part(

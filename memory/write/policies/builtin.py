@@ -79,7 +79,7 @@ class NearDuplicates:
     the other. One with a word, number or "not" more is always stored, since it may say something else.
     """
 
-    meaning: float = 0.95
+    meaning: float = 0.92
     words: float = 0.8
     fold: bool = False
 

@@ -1,0 +1,170 @@
+"""Classes of commands and groups: global options that stand anywhere, help in groups, and hints for near names.
+
+Typer's own classes, with as little changed as that needs; its contexts are typed in a place that is private, hence
+``Any``.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+from agent.assistant.cli.command_context import GlobalOptions
+
+FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
+"""Commands of the first help."""
+
+COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Talk": ("chat", "ask"),
+    "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
+    "Documents": ("ingest", "documents"),
+    "Connect": ("config",),
+    "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
+}
+"""All visible commands, as ``tellback help --all`` shows them."""
+
+_EXAMPLES: Final = """\
+  tellback ingest ~/notes
+  tellback ask "When does the library close?"
+  tellback remember My sister Ana lives in Porto.
+  tellback recall "Where does Ana live?"
+"""
+_OTHER_NAMES: Final = {
+    "add": "remember",
+    "backup": "export",
+    "delete": "forget",
+    "edit": "correct",
+    "find": "recall",
+    "log": "memories operations",
+    "ls": "memories list",
+    "query": "recall",
+    "remove": "forget",
+    "rm": "forget",
+    "save": "remember",
+    "settings": "config",
+    "update": "correct",
+}
+"""Names that people try, and ours for the same."""
+
+
+def _with_inherited(context: Any, own: list[Any]) -> list[Any]:
+    """Return the options *own* to a command, and those of the root that it does not have itself, hidden."""
+    root = context.find_root().command
+    if root is context.command:
+        return own
+    taken = {name for option in own for name in option.opts} | {option.name for option in own}
+    inherited = []
+    for option in root.params:
+        if option.name != "version" and option.name not in taken and not taken.intersection(option.opts):
+            inherited.append(copy.copy(option))
+            inherited[-1].hidden = True
+    return [*own, *inherited]
+
+
+def _take_inherited(context: Any, own: list[Any]) -> None:
+    """Move the values of inherited options from the arguments of a command to the global options."""
+    root = context.find_root().command
+    if root is context.command:
+        return
+    before = context.find_object(GlobalOptions) or GlobalOptions()
+    names = {option.name for option in own}
+    given = {
+        option.name: context.params.pop(option.name)
+        for option in root.params
+        if option.name not in names and option.name in context.params
+    }
+    flags = {name: value for name, value in given.items() if name in before.flags and value is not None}
+    context.obj = replace(
+        before,
+        flags={**before.flags, **flags},
+        debug=before.debug or bool(given.get("debug")),
+        json=before.json or bool(given.get("json")) or bool(context.params.get("json")),
+    )
+    if context.obj.json and "json" in context.params:
+        context.params["json"] = True
+
+
+class Command(TyperCommand):
+    """Command that takes the global options too, and ``--json`` from before it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its own parameters and the inherited ones."""
+        return _with_inherited(ctx, super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args*; global options among them become those of the context."""
+        rest = super().parse_args(ctx, args)
+        _take_inherited(ctx, super().get_params(ctx))
+        return rest
+
+
+class Group(TyperGroup):
+    """Group of commands that takes the global options too."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return its own parameters and the inherited ones."""
+        return _with_inherited(ctx, super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args* up to the command; global options among them become those of the context."""
+        rest = super().parse_args(ctx, args)
+        _take_inherited(ctx, super().get_params(ctx))
+        return rest
+
+
+class RootGroup(Group):
+    """Root of the commands: its first help is short, and a name that it does not have is met with ours."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the first commands, examples, and the global options."""
+        self._write_commands(ctx, formatter, "Commands", FIRST_COMMANDS)
+        formatter.write(f"\nExamples:\n{_EXAMPLES}\n")
+        formatter.write("  tellback COMMAND --help   options of a command\n")
+        formatter.write("  tellback help --all       all commands\n")
+        self._write_global_options(ctx, formatter)
+
+    def all_commands_help(self, ctx: Any) -> str:
+        """Return the help of all visible commands in groups."""
+        formatter = ctx.make_formatter()
+        self.format_usage(ctx, formatter)
+        for heading, names in COMMAND_GROUPS.items():
+            self._write_commands(ctx, formatter, heading, names)
+        self._write_global_options(ctx, formatter)
+        return str(formatter.getvalue()).rstrip("\n")
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that *args* begin with; an unknown name fails with the command that may be meant."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-") and not ctx.resilient_parsing:
+            meant = _OTHER_NAMES.get(name) or next(
+                (
+                    f"{group} {name}"
+                    for group, command in self.commands.items()
+                    if isinstance(command, TyperGroup) and name in command.commands
+                ),
+                None,
+            )
+            if meant is not None:
+                ctx.fail(f"No such command '{name}'. Did you mean 'tellback {meant}'?")
+        return super().resolve_command(ctx, args)
+
+    def _write_commands(self, ctx: Any, formatter: Any, heading: str, names: tuple[str, ...]) -> None:
+        width = max(map(len, self.commands)) + 2
+        commands = [(name, self.get_command(ctx, name)) for name in names]
+        with formatter.section(heading):
+            formatter.write_dl(
+                [
+                    (name.ljust(width - 2), command.get_short_help_str(200))
+                    for name, command in commands
+                    if command is not None
+                ]
+            )
+
+    def _write_global_options(self, ctx: Any, formatter: Any) -> None:
+        records = [record for option in self.get_params(ctx) if (record := option.get_help_record(ctx)) is not None]
+        with formatter.section("Options, before or after a command"):
+            formatter.write_dl(records)

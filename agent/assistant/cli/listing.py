@@ -1,0 +1,124 @@
+"""Numbers of the last listing: ``#2`` or ``2`` in place of an id, for the terminal on which the list was shown.
+
+A small private file (0600) in the folder of states holds the ids of a terminal's last lists, never a word of a memory.
+It is of use for an hour. What changes a memory takes only numbers that are ten minutes old at most, and of a memory
+that has not changed since.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+
+ListingKind: TypeAlias = Literal["memories", "operations", "sessions"]
+
+_SECONDS_TO_READ: Final = 3600
+_SECONDS_TO_CHANGE: Final = 600
+_NUMBER: Final = re.compile(r"#(\d{1,6})|(\d{1,3})")
+_COMMANDS: Final = {"memories": "memories list", "operations": "memories operations", "sessions": "sessions"}
+
+
+def listing_number(word: str) -> int | None:
+    """Return the number that *word* is, as ``#2`` or ``2``; None if it is none."""
+    match = _NUMBER.fullmatch(word)
+    return None if match is None else int(match[1] or match[2])
+
+
+def keep_listing(kind: ListingKind, opened: OpenedMemory, ids: Sequence[str], revisions: Sequence[int] = ()) -> None:
+    """Keep what the numbers of a list stand for; without a terminal, or a folder for it, nothing is kept."""
+    path = _listing_path()
+    if path is None:
+        return
+    listing = {**_place(opened), "at": time.time(), "ids": list(ids), "revisions": list(revisions)}
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_old_files(path.parent)
+        new = path.with_suffix(f".{os.getpid()}")
+        new.unlink(missing_ok=True)
+        with os.fdopen(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
+            json.dump({**_read(path), kind: listing}, file)
+        new.replace(path)
+
+
+def listed_id(kind: ListingKind, opened: OpenedMemory, word: str, *, changes: bool) -> tuple[str, int | None]:
+    """Return the id that the number *word* stands for, and the revision that was listed.
+
+    *changes*: it is to be changed or removed, so the list must be a new one.
+    """
+    command = f"tellback {_COMMANDS[kind]}"
+    path, number = _listing_path(), listing_number(word)
+    if path is None:
+        raise _refusal(word, "numbers are of lists on a terminal; give the id")
+    listing = _read(path).get(kind, {})
+    if not listing or {name: listing.get(name) for name in _place(opened)} != _place(opened):
+        raise _refusal(word, f"nothing was listed on this terminal; `{command}` gives numbers")
+    age = time.time() - listing["at"]
+    if not 0 <= age <= (_SECONDS_TO_CHANGE if changes else _SECONDS_TO_READ):
+        raise _refusal(word, f"the list is {age / 60:.0f} minutes old; list again with `{command}`, or give the id")
+    ids = listing["ids"]
+    if number is None or not 1 <= number <= len(ids):
+        raise _refusal(word, f"the last list has the numbers 1 to {len(ids)}")
+    revisions = listing["revisions"]
+    return ids[number - 1], revisions[number - 1] if revisions else None
+
+
+def changed_since_listed(word: str) -> typer.BadParameter:
+    """Return the refusal of a number whose memory has changed since it was listed."""
+    return _refusal(word, "it was changed or removed since it was listed; list again")
+
+
+def _refusal(word: str, problem: str) -> typer.BadParameter:
+    return typer.BadParameter(problem, param_hint=f"#{word.removeprefix('#')}")
+
+
+def _place(opened: OpenedMemory) -> dict[str, str]:
+    return {"memory": str(opened.settings.memory.absolute()), "namespace": opened.namespace}
+
+
+def _listing_path() -> Path | None:
+    """Return the file of this terminal's lists; None without a terminal."""
+    terminal = _terminal_name()
+    if terminal is None:
+        return None
+    import platformdirs
+
+    folder = platformdirs.user_state_path("tellback") / "listings"
+    return folder / f"{sha256(terminal.encode()).hexdigest()[:16]}.json"
+
+
+def _terminal_name() -> str | None:
+    """Return a name of the terminal and the session on it, which a later terminal of the same device does not have."""
+    if sys.platform == "win32":
+        return f"console of {os.getppid()}" if sys.stdin.isatty() or sys.stdout.isatty() else None
+    for stream in (0, 1, 2):
+        with suppress(OSError):
+            return f"{os.ttyname(stream)} {os.getsid(0)}"
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        lists = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(lists, dict):
+            return lists
+    return {}
+
+
+def _remove_old_files(folder: Path) -> None:
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _SECONDS_TO_READ:
+                path.unlink()

@@ -1,0 +1,105 @@
+"""Ids as they are typed: whole, the beginning or the end of one, or a number of the last listing.
+
+The ids of one hour begin alike, with the time, and end at random. So lists show the last five characters, and any four
+that one id alone begins or ends with will do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from agent.assistant.cli.command_context import run
+from agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
+from agent.assistant.cli.output import fit_line, one_line, print_note
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+
+SHORT_LENGTH: Final = 5
+_LEAST_LENGTH: Final = 4
+_SHOWN_CANDIDATES: Final = 5
+_OPERATIONS_SEARCHED: Final = 10_000
+_MADE_BY_US: Final = re.compile(
+    r"[0-9a-hjkmnp-tv-z]{16}|k[0-9a-hjkmnp-tv-z]{20}|c[a-z2-7]{16}"  # a memory, one with a key, a passage
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # a session
+)
+
+
+def short_id(id: str) -> str:
+    """Return the end of an id that we made; a name that somebody gave stays whole."""
+    base, at, revision = id.partition("@")
+    return base[-SHORT_LENGTH:] + at + revision if _MADE_BY_US.fullmatch(base) else id
+
+
+def resolve_ids(opened: OpenedMemory, words: Sequence[str], *, changes: bool = False) -> list[str]:
+    """Return the ids of memories that *words* name; what names none is returned as it is.
+
+    *changes*: they are to be changed or removed; what a number stands for is shown, and must be as it was listed.
+    """
+    given = list(dict.fromkeys(words))
+    bare = [word for word in given if not word.startswith("#") and word.strip()]
+    found = run(opened.memory.get(bare, namespace=opened.namespace)) if bare else []
+    known = {word for word, memory in zip(bare, found, strict=True) if memory is not None}
+    return [word if word in known else _resolve_id(opened, word, changes=changes) for word in words]
+
+
+def resolve_id(opened: OpenedMemory, word: str, *, changes: bool = False) -> str:
+    """Return the id of the memory that *word* names, as ``resolve_ids`` does."""
+    return resolve_ids(opened, [word], changes=changes)[0]
+
+
+def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
+    base, at, version = word.partition("@")
+    if listing_number(base) is not None:
+        id, revision = listed_id("memories", opened, base, changes=changes)
+        if changes:
+            (memory,) = run(opened.memory.get([id], namespace=opened.namespace))
+            if memory is None or memory.revision != revision:
+                raise changed_since_listed(base)
+            print_note(fit_line(f"#{base.removeprefix('#')} is {id}: {one_line(memory.text)}"))
+    else:
+        id = _only_match(base, lambda part: run(opened.memory.find_ids(part, namespace=opened.namespace)))
+    return id + at + version
+
+
+def resolve_session(opened: OpenedMemory, word: str) -> str:
+    """Return the id of the session that *word* names: whole, its beginning or end, or its number in the last list."""
+
+    sessions = [info.session for info in run(opened.memory.conversations.sessions(namespace=opened.namespace))]
+    if word in sessions:
+        return word
+    if listing_number(word) is not None:
+        return listed_id("sessions", opened, word, changes=False)[0]
+    return _only_match(word, lambda part: _beginning_or_ending(sessions, part))
+
+
+def resolve_operation(opened: OpenedMemory, word: str) -> str:
+    """Return the id of the operation that *word* names, as a session is named; of the newest ten thousand."""
+
+    def matches(part: str) -> Iterable[str]:
+        log = opened.memory.operations(limit=_OPERATIONS_SEARCHED, namespace=opened.namespace)
+        return _beginning_or_ending((operation.id for operation in run(log)), part)
+
+    if listing_number(word) is not None:
+        return listed_id("operations", opened, word, changes=True)[0]
+    return word if _MADE_BY_US.fullmatch(word) else _only_match(word, matches)
+
+
+def _beginning_or_ending(ids: Iterable[str], part: str) -> Iterable[str]:
+    return (id for id in ids if id.startswith(part) or id.endswith(part))
+
+
+def _only_match(word: str, matches: Callable[[str], Iterable[str]]) -> str:
+    """Return the only id that *matches* gives for *word*; *word* itself if it is too short, or none fits."""
+    if len(word) < _LEAST_LENGTH:
+        return word
+    found = list(islice(matches(word), _SHOWN_CANDIDATES + 1))
+    if len(found) <= 1:
+        return found[0] if found else word
+    shown = ", ".join(found[:_SHOWN_CANDIDATES]) + (", …" if len(found) > _SHOWN_CANDIDATES else "")
+    raise typer.BadParameter(f"several ids begin or end so: {shown}", param_hint=word)
