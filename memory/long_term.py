@@ -449,6 +449,14 @@ class LongTermMemory:
         """Let disabled memories be found again."""
         return await self._set("enable", ids, lambda _: {"disabled": None}, caller)
 
+    async def promote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Let memories be recalled that were taken for questions, commands, small talk or repetitions."""
+        return await self._set("promote", ids, lambda _: {"evidence": True}, caller)
+
+    async def demote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Keep memories out of what is recalled by default; they stay, as the context of their neighbours, too."""
+        return await self._set("demote", ids, lambda _: {"evidence": False}, caller)
+
     async def tag(
         self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
     ) -> Operation | None:
@@ -558,7 +566,7 @@ class LongTermMemory:
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
             check_forget_query(query, k, dry_run=dry_run)
-            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)

@@ -216,6 +216,8 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.unpin", lambda m, n: m.unpin([id], namespace=n)),
         ("LongTermMemory.disable", lambda m, n: m.disable([id], namespace=n)),
         ("LongTermMemory.enable", lambda m, n: m.enable([id], namespace=n)),
+        ("LongTermMemory.promote", lambda m, n: m.promote([id], namespace=n)),
+        ("LongTermMemory.demote", lambda m, n: m.demote([id], namespace=n)),
         ("LongTermMemory.tag", lambda m, n: m.tag([id], [word], namespace=n)),
         ("LongTermMemory.untag", lambda m, n: m.untag([id], [word], namespace=n)),
         ("LongTermMemory.set_importance", lambda m, n: m.set_importance([id], 0.5, namespace=n)),
