@@ -28,6 +28,7 @@ from memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
 from memory.retrieval.scoring.scores import RankedCandidate
 from memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarities, weigh_terms
 from vectorstore import VectorStore, View
+from vectorstore.internals import sorted_distinct
 
 _PARTITION_NAMES = {CONVERSATION: "the conversation", DOCUMENTS: "the documents", ARCHIVE: "the archive"}
 
@@ -178,7 +179,7 @@ def term_matches(
     for compared_row, share, where in compared:
         if compared_row == NO_ROW:
             continue
-        terms = np.unique(index.text_terms(np.array([compared_row], dtype=np.int64))[0])
+        terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64))[0])
         nearest = chain.from_iterable(
             _nearest_terms(terms, share * similarities) for _, similarities in term_similarities(words, terms, index)
         )

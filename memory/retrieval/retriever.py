@@ -214,12 +214,15 @@ class Retriever:
         """Return *query* with its vectors, and a note where it must do with words alone."""
         embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
         passages = embedded
-        if DOCUMENTS in query.partitions and embedded.vectors and self._embedding.has_passages:
+        if embedded.vectors and self._embedding.has_passages and await asyncio.to_thread(self._has_documents, query):
             passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
         notes = RecallNotes.of_embedding(embedded)
         if passages is not embedded:
             notes += RecallNotes.of_embedding(passages)
         return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
+
+    def _has_documents(self, query: Query) -> bool:
+        return any(target.partition == DOCUMENTS for target in search_targets(self._store, query))
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""

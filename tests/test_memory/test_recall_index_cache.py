@@ -116,6 +116,18 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def test_what_is_derived_of_a_single_long_memory_is_saved(path: Path, derived: list[str]) -> None:
+    memory = opened(path)
+    run_sync(memory.remember(Memory("The river winds on. " * 2_000, id="long")))
+    expected = answers(memory)
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {"long"}}
+    del derived[:]
+    memory = opened(path)
+    assert answers(memory) == expected
+    assert derived == []
+
+
 def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str]) -> None:
     rng = random.Random(1)
     with_all = turns(20, rng)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.excerpt import excerpt, question_pattern
 from agent.assistant.cli.json_output import found_json
@@ -77,6 +77,7 @@ def recall(
     json: JsonOption = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
+    compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
@@ -165,6 +166,7 @@ def why_not(
 
     The first stage that stopped the memory is named, or its place in the ranking.
     """
+    compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_memory(context) as opened:
         id = resolve_id(opened, id)
