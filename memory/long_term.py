@@ -195,8 +195,8 @@ class LongTermMemory:
         )
         self._writer = MemoryWriter(pipeline)
         self._recovery = CrashRecovery(pipeline)
-        self._pipeline, self._rules, self._aware_clock = pipeline, rules, aware
         self._settlement = Settlement(pipeline)
+        self._pipeline, self._rules, self._aware_clock = pipeline, rules, aware
         self._backfill = EmbeddingBackfill(self.entries, self.embedding)
         self._eraser = MemoryEraser(
             self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
@@ -336,7 +336,7 @@ class LongTermMemory:
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
 
-        It reads the namespace until *limit* are found.
+        It reads the ids of the namespace until *limit* are found.
         """
         checked_label(part, "part")
         checked_int(limit, "limit")
@@ -485,6 +485,14 @@ class LongTermMemory:
         """Let disabled memories be found again."""
         return await self._set("enable", ids, lambda _: {"disabled": None}, caller)
 
+    async def promote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Let memories be recalled that were taken for questions, commands, small talk or repetitions."""
+        return await self._set("promote", ids, lambda _: {"evidence": True}, caller)
+
+    async def demote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Keep memories out of what is recalled by default; they stay, as the context of their neighbours, too."""
+        return await self._set("demote", ids, lambda _: {"evidence": False}, caller)
+
     async def tag(
         self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
     ) -> Operation | None:
@@ -594,7 +602,7 @@ class LongTermMemory:
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
             check_forget_query(query, k, dry_run=dry_run)
-            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)

@@ -128,7 +128,14 @@ class NamespaceSearcher:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
             rows = sorted_distinct(np.concatenate([rows, date_candidates(index, analyzed.question, count)]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
-            return score_conversation(analyzed, rows, weights=self.settings.conversation, abstention=abstention)
+            silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
+            return score_conversation(
+                analyzed,
+                rows[~silent],
+                silent=rows[silent],
+                weights=self.settings.conversation,
+                abstention=abstention,
+            )
 
     def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
         """Return a function that tells which ids pass the caller's filters; None without any."""

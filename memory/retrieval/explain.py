@@ -22,6 +22,7 @@ from memory.retrieval.candidates import NamespaceSearcher, SearchTarget
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.utterances import with_utterance
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
 from memory.retrieval.scoring.scores import RankedCandidate
@@ -62,6 +63,14 @@ def explain_invalid(memory: Memory, query: Query) -> WhyNot:
         version = memory.id.rpartition("@")[0]
         return WhyNot(memory.id, RecallStage.SUPERSEDED, f"superseded by {version} at {memory.retired_at.isoformat()}")
     return WhyNot(memory.id, RecallStage.VALIDITY, "it was not known, or did not hold, at the time asked for")
+
+
+def explain_demoted(memory: Memory) -> WhyNot:
+    """Explain a memory that states nothing."""
+    judged = with_utterance(memory)
+    kind = judged.utterance.value if judged.utterance is not None and memory.evidence is None else "demoted"
+    reason = f"{kind}: {judged.utterance_reason}" if judged.utterance_reason and kind != "demoted" else kind
+    return WhyNot(memory.id, RecallStage.EVIDENCE, f"not recalled by default ({reason}); promote it, or ask for all")
 
 
 def explain_unranked(memory: Memory, by_words: int | None, by_vector: int | None, candidates: int) -> WhyNot:

@@ -24,6 +24,7 @@ from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
     add_term_matches,
+    explain_demoted,
     explain_invalid,
     explain_ranked,
     explain_reranked,
@@ -279,6 +280,8 @@ class Retriever:
                 return explain_invalid(memory, query)
             if not view.passing([memory.id], where=combine_filters(caller_filters(query)), namespace=target.name)[0]:
                 return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
+            if not query.all_utterances and analyzed.index.hidden_utterances(np.array([row]))[0]:
+                return explain_demoted(memory)
             count = view.count(namespace=target.name)
             named = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
             by_words, by_vector = rank_of(memory.id, named), None

@@ -400,7 +400,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("5", "860d39e9551b71e3")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("6", "860d39e9551b71e3")
 
 
 STOPS = {"the", "of"}
@@ -446,6 +446,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         people=tuple(draw(st.lists(st.sampled_from(["ana", "mother"]), max_size=2, unique=True))),
         relations=draw(st.sampled_from([(), (("sister", "ana"),)])),
         disabled=draw(st.booleans()),
+        demotion=draw(st.integers(0, 2)),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],

@@ -69,6 +69,9 @@ def recall(
             metavar="COUNT", help="So many turns or passages before and after each hit, or its whole 'exchange'."
         ),
     ] = "0",
+    every: Annotated[
+        bool, typer.Option("--all", help="Find questions, commands and small talk of the chat, too.")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     full: FullOption = False,
     json: JsonOption = False,
@@ -90,6 +93,7 @@ def recall(
                 as_of=parse_time(as_of, name="--as-of"),
                 known_at=parse_time(known_at, name="--known-at"),
                 explain=explain,
+                all_utterances=every,
                 neighbours=turns,
             )
         )
@@ -127,6 +131,9 @@ def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain
         if explain:
             print_text(margin + score_line(hit.score, hit.parts))
             print_text(f"{margin}words: {one_line(matched_terms_line(hit.matched))}")
+            if hit.memory.utterance is not None:
+                reason = hit.memory.utterance_reason
+                print_text(f"{margin}said: {hit.memory.utterance.value}" + (f" ({reason})" if reason else ""))
     if shortened:
         note_shortened()
 
