@@ -146,6 +146,18 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """Statements that hold now and contradict one another: one attribute of one subject, newest first."""
+
+    memories: tuple[Memory, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids that ``LongTermMemory.settle`` takes."""
+        return tuple(memory.id for memory in self.memories)
+
+
+@dataclass(frozen=True, slots=True)
 class TermMatch:
     """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
 
