@@ -105,6 +105,11 @@ def people_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(person.key for person in _find_people(text)))
 
 
+def is_kin(person: str) -> bool:
+    """Return whether *person* is a kin word, as ``StatementAnalysis`` writes it, rather than a name."""
+    return person in _file()["kin"]
+
+
 def _find_people(text: str) -> list[_Person]:
     """Return the names and kin words of *text* in their order."""
     kin = {match.start(): match for match in _kin_pattern().finditer(text)}
@@ -195,6 +200,7 @@ def _relations(text: str, people: list[_Person]) -> tuple[tuple[str, str], ...]:
 _IS_MY = r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+"
 
 
+@cache
 def _file() -> ConfigParser:
     file = ConfigParser(delimiters=("=",), interpolation=None)
     file.read(Path(__file__).with_name("statements.ini"), "utf-8")
