@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.scoring.confidence import (
     abstention_bounds,
     attribution_margin,
@@ -36,6 +37,7 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -47,7 +49,7 @@ from memory.retrieval.scoring.soft_matching import (
     word_match,
 )
 from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
-from memory.retrieval.scoring.superseded import promote_newest, stated_after
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -97,8 +99,13 @@ def score_conversation(
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
+    later: dict[int, int] = {}
+    moment = to_microseconds(validity.as_of or validity.now)
+    if question.time.period is not None:
+        after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
+        is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
+        parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
-        moment = to_microseconds(validity.as_of or validity.now)
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
@@ -107,6 +114,11 @@ def score_conversation(
         best = top_positions(ids, totals, 1)[0]
         mismatch = subject_mismatch(query, rows, asked, lacking, words, best)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
+    if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
+        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + found.leading
+        parts["linked"] = found.linked
+        newer, later = {**newer, **found.newer}, found.later
     states = ~matches.is_echo
     seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
     total_weight = words.total_weight
@@ -124,7 +136,7 @@ def score_conversation(
     note = ""
     if mismatch is not None and mismatch.lead < lead:
         lead, note = mismatch.lead, mismatch.note
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, note)
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, note)
 
 
 @dataclass(frozen=True, slots=True)
