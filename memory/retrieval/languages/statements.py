@@ -114,6 +114,11 @@ def people_of(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(person.key for person in _find_people(text)))
 
 
+def is_kin(person: str) -> bool:
+    """Return whether *person* is a kin word, as ``StatementAnalysis`` writes it, rather than a name."""
+    return person in kin_meanings().values()
+
+
 def _find_people(text: str) -> list[_Person]:
     """Return the names and kin words of *text* in their order."""
     kin = {match.start(): match for match in statement_pattern("kin").finditer(text)}
