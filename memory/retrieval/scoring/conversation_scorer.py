@@ -77,19 +77,21 @@ def score_conversation(
     words = weigh_terms(question, index, frequencies)
     matches = _match_turns(query, rows, words, weights)
     bm25 = query.text_scores(question.text_without_names, ids)
+    channel = _vector_channel(query, rows, weights)
+    cover = _word_cover(matches.words, words) if channel.cover else 1.0
     session_weight = weights.session_several if question.asks_several else weights.session
     parts = {
-        "words": weights.words * scale_to_maximum(matches.words),
-        "cosine": weights.cosine * scale_to_maximum(matches.cosine),
+        "words": cover * weights.words * scale_to_maximum(matches.words),
+        "cosine": channel.cosine * scale_to_maximum(matches.cosine),
         "speaker": weights.speaker * speaker_match(index, rows, question),
         "participant": weights.participant * participant_share(index, rows, question),
-        "session": session_weight * _session_scores(index, rows, question, bm25),
+        "session": cover * session_weight * channel.session * _session_scores(index, rows, question, bm25),
         "echo": weights.echo * matches.is_echo.astype(np.float64),
         "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
         + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
         "kind": _answer_kind_scores(index, rows, question, weights),
         "date": weights.date * fit,
-        "text": weights.text * scale_to_maximum(bm25),
+        "text": cover * weights.text * scale_to_maximum(bm25),
     }
     if weights.asked:
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
@@ -169,6 +171,34 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
     return _TurnMatches(smoothed, stated, own_words, cosine, own_cosine, is_echo, window.answered)
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorChannel:
+    """Weight of the *cosine* of each row, and of the *session*, by the profile of the embedder.
+
+    *cover*: the weight of words falls with the share of the question that they leave open.
+    """
+
+    cosine: Floats
+    session: Floats
+    cover: bool
+
+
+def _vector_channel(query: NamespaceQuery, rows: Rows, weights: ConversationWeights) -> _VectorChannel:
+    alone = query.index.columns["session"][rows] == NO_SESSION
+    profile = query.profile
+    turns, notes = (profile.turns, profile.notes) if weights.cosine is None else (weights.cosine, weights.cosine)
+    if query.vector is None:
+        return _VectorChannel(np.zeros(len(rows)), np.ones(len(rows)), cover=False)
+    session = np.where(alone, profile.note_session, 1.0)
+    return _VectorChannel(np.where(alone, notes, turns), session, profile.cover)
+
+
+def _word_cover(matches: Floats, words: QuestionTerms) -> float:
+    """Return the share of the question's weight that the best row matches, in [0, 1]; 1 for a question of no words."""
+    total = words.total_weight
+    return min(1.0, float(matches.max(initial=0.0)) / total) if total > 0 else 1.0
 
 
 def _answered_question_scores(
