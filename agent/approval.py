@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from agent.errors import ArgumentError, choice
+from agent.errors import ApprovalUnavailable, ArgumentError, choice
 from memory import ToolCallBlock
 
 
@@ -35,18 +35,22 @@ class ApprovalDecision:
         object.__setattr__(self, "status", choice(ApprovalStatus, self.status, "status"))
 
 
+_COPY_PROBLEM = "this request was read from JSON; answer the one in the program that runs the agent"
+
+
 class ApprovalRequest:
     """Request for approval of the *call* of a tool by *agent*; *description* is the tool's own.
 
-    ``approve`` or ``reject`` answers it, once, from any thread; a second answer is ignored.
+    ``approve`` or ``reject`` answers it, once, from any thread; a second answer is ignored. One that was read from JSON
+    is a *copy*: it shows what is asked, and only the request in the program that runs the agent can be answered.
     """
 
-    def __init__(self, call: ToolCallBlock, *, agent: str = "", description: str = "") -> None:
+    def __init__(self, call: ToolCallBlock, *, agent: str = "", description: str = "", copy: bool = False) -> None:
         self.call = call
         self.agent = agent
         self.description = description
-        self._loop = asyncio.get_running_loop()
-        self._answer: asyncio.Future[ApprovalDecision] = self._loop.create_future()
+        self._loop = None if copy else asyncio.get_running_loop()
+        self._answer: asyncio.Future[ApprovalDecision] | None = self._loop.create_future() if self._loop else None
 
     def approve(self) -> None:
         """Let the call go ahead."""
@@ -57,16 +61,21 @@ class ApprovalRequest:
         self.answer(ApprovalDecision(ApprovalStatus.REJECTED, reason))
 
     def answer(self, decision: ApprovalDecision) -> None:
-        """Answer with *decision*."""
+        """Answer with *decision*; a copy raises ``ApprovalUnavailable``."""
+        answer, loop = self._answer, self._loop
+        if answer is None or loop is None:
+            raise ApprovalUnavailable(_COPY_PROBLEM)
 
         def settle() -> None:
-            if not self._answer.done():
-                self._answer.set_result(decision)
+            if not answer.done():
+                answer.set_result(decision)
 
-        self._loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(settle)
 
     async def decided(self) -> ApprovalDecision:
-        """Wait for the answer."""
+        """Wait for the answer; a copy raises ``ApprovalUnavailable``."""
+        if self._answer is None:
+            raise ApprovalUnavailable(_COPY_PROBLEM)
         return await asyncio.shield(self._answer)
 
     def __repr__(self) -> str:

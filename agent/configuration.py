@@ -52,6 +52,8 @@ class AgentSettings:
     - *trace* keeps tool calls and results in history, not only prompt and answer. When memory cannot be read or
       written, ``on_memory_error="degrade"`` goes on without it and warns, "raise" ends the run in an error; a turn
       that could not be written waits for the next one in either case.
+    - *log_contents* puts requests and replies, secrets redacted, into the log of model calls (``agent.model_calls``),
+      which has sizes, times and usage alone otherwise.
     - *close_provider* closes the provider with the agent. *clock*, *timer*, *sessions* and *seeds* are the sources of
       the time, of ids of new sessions, and of the secret behind the marks around recalled memories.
     """
@@ -77,6 +79,7 @@ class AgentSettings:
     prices: Prices | None = None
     trace: bool = True
     on_memory_error: Literal["degrade", "raise"] = "degrade"
+    log_contents: bool = False
     close_provider: bool = True
     clock: Clock = system_clock
     timer: Callable[[], float] = time.monotonic
@@ -139,8 +142,11 @@ class AgentComponents:
             "rounds": limits,
             "approval": self.policy.approval,
         }
+        loop = Loop(
+            self.provider, executor, limits=limits, middleware=self.model_middleware, log_contents=settings.log_contents
+        )
         object.__setattr__(self, "executor", executor)
-        object.__setattr__(self, "loop", Loop(self.provider, executor, limits=limits, middleware=self.model_middleware))
+        object.__setattr__(self, "loop", loop)
         object.__setattr__(self, "fingerprint", _fingerprint(self.tools, configuration))
 
     @property

@@ -152,7 +152,15 @@ class ToolTimedOut(ToolFailed):
 
 
 class CircuitOpen(ToolFailed):
-    """The tool failed too often in a row and is not called for a while."""
+    """The tool failed too often in a row (*failures*) and is not called for *retry_after* seconds. At 0, a call that
+    probes it is under way."""
+
+    def __init__(self, tool: str, failures: int, retry_after: float) -> None:
+        self.tool, self.failures = tool, failures
+        wait = f"rests for {retry_after:.0f} s" if retry_after > 0 else "rests, while another call tries it"
+        super().__init__(
+            f"{tool} failed {failures} times in a row and {wait}; go on without it", retry_after=retry_after
+        )
 
 
 class RateLimited(ToolFailed):
@@ -242,6 +250,6 @@ def error_for_result(result: RunResult[Any], problem: str, cause: Exception | No
         Ending.STOPPED: RunAborted,
         Ending.MEMORY_ERROR: MemoryUnavailable,
     }
-    error = errors[result.ending](problem, result)
+    error = errors.get(result.ending, RunError)(problem, result)
     error.__cause__ = cause
     return error

@@ -1,6 +1,6 @@
 """The loop: ask the model, run the tools it calls, until it answers. It knows nothing of memory.
 
-One async generator of events; the last one is ``LoopEnded``. Nothing is raised but cancellation. The calls of tools are
+One async generator of events, and an outcome. Nothing is raised but cancellation. The calls of tools are
 ``tool_executor``.
 """
 
@@ -42,7 +42,8 @@ from agent.providers.base import (
     ThinkingPiece,
     WaitPiece,
 )
-from agent.results import Ending, StopReason, ToolCallRecord, Usage
+from agent.providers.call_log import ModelCallLog
+from agent.results import Ending, ErrorRecord, RunStep, StopReason, ToolCallRecord, Usage
 from agent.structured_output import ExpectedOutput
 from agent.tool_executor import ToolExecutor, tool_result_block
 from agent.tools.base import ToolContext
@@ -83,7 +84,8 @@ class LoopLimits:
 
 @dataclass(frozen=True, slots=True)
 class LoopOutcome:
-    """Outcome of the loop: *messages* are those it added, *text* the answer or the part of it that arrived.
+    """Outcome of the loop: *messages* are those it added, *text* the answer or the part of it that arrived, *steps* the
+    calls of the model with their tool calls.
 
     *output* is the answer as the wanted type, *problem* and *cause* the reason why there is none, *kept* the answer's
     replacement in history, *model* what answered last.
@@ -92,8 +94,7 @@ class LoopOutcome:
     ending: Ending
     text: str = ""
     messages: tuple[Message, ...] = ()
-    steps: int = 0
-    tool_runs: tuple[ToolCallRecord, ...] = ()
+    steps: tuple[RunStep, ...] = ()
     usage: Usage = field(default_factory=Usage)
     citations: tuple[AnswerCitation, ...] = ()
     kept: StoredReply | None = None
@@ -101,13 +102,6 @@ class LoopOutcome:
     problem: str = ""
     cause: Exception | None = None
     model: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopEnded(Event):
-    """The loop's last event."""
-
-    outcome: LoopOutcome
 
 
 class LoopExit(Exception):
@@ -122,7 +116,7 @@ class LoopExit(Exception):
 class Loop:
     """Answers requests with *provider*, whose tool calls *executor* runs; *middleware* is around each call of a model.
 
-    One loop serves any number of runs.
+    One loop serves any number of runs. *log_contents*: the log of model calls has requests and replies.
     """
 
     provider: Provider
@@ -130,35 +124,31 @@ class Loop:
     limits: LoopLimits = LoopLimits()
     middleware: Sequence[ModelMiddleware] = ()
     ids: Callable[[], str] = new_call_id
+    log_contents: bool = False
 
-    async def run(
+    def start(
         self,
         request: Request,
         context: ToolContext,
         *,
         shorten: Callable[[], Request | None] | None = None,
         expected: ExpectedOutput | None = None,
-    ) -> AsyncGenerator[Event, None]:
-        """Answer *request*; *context* names the run, its deadline and its timer.
+    ) -> LoopRun:
+        """Return the run that answers *request*; *context* names it, its deadline and its timer.
 
         *shorten* is called once for a request that needs less room, if the model's window is too small for this one;
         *expected* is the wanted type of answer.
         """
-        run = _LoopRun(self, request, context, shorten, expected)
-        try:
-            async with aclosing(run.events()) as events:
-                async for event in events:
-                    yield event
-        except LoopExit as end:
-            run.end = end
-        yield LoopEnded(run.outcome(), **run.context.stamp())
+        return LoopRun(self, request, context, shorten, expected)
 
 
 @dataclass(slots=True)
-class _LoopRun:
-    """State of one run of the loop. *reply* is that of the last round, once it is complete, *answer* the reply that
-    ended the run. *transient* messages (nudges and repairs) are shown to the model until it has done better, and kept
-    nowhere."""
+class LoopRun:
+    """One run of the loop: its ``events``, and its ``outcome`` as far as it has come.
+
+    *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *transient* messages
+    (nudges and repairs) are shown to the model until it has done better, and kept nowhere.
+    """
 
     loop: Loop
     request: Request
@@ -169,7 +159,7 @@ class _LoopRun:
     repairs: int = 0
     added: list[Message] = field(default_factory=list)
     transient: list[Message] = field(default_factory=list)
-    tool_runs: list[ToolCallRecord] = field(default_factory=list)
+    steps: list[RunStep] = field(default_factory=list)
     text: str = ""
     model: str = ""
     reply: Response | None = None
@@ -178,17 +168,13 @@ class _LoopRun:
     end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
 
     def outcome(self) -> LoopOutcome:
-        """Return the outcome, once the loop has ended."""
-        if isinstance(self.end.cause, RequestRefused):  # middleware refused in words of its own
-            self.text = self.end.problem
-            self.added.append(Message.assistant(self.text))
+        """Return the outcome; before the events have ended, that of what was done so far."""
         answer = self.answer
         return LoopOutcome(
             ending=self.end.ending,
             text=self.text,
             messages=tuple(self.added),
-            steps=self.context.step,
-            tool_runs=tuple(self.tool_runs),
+            steps=tuple(self.steps),
             usage=self.context.scope.ledger.usage,
             citations=answer.citations if answer else (),
             kept=answer.kept if answer else None,
@@ -199,6 +185,18 @@ class _LoopRun:
         )
 
     async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield the events until the loop has ended."""
+        try:
+            async with aclosing(self._rounds()) as events:
+                async for event in events:
+                    yield event
+        except LoopExit as end:
+            self.end = end
+            if isinstance(end.cause, RequestRefused):  # middleware refused in words of its own
+                self.text = end.problem
+                self.added.append(Message.assistant(self.text))
+
+    async def _rounds(self) -> AsyncGenerator[Event, None]:
         """Yield the events of each round until ``LoopExit`` is raised; only rounds that call tools are counted."""
         rounds = 1
         while True:
@@ -240,10 +238,12 @@ class _LoopRun:
             request = replace(request, tool_choice="none")
         if self.expected is not None:
             request = self.expected.prepare(request, last=without_tools)
-        accumulator = ResponseAccumulator(self.loop.ids)
         context.scope.ledger.call()
         yield RoundStarted(**self.context.stamp())
         await self._dispatch("model_called", request)
+        accumulator = ResponseAccumulator(self.loop.ids, timer=context.scope.timer)
+        began = context.scope.timer()
+        problem: BaseException | None = None
         stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)
         deltas: AsyncIterator[Delta] | None = None
         shortened: Event | None = None
@@ -261,7 +261,7 @@ class _LoopRun:
                     if accumulator.response().message.blocks:
                         text = f"the model's window is full: {error}"
                         raise LoopExit(Ending.CONTEXT_OVERFLOW, text, error) from error
-                    shortened = self._shorten_request(error)
+                    problem, shortened = error, self._shorten_request(error)
                     break
                 except Exception as error:  # a provider may be a stranger's; any error ends the run
                     raise _exit_for_error(error) from error
@@ -276,23 +276,46 @@ class _LoopRun:
                     yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
             if accumulator.stop is None and shortened is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
+        except BaseException as error:  # cancellation and a reader that left, too: the step says how it ended
+            problem = _failure_of_call(error)
+            raise
         finally:
             response = accumulator.response()
             self.text = response.text if response.text.strip() else self.text
             self.model = response.model or self.model
             context.scope.ledger.spend(response.usage)
+            self._add_step(request, response, began, problem)
             close = getattr(deltas, "aclose", None)
             if close is not None:
                 await close()
+            if isinstance(problem, Exception):
+                await self._dispatch("model_failed", problem, duration=response.elapsed)
         if shortened is not None:
             yield shortened
             return
         for block in response.message.blocks:
             if isinstance(block, ThinkingBlock):
                 await self._dispatch("thinking", block)
-        await self._dispatch("model_answered", response)
+        await self._dispatch("model_answered", response, duration=response.elapsed)
         self.reply = response
-        yield RoundEnded(response.usage, **self.context.stamp())
+        yield RoundEnded(response.usage, response.elapsed, response.first_token, response.stop, **self.context.stamp())
+
+    def _add_step(self, request: Request, response: Response, began: float, problem: BaseException | None) -> None:
+        """Add the step of one call of the model, and log it."""
+        context = self.context
+        step = RunStep(
+            number=context.step,
+            model=response.model or str(getattr(self.loop.provider, "model", "") or ""),
+            began=began,
+            elapsed=response.elapsed,
+            first_token=response.first_token,
+            usage=response.usage,
+            stop=None if problem is not None else response.stop,
+            error=None if problem is None else ErrorRecord.of(problem),
+        )
+        self.steps.append(step)
+        log = ModelCallLog(step.model, context.agent, context.session, contents=self.loop.log_contents)
+        log.write(request, response, step=step.number, error=step.error)
 
     async def _call_tools(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> AsyncGenerator[Event, None]:
         """Run the tools and put calls and results into the conversation, together."""
@@ -301,7 +324,11 @@ class _LoopRun:
             yield ToolStarted(call, **self.context.stamp())
         emitted: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = replace(self.context.scope, emit=emitted.put_nowait)
-        task = asyncio.create_task(self.loop.executor.run(calls, replace(self.context, scope=scope)))
+        ended: dict[str, ToolCallRecord] = {}
+        execution = self.loop.executor.run(
+            calls, replace(self.context, scope=scope), on_ended=lambda run: ended.update({run.call.id: run})
+        )
+        task = asyncio.create_task(execution)
         task.add_done_callback(lambda _: emitted.put_nowait(None))
         try:
             while (event := await self._before_deadline(emitted.get, "tools were running")) is not None:
@@ -310,11 +337,13 @@ class _LoopRun:
         finally:
             task.cancel()
             await asyncio.wait([task])
-        self.tool_runs.extend(batch.runs)
+            # Also where the time is over: the step shows which tools had ended, and which were cancelled.
+            runs = tuple(ended[call.id] for call in calls if call.id in ended)
+            self.steps[-1] = replace(self.steps[-1], tool_runs=runs)
         self.added += [response.message, Message.tool([run.result for run in batch.runs])]
         self.nudges, self.transient = 0, []
         for run in batch.runs:
-            await self._dispatch("tool_ended", run)
+            await self._dispatch("tool_ended", run, duration=run.elapsed)
             yield ToolEnded(run, **self.context.stamp())
         if batch.stop is not None:
             raise LoopExit(Ending.STOPPED, f"a tool ended the run: {batch.stop}", batch.stop)
@@ -323,8 +352,8 @@ class _LoopRun:
             self.added.append(Message.assistant(self.text))
             raise LoopExit(Ending.FINAL)
 
-    async def _dispatch(self, name: str, value: object) -> None:
-        await self.context.scope.hooks.dispatch(name, value, step=self.context.step)
+    async def _dispatch(self, name: str, value: object, *, duration: float | None = None) -> None:
+        await self.context.scope.hooks.dispatch(name, value, step=self.context.step, duration=duration)
 
     async def _before_deadline(self, step: Callable[[], Awaitable[T]], activity: str) -> T:
         """Return what *step* does; a deadline that passes during this *activity* ends the run."""
@@ -405,6 +434,13 @@ def _tool_errors(calls: Sequence[ToolCallBlock], text: str) -> Message:
 
 def _is_empty(response: Response) -> bool:
     return response.stop in (StopReason.STOP, StopReason.TOOL_CALLS) and not response.text.strip()
+
+
+def _failure_of_call(error: BaseException) -> BaseException:
+    """Return the exception behind the end of a model's call."""
+    if isinstance(error, LoopExit):
+        return error.cause or TimeoutError(error.problem)
+    return error
 
 
 def _exit_for_error(error: Exception) -> LoopExit:

@@ -7,6 +7,7 @@ is stored by ``turn_store``.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -14,13 +15,21 @@ from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
-from agent.context.memory_reader import NO_SEQUENCE, GatheredContext
+from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
 from agent.context_items import ContextItem, citations_in
-from agent.errors import error_for_result
-from agent.events import Event, HookDispatcher, MemoryRecalled, MemoryStored, RunEnded, WarningIssued
-from agent.loop import LoopEnded, LoopOutcome
+from agent.errors import RunError, error_for_result
+from agent.events import (
+    Event,
+    HookDispatcher,
+    MemoryDegraded,
+    MemoryRecalled,
+    MemoryStored,
+    RunEnded,
+    WarningIssued,
+)
+from agent.loop import LoopOutcome, LoopRun
 from agent.providers.base import Request
-from agent.results import Ending, RunResult
+from agent.results import Ending, ErrorRecord, MemoryAccess, RunResult
 from agent.structured_output import ExpectedOutput
 from agent.tools.base import RunScope, ToolContext, annotations_of
 from agent.trust import TrustTracker, message_trust, parse_trust
@@ -28,6 +37,7 @@ from agent.turn_store import PendingTurn, messages_to_store
 from agent.usage import UsageLedger
 from memory import ArgumentError, Message, Report, Trust
 
+_log = logging.getLogger(__name__)
 _OVERFLOW_DIVISOR = 2
 """A request that is too long for the model is made again with this part of its tokens."""
 
@@ -71,60 +81,123 @@ class AgentRun:
         parent = self._within.scope
         self._ledger = UsageLedger(settings.limits, prices=settings.prices, parent=parent.ledger)
         self._trust = TrustTracker(self._within.trust, parent=parent.trust)
+        # What the run has come to; a run that is left in the middle has its result from these.
+        self._gathered = GatheredContext()
+        self._assembled = AssembledContext("", (prompt,))
+        self._loop_run: LoopRun | None = None
+        self._accesses: list[MemoryAccess] = []
+        self._reports: tuple[Report, ...] = ()
+        self._has_ended = False
 
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events of the run; the last one is ``RunEnded``. The time of the run begins here: a stream may be
-        made long before it is read."""
-        components = self._components
+        made long before it is read.
+
+        The hook ``run_ended`` is called once in any case: where the run is cancelled, its reader leaves, or a part of
+        the program around it raises, with the result as far as it came.
+        """
         self._began = self._settings.timer()
         if self._deadline is not None:
             end = asyncio.get_running_loop().time() + self._deadline
             self._ends = end if self._ends is None else min(end, self._ends)
+        try:
+            async with aclosing(self._events()) as events:
+                async for event in events:
+                    yield event
+        except BaseException as error:
+            await self._abandon(error)
+            raise
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        components = self._components
         await self._hooks.dispatch("run_started", self._prompt)
-        gathered, outcome = await self._gather()
+        outcome = await self._gather()
+        gathered = self._gathered
+        self._assembled = replace(self._assembled, notes=gathered.notes)
+        for access in gathered.accesses:
+            if access.problem:
+                yield await self._degraded(access)
         for error in () if self._raises else gathered.errors:
             yield self._warn(f"memory could not be read, so this was answered without: {error}")
-        assembled = AssembledContext("", (self._prompt,), notes=gathered.notes)
         if outcome is None:
-            assembled = self._assemble(gathered, self._settings.token_budget)
+            began = self._timer()
+            assembled = self._assembled = self._assemble(gathered, self._settings.token_budget)
             self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
             self._trust.record(*(message_trust(message) for message in assembled.messages))
             if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
                 self._trust.record(Trust.DOCUMENT)
-            await self._hooks.dispatch("context_built", assembled)
+            await self._hooks.dispatch("context_built", assembled, duration=self._timer() - began)
             if assembled.over_budget:
                 yield self._warn("the prompt alone is over the token budget; nothing was added to it")
             if components.grounded:
                 left_out = (*assembled.left_out, *assembled.shortened)
-                yield MemoryRecalled(assembled.items, left_out, assembled.dropped, assembled.notes, **self._stamp())
-            async with aclosing(self._answer(gathered, assembled)) as events:
+                yield MemoryRecalled(
+                    assembled.items,
+                    left_out,
+                    assembled.dropped,
+                    assembled.notes,
+                    gathered.searched,
+                    gathered.accesses,
+                    _duration(gathered.accesses),
+                    **self._stamp(),
+                )
+            self._loop_run = self._answer(gathered, assembled)
+            async with aclosing(self._loop_run.events()) as events:
                 async for event in events:
-                    if isinstance(event, LoopEnded):
-                        outcome = event.outcome
-                    else:
-                        yield event
-        assert outcome is not None
+                    yield event
+            outcome = self._loop_run.outcome()
         if outcome.ending in _CUT_WARNINGS:
             yield self._warn(_CUT_WARNINGS[outcome.ending].format(self._settings.model_settings.max_characters))
-        reports: tuple[Report, ...] = ()
         if self._stores and outcome.ending.is_stored:
-            reports, storage_error = await self._store(outcome, assembled.items)
+            access, storage_error = await self._store(outcome, self._assembled.items)
             if storage_error is None:
-                yield MemoryStored(reports, **self._stamp())
-                if text := self._redaction_warning(reports):
+                yield MemoryStored(self._reports, access.elapsed, **self._stamp())
+                if text := self._redaction_warning(self._reports):
                     yield self._warn(text)
             else:
+                yield await self._degraded(access)
                 fate = "cannot be stored" if isinstance(storage_error, ArgumentError) else "is not stored yet"
                 yield self._warn(f"this turn {fate}: {storage_error}")
                 if self._raises and outcome.ending.is_answer:  # another error says more than this
                     problem = f"the answer was given, but the turn {fate}: {storage_error}"
                     outcome = replace(outcome, ending=Ending.MEMORY_ERROR, problem=problem, cause=storage_error)
-        result = self._result(outcome, gathered, assembled, reports)
+        result, run_error = await self._end(outcome)
+        yield RunEnded(result, run_error, **self._stamp())
+
+    async def _end(self, outcome: LoopOutcome) -> tuple[RunResult[Any], RunError | None]:
+        """Return the result of *outcome* and the error that it is raised as, once the hooks have seen them."""
+        result = self._result(outcome)
         run_error = error_for_result(result, outcome.problem, outcome.cause)
         if run_error is not None:
             await self._hooks.dispatch("failed", run_error)
-        await self._hooks.dispatch("run_ended", result)
-        yield RunEnded(result, run_error, **self._stamp())
+        await self._announce_end(result)
+        return result, run_error
+
+    async def _abandon(self, error: BaseException) -> None:
+        """Tell the hooks that the run ended by *error*: a cancellation, a reader that left, or an exception of a part
+        of the program, which is raised as it is."""
+        if self._has_ended:
+            return
+        is_failure = isinstance(error, Exception)
+        ending = Ending.ERROR if is_failure else Ending.CANCELLED
+        outcome = LoopOutcome(ending) if self._loop_run is None else self._loop_run.outcome()
+        result = replace(self._result(replace(outcome, ending=ending)), error=ErrorRecord.of(error))
+        try:
+            if is_failure:
+                await self._hooks.dispatch("failed", error)
+        finally:
+            await self._announce_end(result)
+
+    async def _announce_end(self, result: RunResult[Any]) -> None:
+        self._has_ended = True  # before the hooks: a cancellation among them ends the run no second time
+        _log.debug("run of session %s ended: %s after %.3f s", result.session, result.ending.value, result.elapsed)
+        await self._hooks.dispatch("run_ended", result, duration=result.elapsed)
+
+    async def _degraded(self, access: MemoryAccess) -> MemoryDegraded:
+        """Return the event of an access of memory with a problem, once the log and the hooks have it."""
+        event = MemoryDegraded(access, **self._stamp())
+        await event.announce(self._hooks)
+        return event
 
     def _timer(self) -> float:
         """Return the seconds since the run began."""
@@ -149,25 +222,30 @@ class AgentRun:
             return f"your words are not remembered ({report.reason})"
         return f"kept without {report.spans} part{'s' * (report.spans != 1)} of your words ({report.reason})"
 
-    async def _gather(self) -> tuple[GatheredContext, LoopOutcome | None]:
+    async def _gather(self) -> LoopOutcome | None:
         """Read memory within the run's time; return an outcome where that already ends it."""
-        gathered = GatheredContext()
+        recorder = ReadRecorder(self._timer, self._accesses)
         try:
             async with asyncio.timeout_at(self._ends) as timeout:
                 reader = self._components.reader
-                gathered = await reader.gather(self._prompt.text, self._session, self._ledger)
+                gathered = await reader.gather(self._prompt.text, self._session, self._ledger, recorder=recorder)
         except TimeoutError:
             if not timeout.expired():
                 raise
-            return gathered, LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
-        await self._hooks.dispatch("memory_loaded", gathered.history.messages)
-        await self._hooks.dispatch("memory_retrieved", (*gathered.pinned, *gathered.recalled))
+            self._gathered = GatheredContext(accesses=tuple(self._accesses))
+            return LoopOutcome(Ending.DEADLINE, problem="the deadline passed while memory was being read")
+        self._gathered = gathered
+        loaded = [access for access in gathered.accesses if access.part == "history"]
+        retrieved = [access for access in gathered.accesses if access.part != "history"]
+        await self._hooks.dispatch("memory_loaded", gathered.history.messages, duration=_duration(loaded))
+        items = (*gathered.pinned, *gathered.recalled)
+        await self._hooks.dispatch("memory_retrieved", items, duration=_duration(retrieved))
         if gathered.errors and self._raises:
             problem = f"memory could not be read: {gathered.errors[0]}"
-            return gathered, LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
-        return gathered, None
+            return LoopOutcome(Ending.MEMORY_ERROR, problem=problem, cause=gathered.errors[0])
+        return None
 
-    def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> AsyncGenerator[Event, None]:
+    def _answer(self, gathered: GatheredContext, assembled: AssembledContext) -> LoopRun:
         components, parent = self._components, self._within.scope
         scope = RunScope(
             ledger=self._ledger,
@@ -188,7 +266,7 @@ class AgentRun:
             return None if shorter.messages == assembled.messages else self._request(gathered, shorter)
 
         request = self._request(gathered, assembled)
-        return components.loop.run(request, context, shorten=shorten, expected=self._expected)
+        return components.loop.start(request, context, shorten=shorten, expected=self._expected)
 
     def _assemble(self, gathered: GatheredContext, budget: int | None) -> AssembledContext:
         components, settings = self._components, self._settings
@@ -220,9 +298,7 @@ class AgentRun:
             redact=None if self._components.reader.memory is None else self._components.reader.memory.redacted,
         )
 
-    async def _store(
-        self, outcome: LoopOutcome, items: Sequence[ContextItem]
-    ) -> tuple[tuple[Report, ...], Exception | None]:
+    async def _store(self, outcome: LoopOutcome, items: Sequence[ContextItem]) -> tuple[MemoryAccess, Exception | None]:
         """Keep the turn; an error is returned, and the turn waits for the next one."""
         components = self._components
         messages = messages_to_store(
@@ -236,24 +312,31 @@ class AgentRun:
         )
         await self._hooks.dispatch("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
+        began = self._timer()
         try:
-            reports = await components.turns.store(PendingTurn(self._session, messages, used))
+            self._reports = await components.turns.store(PendingTurn(self._session, messages, used))
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
+            record = ErrorRecord.of(error)
+            access = MemoryAccess("turn", began, self._timer() - began, 0, str(record), record)
+            self._accesses.append(access)
             await self._hooks.dispatch("failed", error)
-            return (), error
-        await self._hooks.dispatch("memory_stored", reports)
-        return reports, None
+            return access, error
+        access = MemoryAccess("turn", began, self._timer() - began, len(self._reports))
+        self._accesses.append(access)
+        await self._hooks.dispatch("memory_stored", self._reports, duration=access.elapsed)
+        return access, None
 
-    def _result(
-        self, outcome: LoopOutcome, gathered: GatheredContext, assembled: AssembledContext, reports: tuple[Report, ...]
-    ) -> RunResult[Any]:
+    def _result(self, outcome: LoopOutcome) -> RunResult[Any]:
+        gathered, assembled = self._gathered, self._assembled
+        unanswered = outcome.cause if not outcome.ending.is_answer else None
         return RunResult(
             ending=outcome.ending,
             text=outcome.text,
             session=self._session,
             messages=(self._prompt, *outcome.messages),
             steps=outcome.steps,
-            tool_runs=outcome.tool_runs,
+            tool_runs=tuple(run for step in outcome.steps for run in step.tool_runs),
+            memory_accesses=tuple(sorted(self._accesses, key=lambda access: access.began)),
             usage=self._ledger.usage,
             calls=self._ledger.calls,
             cost=self._ledger.cost,
@@ -262,13 +345,21 @@ class AgentRun:
             citations=outcome.citations or citations_in(outcome.text, assembled.items),
             left_out=(*assembled.left_out, *assembled.shortened),
             dropped=assembled.dropped,
-            stored=reports,
+            stored=self._reports,
             abstain=gathered.abstain,
             warnings=tuple(self._warnings),
             notes=assembled.notes,
+            error=None if unanswered is None else ErrorRecord.of(unanswered),
             elapsed=self._timer(),
             fingerprint=self._components.fingerprint,
             tokens_exact=None if self._settings.token_budget is None else self._components.counter.exact,
             trust=self._trust.least,
             model=outcome.model,
         )
+
+
+def _duration(accesses: Sequence[MemoryAccess]) -> float:
+    """Return the seconds from the beginning of the first of *accesses* to the end of the last."""
+    if not accesses:
+        return 0.0
+    return max(access.began + access.elapsed for access in accesses) - min(access.began for access in accesses)

@@ -19,10 +19,11 @@ from agent.middleware.approval import ApprovalMiddleware, AuthorizationMiddlewar
 from agent.middleware.base import ToolHandler, ToolInvocation, ToolMiddleware, wrap_tool_handler
 from agent.middleware.logging import log_tool_call
 from agent.middleware.resilience import CircuitBreaker, RateLimit, Retry, ToolTimeout
-from agent.results import ToolCallRecord
+from agent.results import ErrorRecord, ToolCallRecord, error_text
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
 from memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
+from memory.internals import redact_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +102,17 @@ class ToolExecutor:
             names += [f"{tool.spec.name}.{name}" for name in of_subagent()] if callable(of_subagent) else []
         return names
 
-    async def run(self, calls: Sequence[ToolCallBlock], context: ToolContext) -> ToolBatchResult:
+    async def run(
+        self,
+        calls: Sequence[ToolCallBlock],
+        context: ToolContext,
+        *,
+        on_ended: Callable[[ToolCallRecord], object] | None = None,
+    ) -> ToolBatchResult:
         """Run *calls* together; a cancellation cancels all of them.
 
-        Their writes have the trust of what the run had read before them; their results count as read afterwards.
+        *on_ended* is given the record of each call when it ends, also where it is cancelled. The writes of the calls
+        have the trust of what the run had read before them; their results count as read afterwards.
         """
         context = replace(context, trust=Trust.least((Trust.ASSISTANT, context.scope.trust.least)))
         semaphore = asyncio.Semaphore(self._parallel)
@@ -114,7 +122,8 @@ class ToolExecutor:
                 return await self._call_tool(invocation)
 
         chain = wrap_tool_handler(self._before, call_tool)
-        tasks = [asyncio.create_task(self._run(call, context, chain)) for call in calls]
+        record = on_ended or (lambda run: None)
+        tasks = [asyncio.create_task(self._run(call, context, chain, record)) for call in calls]
         try:
             await asyncio.wait(tasks)
         finally:
@@ -130,28 +139,34 @@ class ToolExecutor:
         return ToolBatchResult(runs, stop, answers and not any(run.result.is_error for run in runs))
 
     async def _run(
-        self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler
+        self,
+        call: ToolCallBlock,
+        context: ToolContext,
+        chain: ToolHandler,
+        on_ended: Callable[[ToolCallRecord], object],
     ) -> tuple[ToolCallRecord, StopRun | None]:
         began, began_in_run = self._timer(), context.scope.timer()
         context = replace(context, call_id=call.id)
-        stop: StopRun | None = None
+        raised: Exception | asyncio.CancelledError | None = None
         try:
             output: ToolOutput = await self._call(call, context, chain)
-            failed = False
-        except StopRun as error:
-            output, failed, stop = "the run was ended", True, error
-        except ToolFailed as error:
-            output, failed = str(error), True
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if (task := asyncio.current_task()) is not None and task.cancelling():
+                result = tool_result_block(call, "cancelled", is_error=True)
+                elapsed = self._timer() - began
+                on_ended(ToolCallRecord(call, result, elapsed, began_in_run, ErrorRecord.of(error)))
                 raise
-            output, failed = "the tool cancelled itself", True  # not our cancellation: one inside the tool leaked
+            output, raised = "the tool cancelled itself", error  # not our cancellation: one inside the tool leaked
         except Exception as error:  # a stranger's code; the model may find another way
-            reason = f": {error}" if str(error) else ""
-            output, failed = shorten(f"the tool failed: {type(error).__name__}{reason}", _FAILURE_LENGTH), True
+            output, raised = _failure_text(error), error
+        elapsed = self._timer() - began
         shown = _break_output_mark(self._policy.pages.cut(output, context), context.scope.mark)
-        result = tool_result_block(call, shown, is_error=failed)
-        return ToolCallRecord(call, result, self._timer() - began, began_in_run), stop
+        result = tool_result_block(call, shown, is_error=raised is not None)
+        error_record = None if raised is None else ErrorRecord.of(raised)
+        stop = raised if isinstance(raised, StopRun) else None
+        record = ToolCallRecord(call, result, elapsed, began_in_run, error_record)
+        on_ended(record)
+        return record, stop
 
     async def _call(self, call: ToolCallBlock, context: ToolContext, chain: ToolHandler) -> ToolOutput:
         tool = self._tools.get(call.name)
@@ -161,6 +176,16 @@ class ToolExecutor:
         if call.invalid is not None:
             raise ToolFailed(f"the arguments are not a JSON object: {shorten(call.invalid, _FAILURE_LENGTH)}")
         return await chain(ToolInvocation(tool, call, context))
+
+
+def _failure_text(error: Exception) -> str:
+    """Return the words of *error* for the model: one line, never a traceback."""
+    if isinstance(error, StopRun):
+        return "the run was ended"
+    if isinstance(error, ToolFailed):
+        return str(error)
+    reason, _ = redact_secrets(error_text(error))  # an exception may name an address with its password
+    return shorten(f"the tool failed: {type(error).__name__}{f': {reason}' if reason else ''}", _FAILURE_LENGTH)
 
 
 async def _call_tool(invocation: ToolInvocation) -> ToolOutput:

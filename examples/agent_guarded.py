@@ -37,6 +37,9 @@ async def main() -> None:
     hooks = Hooks(
         tool_ended=lambda event: print("told:", event.value.result.text),
         circuit_opened=lambda event: print("the circuit of", event.value, "opened"),
+        circuit_rejected=lambda event: print(
+            f"not called: its circuit is open for {event.value.retry_after:.0f} s more"
+        ),
     )
     policy = ToolPolicy(breaker=CircuitBreaker(2, reset_timeout=60), retry=Retry(2, first=0.01), middleware=[shouting])
     script = (ask("Lisbon"), ask("Porto"), ask("Faro"), Reply("I cannot tell the weather now."))

@@ -93,6 +93,8 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
         fields["tags"] = list(memory.tags)
     if memory.derived_from:
         fields["derived_from"] = list(memory.derived_from)
+    if memory.replaces:
+        fields["replaces"] = list(memory.replaces)
     if memory.scopes:
         fields.update({f"scope.{name}": value for name, value in memory.scopes.items()})
     if memory.metadata:
@@ -116,6 +118,7 @@ def from_entry(entry: Entry) -> Memory:
         source=_source_from_fields(fields),
         tags=tuple(fields.get("tags", ())),
         derived_from=tuple(fields.get("derived_from", ())),
+        replaces=tuple(fields.get("replaces", ())),
         scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
         metadata={name[5:]: value for name, value in fields.items() if name.startswith("meta.")},
         trust=Trust(fields.get("trust", Trust.USER)),

@@ -20,6 +20,7 @@ _EXPORTS: Final = {
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
     "memory.embedders.local": "LocalWordVectors local_available",
+    "memory.embedders.sentence_encoder": "encoder_available",
     "memory.embedders.protocol": (
         "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
     ),
@@ -42,11 +43,12 @@ _EXPORTS: Final = {
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
-    "memory.tokens.counter": "counter_for_model default_counter",
+    "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
-    "memory.write.policies.base": "MemoryLookup",
+    "memory.write.policies.base": "MemoryLookup ReplacementCandidates",
+    "memory.write.policies.callbacks": "ReplacementJudge",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }

@@ -25,6 +25,7 @@ from memory.embedders.protocol import Truncation as Truncation
 from memory.embedders.protocol import WordVectors as WordVectors
 from memory.embedders.protocol import embed_detailed as embed_detailed
 from memory.embedders.protocol import embedder_space as embedder_space
+from memory.embedders.sentence_encoder import encoder_available as encoder_available
 from memory.evaluation.bootstrap import ConfidenceInterval as ConfidenceInterval
 from memory.evaluation.bootstrap import bootstrap as bootstrap
 from memory.evaluation.evaluation import Evaluation as Evaluation
@@ -83,12 +84,15 @@ from memory.timestamps import timestamp_to_text as timestamp_to_text
 from memory.timestamps import to_aware as to_aware
 from memory.tokens.counter import counter_for_model as counter_for_model
 from memory.tokens.counter import default_counter as default_counter
+from memory.tokens.counter import message_tokens as message_tokens
 from memory.tokens.token_tables import TABLE_HASHES as TABLE_HASHES
 from memory.tokens.token_tables import keep_table as keep_table
 from memory.tokens.token_tables import table_url as table_url
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport
 from memory.write.policies.base import MemoryLookup as MemoryLookup
+from memory.write.policies.base import ReplacementCandidates as ReplacementCandidates
+from memory.write.policies.callbacks import ReplacementJudge as ReplacementJudge
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport
 from memory.write.undo import FORGET_KIND as FORGET_KIND

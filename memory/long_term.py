@@ -83,6 +83,7 @@ from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from memory.write.provenance import memory_versions
 from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+from memory.write.settlement import NEWEST, Settlement
 from memory.write.undo import Undo
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
@@ -193,6 +194,7 @@ class LongTermMemory:
         self._recovery = CrashRecovery(pipeline)
         self._attributes = Attributes(self.entries, log)
         self._corrections = Corrections(pipeline)
+        self._settlement = Settlement(pipeline)
         self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
         self._backfill = EmbeddingBackfill(self.entries, self.embedding)
         self._reembedding = Reembedding(self.entries, self.embedding, self._backfill)
@@ -231,15 +233,27 @@ class LongTermMemory:
         """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
-    async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
+    async def remember(
+        self,
+        item: str | Memory,
+        *,
+        replaces: Sequence[str] = (),
+        namespace: str = "",
+        approved_by: Actor | None = None,
+    ) -> Report:
         """Keep one memory and say what became of it.
+
+        *replaces*: ids of memories that hold no longer (as ``Memory.replaces``). They and what was derived from them
+        alone end at its time, in the same operation; they stay, and are found by questions about their time. An unknown
+        id raises ``NoSuchMemory``, a passage or a memory of a later time ``ArgumentError``; where the memory's *actor*
+        is trusted less than what it is to replace, ``NotTrusted`` is raised unless *approved_by* one who is not.
 
         The same key with the same text is a duplicate; with another text ``DuplicateKey`` is raised and
         nothing is overwritten. An embedder that fails does not fail the write: the report says what is
         deferred.
         """
         store_namespace(namespace, CONVERSATION)
-        report = await self._writer.remember(item, namespace)
+        report = await self._writer.remember(item, namespace, replaces, approved_by)
         await self._catch_up([report], namespace)
         return report
 
@@ -249,15 +263,17 @@ class LongTermMemory:
         *,
         namespace: str = "",
         on_progress: Callable[[int], None] | None = None,
+        approved_by: Actor | None = None,
     ) -> list[Report]:
         """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
 
         Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
-        same as ``remember`` on each, but that a key used with another text is a line (rejected) and raises nothing.
+        same as ``remember`` on each, but that a key used with another text, or a memory that may not replace what it
+        names, is a line (rejected) and raises nothing. A memory may replace an earlier one of the list.
         A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await self._writer.remember_many(items, namespace, on_progress)
+        reports = await self._writer.remember_many(items, namespace, on_progress, approved_by)
         await self._catch_up(reports, namespace)
         return reports
 
@@ -407,6 +423,15 @@ class LongTermMemory:
     async def end(self, id: str, valid_to: datetime | None, **caller: Unpack[CallerOptions]) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
         return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(**caller))
+
+    async def settle(self, ids: Sequence[str], *, keep: str = NEWEST, **caller: Unpack[CallerOptions]) -> Operation:
+        """Settle a contradiction: of the memories *ids*, one holds and the others hold no longer, in one operation.
+
+        *keep*: "newest", "most trusted" (of those the newest), or the id that is right. Older ones end at the time of
+        what is kept and stay for questions about their own; a later one that is not kept was wrong, and goes to the
+        archive. ``undo`` takes it back. An unknown id raises ``NoSuchMemory``.
+        """
+        return await asyncio.to_thread(self._settlement.settle, ids, keep, Caller(**caller))
 
     async def pin(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Pin memories: an assistant is shown them always."""

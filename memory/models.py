@@ -89,8 +89,11 @@ class Memory:
     *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
     *importance*, in [0, 1], moves the score in a recall by a tenth of it at most; 0.5 and None leave it.
 
-    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
-    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
+    *replaces* names memories that hold no longer since this one's time (``valid_from``, else ``occurred_at``, else
+    ``recorded_at``): writing it ends them there. They stay, as memories of their own time.
+
+    Given by replacing, corrections and undoing alone: asked what held at a time, a version that says nothing of its
+    validity counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
     """
 
     text: str
@@ -120,6 +123,7 @@ class Memory:
     counts_to: datetime | None = None
     withdrawn: bool = False
     derived_from: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
     supersedes: str | None = None
     operation: str | None = None
     caption: str = ""

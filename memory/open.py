@@ -53,11 +53,11 @@ def open_memory(
     """Open the memory in the file *path*; make it where there is none.
 
     *parts*: see ``MemoryParts``. The embedder given is used; one whose vectors are not those of the file raises
-    ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its own
-    or none (*choose_local* off: it is not); a file with static vectors keeps them until ``reembed``; else the memory
-    is searched by words alone, says so, and what is new waits for its vector. Word vectors are the local ones, where
-    they are installed. What history holds and memory lacks is remembered. *retention* bounds what history keeps of
-    each session; None keeps all. Memories are not bounded by it.
+    ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its
+    own or none (*choose_local* off: it is not); a file with static vectors keeps them until ``reembed``; else the
+    memory is searched by words alone, says so, and what is new waits for its vector. Word vectors are the local
+    ones, where they are installed. What history holds and memory lacks is remembered. *retention* bounds what history
+    keeps of each session; None keeps all. Memories are not bounded by it.
 
     *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
     English), and another one for the same file raises ``SettingMismatch``.

@@ -204,7 +204,7 @@ _FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "importance": checked_importance,
     "trust": checked_trust,
     "actor": checked_actor,
-    **dict.fromkeys(("tags", "derived_from"), checked_labels),
+    **dict.fromkeys(("tags", "derived_from", "replaces"), checked_labels),
     "scopes": _checked_scopes,
     "metadata": checked_json_object,
     "source": _checked_source,

@@ -28,9 +28,8 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     WindowPolicy,
-    message_tokens,
 )
-from memory.internals import Block, Omitted, Window
+from memory.internals import Block, Omitted, Window, message_tokens
 
 
 def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ itself; a read policy is applied later, within the budget.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -18,10 +19,18 @@ from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.context.summarizer import Summarizer
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.errors import ArgumentError
+from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
-from memory.internals import Conversation, ConversationWindowPolicy, Omitted, Passages, StoredMessage
+from memory.internals import (
+    Conversation,
+    ConversationWindowPolicy,
+    Omitted,
+    Passages,
+    StoredMessage,
+    redact_secrets,
+)
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -34,12 +43,14 @@ NO_SEQUENCE = -1
 @dataclass(frozen=True, slots=True)
 class SessionHistory:
     """*messages* with their *sequences* in the session (``NO_SEQUENCE``: a policy's own), how many messages were left
-    out before them (*dropped*), and *notes* on what the policy did differently than asked."""
+    out before them (*dropped*), and *notes* on what the policy did differently than asked; *degraded* are those among
+    them that tell of a failure."""
 
     messages: tuple[Message, ...] = ()
     sequences: tuple[int, ...] = ()
     dropped: int = 0
     notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
     def last_user_texts(self, count: int) -> list[str]:
         """Return the last *count* texts of the user, oldest first."""
@@ -117,7 +128,7 @@ class HistoryReader:
         window = await policy.window(Conversation(storage, session, self.namespace, with_quotes, counted))
         stored = [by_identity.get(id(message)) for message in window.messages]
         sequences = tuple(NO_SEQUENCE if item is None else item.sequence for item in stored)
-        return SessionHistory(window.messages, sequences, window.dropped, window.notes)
+        return SessionHistory(window.messages, sequences, window.dropped, window.notes, window.degraded)
 
 
 T = TypeVar("T")
@@ -134,8 +145,9 @@ _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the ot
 class GatheredContext:
     """History and memories read for a prompt. *pinned* come most important first, then newest, *recalled* best first.
 
-    *left_out* was found beside them, *searched* is the number that there were to find (None: not known). *errors* are
-    those of reads that failed, *notes* what recall did differently than asked.
+    *left_out* was found beside them, *searched* is the number that there were to find (None: not known). *accesses* are
+    the reads with their times and problems, *errors* the exceptions of those that failed, *notes* what recall did
+    differently than asked.
     """
 
     history: SessionHistory = field(default_factory=SessionHistory)
@@ -145,7 +157,42 @@ class GatheredContext:
     abstain: Literal["nothing", "other"] | None = None
     searched: int | None = None
     notes: tuple[str, ...] = ()
+    accesses: tuple[MemoryAccess, ...] = ()
     errors: tuple[Exception, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class ReadRecorder:
+    """Recorder of the reads of one run: *accesses* with their times and problems, *errors* of those that failed.
+
+    *timer* gives the seconds since the run began.
+    """
+
+    timer: Callable[[], float] = time.monotonic
+    accesses: list[MemoryAccess] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    async def read(self, part: MemoryPart, read: Callable[[], Awaitable[T]], default: T, *, when: bool = True) -> T:
+        """Return what *read* gives, or *default* where it fails, or not *when* there is nothing to read."""
+        if not when:
+            return default
+        began, count, problem, record = self.timer(), 0, "", None
+        try:
+            value = await read()
+            found = value.messages if isinstance(value, SessionHistory) else value
+            count = len(found) if isinstance(found, Sequence) else 0
+            problem, _ = redact_secrets("; ".join(getattr(value, "degraded", ())))
+            return value
+        except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
+            self.errors.append(error)
+            record = ErrorRecord.of(error)
+            problem = str(record)
+            return default
+        except asyncio.CancelledError:
+            problem = "it had no answer yet when the run ended"
+            raise
+        finally:
+            self.accesses.append(MemoryAccess(part, began, self.timer() - began, count, problem, record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +215,41 @@ class MemoryReader:
         store = None if self.memory is None else lifecycle_of(self.memory.store)
         return None if store is None else store.analyzer
 
-    async def gather(self, question: str, session: str, ledger: UsageLedger | None = None) -> GatheredContext:
+    async def gather(
+        self,
+        question: str,
+        session: str,
+        ledger: UsageLedger | None = None,
+        *,
+        recorder: ReadRecorder | None = None,
+    ) -> GatheredContext:
         """Read the conversation, then all else at once; a read that fails is left out, and its error returned.
 
-        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*.
+        Calls of a model for it, such as a summary of what left the window, are counted in *ledger*. *recorder* has
+        what was read so far, also where this is cancelled.
         """
+        recorder = ReadRecorder() if recorder is None else recorder
         no_memories: Sequence[Memory] = ()
-        history, history_error = await _value_or_error(lambda: self.sessions.read(session, ledger), SessionHistory())
-        earlier = history.last_user_texts(_CONTEXT_TURNS)
-        reads = await asyncio.gather(
-            _value_or_error(self._pinned, no_memories),
-            _value_or_error(lambda: self._recall(question, earlier), RecallResult(())),
-            _value_or_error(lambda: self._retrieve(question), Passages(())),
+        has_memory, is_asked = self.memory is not None, bool(question.strip())
+        history = await recorder.read(
+            "history",
+            lambda: self.sessions.read(session, ledger),
+            SessionHistory(),
+            when=has_memory or self.sessions.history is not None,
         )
-        (pinned, _), (recall, _), (passages, _) = reads
-        errors = [error for error in (history_error, *(error for _, error in reads)) if error is not None]
+        earlier = history.last_user_texts(_CONTEXT_TURNS)
+        pinned, recall, passages = await asyncio.gather(
+            recorder.read("profile", self._pinned, no_memories, when=has_memory),
+            recorder.read(
+                "recall", lambda: self._recall(question, earlier), RecallResult(()), when=has_memory and is_asked
+            ),
+            recorder.read(
+                "knowledge",
+                lambda: self._retrieve(question),
+                Passages(()),
+                when=self.knowledge is not None and is_asked,
+            ),
+        )
         recalled, left_out, abstain = self._merge(recall, passages)
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
@@ -196,7 +263,8 @@ class MemoryReader:
             abstain=abstain,
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
-            errors=tuple(errors),
+            accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),
+            errors=tuple(recorder.errors),
         )
 
     async def _pinned(self) -> Sequence[Memory]:
@@ -239,10 +307,3 @@ class MemoryReader:
         doubts = [abstain for _, abstain in chosen if abstain is not None]
         left_out = [Omitted(id, reason) for id, reason in reasons.items()]
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)
-
-
-async def _value_or_error(read: Callable[[], Awaitable[T]], default: T) -> tuple[T, Exception | None]:
-    try:
-        return await read(), None
-    except Exception as error:  # a store, an embedder, a disk: the run goes on without, and says so
-        return default, error

@@ -13,6 +13,8 @@ from functools import partial
 from agent.errors import AgentError, ArgumentError, check_count
 from agent.providers.accumulator import ResponseAccumulator, collect_response
 from agent.providers.base import Provider, Request
+from agent.providers.call_log import ModelCallLog
+from agent.results import ErrorRecord
 from agent.usage import UsageLedger
 from memory import Message
 
@@ -60,10 +62,17 @@ class Summarizer:
             raise AgentError(passed)
         ledger.call()
         accumulator = ResponseAccumulator()
+        error: ErrorRecord | None = None
         try:
             return (await collect_response(self._provider, request, accumulator)).text
+        except BaseException as failure:
+            error = ErrorRecord.of(failure)
+            raise
         finally:
-            ledger.spend(accumulator.response().usage)
+            response = accumulator.response()
+            ledger.spend(response.usage)
+            log = ModelCallLog(str(getattr(self._provider, "model", "") or ""), purpose="summary")
+            log.write(request, response, step=ledger.calls, error=error)
 
     def __repr__(self) -> str:
         return f"summariser({type(self._provider).__name__})"

@@ -8,6 +8,7 @@ then one call probes it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import random
 import threading
@@ -25,9 +26,12 @@ from agent.errors import (
     check_count,
     check_seconds,
 )
+from agent.events import CircuitOpened, CircuitRejected
 from agent.middleware.base import ToolHandler, ToolInvocation
 from agent.providers.retrying import Backoff
 from agent.tools.base import ToolOutput
+
+_log = logging.getLogger(__name__)
 
 
 class ToolTimeout:
@@ -150,6 +154,8 @@ class Retry:
                 deadline = invocation.context.deadline
                 if deadline is not None and asyncio.get_running_loop().time() + wait >= deadline:
                     raise
+                call, kind = invocation.call, type(error).__name__
+                _log.info("tool %s (%s) failed: %s; it is called again in %.3f s", call.name, call.id, kind, wait)
                 await self._sleep(wait)
                 attempt += 1
 
@@ -190,8 +196,12 @@ class CircuitBreaker:
         self._lock = threading.Lock()
 
     async def __call__(self, invocation: ToolInvocation, proceed: ToolHandler) -> ToolOutput:
-        """Call the tool; an open circuit raises ``CircuitOpen``."""
-        circuit, generation = self._admit(invocation.call.name)
+        """Call the tool; an open circuit raises ``CircuitOpen``, and its hook and event tell of each rejection."""
+        try:
+            circuit, generation = self._admit(invocation.call.name)
+        except CircuitOpen as rejection:
+            await self._announce_rejection(invocation, rejection)
+            raise
         try:
             output = await proceed(invocation)
         except (Exception, asyncio.CancelledError) as error:
@@ -212,9 +222,7 @@ class CircuitBreaker:
                 return circuit, circuit.generation
             left = circuit.opened_at + self._reset_timeout - self._timer()
             if circuit.half_open or left > 0:
-                left = max(left, 0.0)
-                text = f"{name} failed {circuit.failures} times in a row and rests for {left:.0f} s; go on without it"
-                raise CircuitOpen(text, retry_after=left)
+                raise CircuitOpen(name, circuit.failures, max(left, 0.0))
             circuit.half_open = True
             circuit.generation += 1
             return circuit, circuit.generation
@@ -236,8 +244,17 @@ class CircuitBreaker:
                 circuit.failures, circuit.opened_at = 0, None
             circuit.half_open = False  # a probe that fails has opened the circuit again
         if opens:
-            context = invocation.context
-            await context.scope.hooks.dispatch("circuit_opened", invocation.call.name, step=context.step)
+            context, call = invocation.context, invocation.call
+            _log.warning("the circuit of %s opened after %d failures", call.name, circuit.failures)
+            context.scope.emit(CircuitOpened(call, circuit.failures, self._reset_timeout, **context.stamp()))
+            await context.scope.hooks.dispatch("circuit_opened", call.name, step=context.step)
+
+    async def _announce_rejection(self, invocation: ToolInvocation, rejection: CircuitOpen) -> None:
+        context, call, left = invocation.context, invocation.call, rejection.retry_after or 0.0
+        _log.info("%s (%s) was not called: its circuit is open for %.1f s more", call.name, call.id, left)
+        event = CircuitRejected(call, rejection.failures, left, **context.stamp())
+        context.scope.emit(event)
+        await context.scope.hooks.dispatch("circuit_rejected", event, step=context.step)
 
 
 def _is_failure(error: BaseException, invocation: ToolInvocation) -> bool | None:

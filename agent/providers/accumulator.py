@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -32,7 +33,8 @@ from memory.internals import MODEL, Block
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole reply; *model* is what answered, where the endpoint told it."""
+    """A whole reply; *model* is what answered, where the endpoint told it. *elapsed* is its duration in seconds,
+    *first_token* the part of it until the first piece of text, thinking or a call came (None: none came)."""
 
     message: Message
     stop: StopReason
@@ -40,6 +42,8 @@ class Response:
     citations: tuple[AnswerCitation, ...] = ()
     kept: StoredReply | None = None
     model: str = ""
+    elapsed: float = 0.0
+    first_token: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stop", choice(StopReason, self.stop, "stop"))
@@ -71,10 +75,13 @@ class _PartialThinking:
 
 
 class ResponseAccumulator:
-    """Accumulates deltas; ``response`` returns the reply so far at any time."""
+    """Accumulates deltas; ``response`` returns the reply so far at any time. The time of the call begins here, as
+    *timer* counts it."""
 
-    def __init__(self, ids: Callable[[], str] = new_call_id) -> None:
-        self._ids = ids
+    def __init__(self, ids: Callable[[], str] = new_call_id, *, timer: Callable[[], float] = time.perf_counter) -> None:
+        self._ids, self._timer = ids, timer
+        self._began = timer()
+        self._first_token: float | None = None
         self._parts: list[list[str] | _PartialThinking | _PartialCall] = []
         self._calls: dict[int, _PartialCall] = {}
         self._usage = Usage()
@@ -85,6 +92,8 @@ class ResponseAccumulator:
 
     def add(self, delta: Delta) -> None:
         """Take one delta."""
+        if self._first_token is None and isinstance(delta, (TextPiece, ThinkingPiece, ToolCallPiece)):
+            self._first_token = self._timer() - self._began
         if isinstance(delta, TextPiece):
             if self._parts and isinstance(text := self._parts[-1], list):
                 text.append(delta.text)
@@ -123,6 +132,8 @@ class ResponseAccumulator:
             usage=self._usage,
             citations=tuple(self._citations),
             kept=self._kept,
+            elapsed=self._timer() - self._began,
+            first_token=self._first_token,
             model=self._model,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,7 +10,9 @@ from pydantic import Field
 
 from agent.context.rendering import render_items
 from agent.context_items import item_from_passage
+from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
+from agent.tools.memory import search_note
 from memory import KnowledgeBase, Trust
 
 _MAX_DOCUMENTS = 200
@@ -20,14 +23,16 @@ def knowledge_tools(knowledge: KnowledgeBase, *, prefix: str = "") -> tuple[Func
 
     async def search_documents(
         question: Annotated[str, Field(min_length=1, description="What to look for, in plain words.")],
+        context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
     ) -> str:
         """Search the documents; returns passages as data, each with its source, page and section."""
+        began = time.perf_counter()
         passages = await knowledge.retrieve(question, limit)
+        note = await search_note("knowledge", passages, time.perf_counter() - began, context)
         items = [replace(item_from_passage(passage), number=number) for number, passage in enumerate(passages, start=1)]
         if not items:
-            return "No document has anything about this."
-        note = "none of these may be about it" if passages.abstain is not None else f"{len(items)} found"
+            return f"No passage was found ({note})." if passages.degraded else "No document has anything about this."
         return render_items(items, f"Passages ({note})")
 
     async def list_documents() -> str:

@@ -1,4 +1,4 @@
-"""Memory tools: a model searches, reads, notes, corrects and forgets in the memory of one user.
+"""Memory tools: a model searches, reads, notes, corrects, replaces and forgets in the memory of one user.
 
 The words that a model writes are trusted as the least trusted words that its run has read, and never as the user's.
 A model changes or removes nothing that the user said, unless that is allowed; and after reading a document or a tool's
@@ -7,6 +7,7 @@ result it changes and removes nothing without approval.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,18 +20,41 @@ from agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from agent.context.rendering import render_items
 from agent.context_items import item_from_hit
 from agent.errors import ArgumentError, ToolFailed
+from agent.events import MemoryDegraded
+from agent.results import MemoryAccess, MemoryPart
 from agent.tools.base import ToolContext
 from agent.tools.function import FunctionTool
-from memory import Hit, LongTermMemory, Memory, MemoryLayerError, Trust
-from memory.internals import Actor, Outcome
+from memory import Hit, LongTermMemory, Memory, MemoryLayerError, RecallResult, Trust
+from memory.internals import Actor, Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
-_CHANGING_TOOLS = ("correct_memory", "forget_memory")
+_CHANGING_TOOLS = ("correct_memory", "replace_memory", "forget_memory")
 ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, *_CHANGING_TOOLS)
 ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
 _ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
 _MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
+
+FactText: TypeAlias = Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")]
+_PARTLY_SEARCHED = "a part of the search failed, so there may be more"
+
+
+async def search_note(part: MemoryPart, found: RecallResult | Passages, elapsed: float, context: ToolContext) -> str:
+    """Return in words for a model how many were *found* in a search of *elapsed* seconds, and whether they answer.
+
+    A degraded search is told to the model, and with its reason to the stream, the hooks and the log.
+    """
+    note = "none of these may be about it" if found.abstain is not None else f"{len(found)} found"
+    if not found.degraded:
+        return note
+    began = max(context.scope.timer() - elapsed, 0.0)
+    problem, _ = redact_secrets("; ".join(found.degraded))
+    access = MemoryAccess(part, began, elapsed, len(found), problem)
+    event = MemoryDegraded(access, **context.stamp())
+    context.scope.emit(event)
+    await event.announce(context.scope.hooks)
+    return f"{note}; {_PARTLY_SEARCHED}"
+
 
 MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
 
@@ -44,10 +68,10 @@ def memory_tools(
     ask: bool = False,
     sensitive: bool = False,
 ) -> tuple[FunctionTool, ...]:
-    """Return tools over *memory*, those named in *include*; correcting and forgetting only where they are named.
+    """Return tools over *memory*, those named in *include*; those that change memories only where they are named.
 
-    What the user said (or a document) is corrected or forgotten by a model only with *users_words*. Correcting and
-    forgetting need approval where the run has read a document or a tool's result, and with *ask* always. What was
+    What the user said (or a document) is corrected, replaced or forgotten by a model only with *users_words*. These
+    need approval where the run has read a document or a tool's result, and with *ask* always. What was
     marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
     """
     tools = _MemoryTools(memory, namespace, users_words, sensitive)
@@ -81,10 +105,11 @@ class _MemoryTools:
     ) -> str:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
         where = None if self.sensitive else NOT_SENSITIVE_FILTER
+        began = time.perf_counter()
         result = await self.memory.recall(question, limit, namespace=self.namespace, where=where)
+        note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
-            return "Nothing is remembered about this."
-        note = "none of these may be about it" if result.abstain is not None else f"{len(result)} found"
+            return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."
         return _render_hits(list(result), f"Memories ({note})", context)
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
@@ -98,18 +123,35 @@ class _MemoryTools:
 
     async def remember(
         self,
-        text: Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")],
+        text: FactText,
         context: ToolContext,
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
     ) -> str:
         """Note something in the long-term memory that will matter in later conversations."""
+        return f"Stored as {await self._note(text, context, tags=tuple(tags or ()))}."
+
+    async def replace_memory(self, ids: MemoryIds, text: FactText, context: ToolContext) -> str:
+        """Note what has changed: the memories *ids* held until now, and from now on this does. Nothing is erased."""
+        approved_by = await self._authorize(ids, context)
+        return f"Stored as {await self._note(text, context, replaces=tuple(ids), approved_by=approved_by)}."
+
+    async def _note(
+        self,
+        text: str,
+        context: ToolContext,
+        *,
+        tags: tuple[str, ...] = (),
+        replaces: tuple[str, ...] = (),
+        approved_by: Actor | None = None,
+    ) -> str:
+        """Store a note of the model; return its id."""
         actor, session = _actor_of_call(context), context.session or None
-        note = Memory(text, kind="note", tags=tuple(tags or ()), session=session, trust=Trust(actor), actor=actor)
+        note = Memory(text, kind="note", tags=tags, session=session, trust=Trust(actor), actor=actor, replaces=replaces)
         with _failing():
-            report = await self.memory.remember(note, namespace=self.namespace)
+            report = await self.memory.remember(note, namespace=self.namespace, approved_by=approved_by)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
-        return f"Stored as {report.id}."
+        return report.id
 
     async def correct_memory(
         self,

@@ -138,6 +138,7 @@ class Passages(Sequence[Passage]):
     abstain: Literal["nothing", "other"] | None = None
     left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
     def __getitem__(self, index: Any) -> Any:
         return self.passages[index]

@@ -13,7 +13,7 @@ from typing import Final
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
-from memory.erasure.backreferences import DERIVED_FROM, ids_in_field, referenced_ids
+from memory.erasure.backreferences import DERIVED_FROM, SOURCE_FIELDS, ids_in_field, referenced_ids
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
@@ -89,8 +89,10 @@ class _RelatedEntry:
     id: str
     copy: bool
     parents: frozenset[str]
+    used: frozenset[str]
+    """The *parents*, from which it was derived, and the memories that an answer was made with."""
     references: frozenset[str]
-    """The *parents*, from which it was derived, and the memories that it used."""
+    """The memories that it used, and those that it replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class CascadePlanner:
         live: dict[str, set[str]] = {partition: set() for partition in (conversation, *documents)}
         for id, (partition, _) in found.items():
             live[partition].add(id)
-        related = self._related_entries(live, plan.texts, {*targets, DERIVED_FROM})
+        names = {*targets, DERIVED_FROM}
+        related = self._related_entries(live, plan.texts, names)
         derivations = [*related, *self._archived_derivations(archive, conversation)]
         plan.derived = _derived_only_from(derivations, set(targets))
         derived = set(plan.derived)
@@ -141,11 +144,12 @@ class CascadePlanner:
         live[conversation].update(entry.id for entry in remembered if entry is not None)
         chosen |= live[conversation]
         plan.also = sorted(chosen - set(targets) - derived)
-        if further := chosen.difference(targets):  # entries that refer to these alone
+        further = chosen.difference(targets)
+        if further and _is_searched_for(plan.texts, names):  # entries that refer to these alone were not read
             referring = self._related_entries(live, VerbatimTexts(), further)
             related = list({(entry.partition, entry.id): entry for entry in (*referring, *related)}.values())
         staying = [entry for entry in related if not (entry.id in chosen or chosen.isdisjoint(entry.references))]
-        plan.named = sorted(entry.id for entry in staying if not entry.references.isdisjoint(targets))
+        plan.named = sorted(entry.id for entry in staying if not entry.used.isdisjoint(targets))
         for entry in staying:
             plan.referring.setdefault(entry.partition, []).append(entry.id)
         owners = chosen.difference(*(live[partition] for partition in documents))
@@ -160,9 +164,9 @@ class CascadePlanner:
 
     def _entries_holding(self, partition: str, texts: VerbatimTexts, names: Collection[str]) -> Iterator[Entry]:
         """Return an iterator of the entries that may hold one of *texts*, or one of *names* in their metadata."""
-        if len(texts.texts) + len(names) > _MAX_SEARCHED_TEXTS:
-            return self.entries.store.scan(namespace=partition)
-        return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
+        if _is_searched_for(texts, names):
+            return scan_holding(self.entries.store, texts.longest_words(), names=sorted(names), namespace=partition)
+        return self.entries.store.scan(namespace=partition)
 
     def _related_entries(
         self, partitions: Iterable[str], texts: VerbatimTexts, names: Collection[str]
@@ -172,9 +176,10 @@ class CascadePlanner:
         for partition in partitions:
             for entry in self._entries_holding(partition, texts, names):
                 parents, references = frozenset(ids_in_field(entry, DERIVED_FROM)), frozenset(referenced_ids(entry))
+                used = frozenset(referenced_ids(entry, SOURCE_FIELDS))
                 copy = texts.in_entry(entry)
                 if copy or references:
-                    found.append(_RelatedEntry(partition, entry.id, copy, parents, references))
+                    found.append(_RelatedEntry(partition, entry.id, copy, parents, used, references))
         return found
 
     def _archived_derivations(self, archive: str, conversation: str) -> list[_RelatedEntry]:
@@ -186,7 +191,7 @@ class CascadePlanner:
             parents.setdefault(owner, set()).update(ids_in_field(version, DERIVED_FROM))
         live = {entry.id for entry in store.get(sorted(parents), namespace=conversation) if entry is not None}
         return [
-            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), references=frozenset())
+            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), used=frozenset(), references=frozenset())
             for id, ids in parents.items()
             if id not in live
         ]
@@ -267,6 +272,10 @@ class CascadePlanner:
                 row for row in around if any(call in answered.get(call.id, ()) for call in row.message.tool_calls)
             ]
         return calling
+
+
+def _is_searched_for(texts: VerbatimTexts, names: Collection[str]) -> bool:
+    return len(texts.texts) + len(names) <= _MAX_SEARCHED_TEXTS
 
 
 def _derived_only_from(related: Sequence[_RelatedEntry], targets: set[str]) -> list[str]:

@@ -109,7 +109,7 @@ class SummaryWindow:
             except Exception as error:  # whatever the caller's function raises: the conversation goes on without
                 reason = f"{type(error).__name__}: {error}".removesuffix(": ")[:_LONGEST_REASON]
                 note = f"the summary could not be made ({reason}); {_message_count(plain.dropped)} left out of it"
-                return _with_summary(plain, before, *cut_notes, note)
+                return _with_summary(replace(plain, degraded=(note,)), before, *cut_notes, note)
             summary = Summary(self._name, text, part[-1].sequence, len(part) + (before.messages if before else 0))
             if await conversation.keep_summary(summary, before=before, made_of=[row.sequence for row in part]):
                 cut_notes, refused = notes, 0

@@ -22,7 +22,7 @@ class Window:
     """Chosen *messages*, the number of those left out (*dropped*), and whether they exceed the limit.
 
     *summary* is the message among them that carries a summary of what was left out; it stands after the system's.
-    *notes* say what was done differently than asked.
+    *notes* say what was done differently than asked, *degraded* are those among them that tell of a failure.
     """
 
     messages: tuple[Message, ...]
@@ -30,6 +30,7 @@ class Window:
     over_budget: bool = False
     summary: Message | None = None
     notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
 
 
 @runtime_checkable

@@ -29,20 +29,22 @@ _HYDE_WEIGHT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuestion:
-    """The question to search for, its variants, and notes on what the hooks did and which failed."""
+    """The question to search for, its variants, *notes* on what the hooks did, and those on hooks that failed."""
 
     text: str
     variants: tuple[QueryVariant, ...] = ()
     notes: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
 
 async def expand_question(question: str, context: Sequence[str], hooks: RecallHooks) -> ExpandedQuestion:
     """Rewrite and expand *question* with the hooks; *context* are the turns before it, oldest first."""
-    text, shown = question, excerpt(question, _MAX_SHOWN_CHARACTERS)
-    rewritten, notes = await _run_hook("rewrite", hooks, _checked_text, shown, tuple(context))
+    shown = excerpt(question, _MAX_SHOWN_CHARACTERS)
+    rewritten, failures = await _run_hook("rewrite", hooks, _checked_text, shown, tuple(context))
+    text, notes = question, []
     if rewritten is not None:
         text, shown, notes = rewritten, rewritten, [f"asked as: {rewritten}"]
-    (expansion, expand_notes), (answer, imagine_notes) = await asyncio.gather(
+    (expansion, expand_failures), (answer, imagine_failures) = await asyncio.gather(
         _run_hook("expand", hooks, partial(_checked_questions, original=shown, limit=hooks.most), shown),
         _run_hook("imagine", hooks, _checked_text, shown),
     )
@@ -53,7 +55,7 @@ async def expand_question(question: str, context: Sequence[str], hooks: RecallHo
     variants = [QueryVariant(variant, _EXPANSION_WEIGHT) for variant in expansion or ()]
     if answer is not None:
         variants.append(QueryVariant(answer, _HYDE_WEIGHT, hypothetical=True))
-    return ExpandedQuestion(text, tuple(variants), (*notes, *expand_notes, *imagine_notes))
+    return ExpandedQuestion(text, tuple(variants), tuple(notes), (*failures, *expand_failures, *imagine_failures))
 
 
 def query_for_reranking(query: Query, hooks: RecallHooks) -> Query:
@@ -66,42 +68,43 @@ async def rerank_hits(query: Query, found: RecallResult, hooks: RecallHooks) -> 
 
     Equal scores keep their order. What the reranker adds to a score is its part "rerank".
     """
-    hits, notes = found.hits, found.notes
+    hits = found.hits
+    failures: tuple[str, ...] = ()
     if hooks.rerank is not None and len(hits) > 1:
         reranked = hits[: hooks.depth]
         texts = tuple(hit.memory.text for hit in reranked)
-        scores, failure = await _run_hook(
+        scores, failures = await _run_hook(
             "rerank", hooks, partial(_checked_scores, count=len(texts)), query.text, texts
         )
-        notes = (*notes, *failure)
         if scores is not None:
             hits = (*_blend_scores(reranked, scores, hooks.share), *_scale_rest(hits[hooks.depth :], hooks))
     packed, omitted = pack_hits(hits, k=query.k, token_budget=query.token_budget, counter=query.counter)
     ids = {hit.memory.id for hit in packed}
     folded = (omission for omission in found.left_out if omission.into in ids)
-    return replace(found, hits=packed, left_out=(*folded, *omitted), notes=notes)
+    notes, degraded = (*found.notes, *failures), (*found.degraded, *failures)
+    return replace(found, hits=packed, left_out=(*folded, *omitted), notes=notes, degraded=degraded)
 
 
 async def _run_hook(
     name: str, hooks: RecallHooks, check: Callable[[Any], T], *arguments: Any
-) -> tuple[T | None, list[str]]:
+) -> tuple[T | None, tuple[str, ...]]:
     """Return what the hook *name* gives, checked, and a note if it failed; None without a hook or after a failure.
 
     A call that takes longer than allowed fails.
     """
     hook = getattr(hooks, name)
     if hook is None:
-        return None, []
+        return None, ()
     try:
         async with asyncio.timeout(hooks.timeout):
             if iscoroutinefunction(hook):
-                return check(await hook(*arguments)), []
+                return check(await hook(*arguments)), ()
             result = await run_in_thread(partial(hook, *arguments), name="tellback-recall-hook")
-            return check(await result if isawaitable(result) else result), []
+            return check(await result if isawaitable(result) else result), ()
     except TimeoutError:
-        return None, [f"{name} left out: it took longer than {hooks.timeout:g} s"]
+        return None, (f"{name} left out: it took longer than {hooks.timeout:g} s",)
     except Exception as error:  # a stranger's code may raise anything; the recall goes on without it
-        return None, [f"{name} left out: {type(error).__name__}: {error}"]
+        return None, (f"{name} left out: {type(error).__name__}: {error}",)
 
 
 def _blend_scores(hits: Sequence[Hit], scores: Sequence[float], share: float) -> list[Hit]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TypeVar, Unpack
@@ -42,7 +42,7 @@ from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -50,7 +50,7 @@ from memory.retrieval.token_budget import pack_candidates
 from memory.timestamps import Clock, system_clock, to_aware
 from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
-from memory.write.embedding_service import EmbeddingService
+from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Retriever:
             found = await asyncio.to_thread(self.expand, query, found)
         if query.token_budget is not None:
             found = replace(found, tokens_exact=measures_exactly(options.get("counter") or self._counter))
-        return replace(found, notes=(*found.notes, *notes)) if notes else found
+        return notes.added_to(found)
 
     async def why_not(self, question: str, id: str, k: int = 10, **options: Unpack[RecallOptions]) -> WhyNot:
         """Explain why ``recall(question, k, **options)`` does not find the memory *id*, or at which rank it does."""
@@ -187,34 +187,38 @@ class Retriever:
             if DOCUMENTS in query.partitions:
                 found[text] = None
             for namespace in query.namespaces:
-                found[self._searcher.without_participants(text, namespace)] = None
+                found[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
         return tuple(found)
 
     async def _prepare(
         self, question: str, k: int, options: RecallOptions, hooks: RecallHooks | None
-    ) -> tuple[Query, list[str]]:
+    ) -> tuple[Query, RecallNotes]:
         """Return the query of *question*, rewritten, expanded and embedded, and notes on what was done with it."""
         query = Query.of(
             question, k, options, now=to_aware(self._clock(), self._zone), zone=self._zone, counter=self._counter
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
-        query, problem = await self._embedded(query)
-        notes = [f"asked together with what it leans on: {' / '.join(context)}"] if context else []
-        notes += [*expanded.notes, *(note for note in (shortened, problem) if note is not None)]
-        return query, notes
+        query, embedding_notes = await self._embedded(query)
+        leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
+        cut = tuple(note for note in (excluded, shortened) if note is not None)
+        notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
+        return query, notes + embedding_notes
 
-    async def _embedded(self, query: Query) -> tuple[Query, str | None]:
+    async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
         """Return *query* with its vectors, and a note where it must do with words alone."""
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
-        vectors, problem = await self._embedding.queries(texts)
-        if DOCUMENTS not in query.partitions or not vectors or not self._embedding.has_passages:
-            return replace(query, vectors=vectors, passage_vectors=vectors), problem
-        passages, passage_problem = await self._embedding.queries(query.texts, partition=DOCUMENTS)
-        return replace(query, vectors=vectors, passage_vectors=passages), problem or passage_problem
+        embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
+        passages = embedded
+        if DOCUMENTS in query.partitions and embedded.vectors and self._embedding.has_passages:
+            passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
+        notes = RecallNotes.of_embedding(embedded)
+        if passages is not embedded:
+            notes += RecallNotes.of_embedding(passages)
+        return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -230,7 +234,7 @@ class Retriever:
         text, note = shorten_question(query.text, self._terms, df)
         return replace(query, text=text), note
 
-    async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, list[str]]:
+    async def _find(self, query: Query, hooks: RecallHooks | None) -> tuple[RecallResult, Query, RecallNotes]:
         """Return the reranked result of *query*, the query with the vectors that were used, and notes."""
         if hooks is None or hooks.rerank is None or not query.k:
             return await self._in_current_space(self.search, query)
@@ -239,18 +243,18 @@ class Retriever:
         query = replace(query, vectors=deep_query.vectors, passage_vectors=deep_query.passage_vectors)
         return await rerank_hits(query, found, hooks), query, notes
 
-    async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, list[str]]:
+    async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, RecallNotes]:
         """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
 
         If the store was switched to another vector space meanwhile, the work is done once more with vectors of that
         one, and a note says if there are none.
         """
         try:
-            return await asyncio.to_thread(work, query), query, []
+            return await asyncio.to_thread(work, query), query, RecallNotes()
         except SpaceChanged:
             await asyncio.to_thread(self._embedding.follow)
-            query, problem = await self._embedded(query)
-            return await asyncio.to_thread(work, query), query, [] if problem is None else [problem]
+            query, notes = await self._embedded(query)
+            return await asyncio.to_thread(work, query), query, notes
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
         hooks = _checked_hooks(options.get("hooks"))
@@ -305,6 +309,32 @@ class Retriever:
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         return RecallResult(hits, confidence, abstain, omitted)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallNotes:
+    """Notes on a recall; *degraded* are those among them that tell of a failure."""
+
+    notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+
+    @classmethod
+    def of_failures(cls, notes: tuple[str, ...]) -> RecallNotes:
+        """Return *notes* that all tell of failures."""
+        return cls(notes, notes)
+
+    @classmethod
+    def of_embedding(cls, embedded: EmbeddedQuery) -> RecallNotes:
+        """Return the note on the vectors of a question, if there is one."""
+        notes = () if embedded.note is None else (embedded.note,)
+        return cls(notes, notes if embedded.failed else ())
+
+    def __add__(self, other: RecallNotes) -> RecallNotes:
+        return RecallNotes((*self.notes, *other.notes), (*self.degraded, *other.degraded))
+
+    def added_to(self, found: RecallResult) -> RecallResult:
+        """Return *found* with these notes after its own."""
+        return replace(found, notes=(*found.notes, *self.notes), degraded=(*found.degraded, *self.degraded))
 
 
 def _checked_hooks(hooks: object) -> RecallHooks | None:

@@ -102,6 +102,16 @@ class EmbeddedText:
         return None if self.space is None else self.deferred
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EmbeddedQuery:
+    """The *vectors* of a question's wordings, and a *note* where words alone must do; *failed*: because the embedder
+    failed, refused them, or gave no answer in time."""
+
+    vectors: dict[str, Vector]
+    note: str | None = None
+    failed: bool = False
+
+
 NOT_YET_EMBEDDED = EmbeddedText()
 NOT_SENT = EmbeddedText(no_vector=SENSITIVE_REASON)
 
@@ -273,21 +283,23 @@ class EmbeddingService:
             return [EmbeddedText(deferred=self._failed(error))] * len(texts)
         return embedded_texts(answer, space)
 
-    async def queries(
-        self, texts: Sequence[str], *, partition: str = CONVERSATION
-    ) -> tuple[dict[str, Vector], str | None]:
-        """Return the vectors of a question's wordings in *partition*, and a note where words alone must do."""
+    async def queries(self, texts: Sequence[str], *, partition: str = CONVERSATION) -> EmbeddedQuery:
+        """Return the vectors of a question's wordings in *partition*; raises nothing but cancellation."""
         if self.embedder is None:
-            return {}, f"{_WORDS_ONLY_NOTE}: {NO_EMBEDDER}"
+            return EmbeddedQuery({}, f"{_WORDS_ONLY_NOTE}: {NO_EMBEDDER}")
         if not texts or self._store.space is None:
-            return {}, None if not texts else f"{_WORDS_ONLY_NOTE}: nothing has a vector yet"
+            return EmbeddedQuery({}, None if not texts else f"{_WORDS_ONLY_NOTE}: nothing has a vector yet")
         try:
             answer, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience, partition)
         except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
-            return {}, f"{_WORDS_ONLY_NOTE}: {self._failed(error)}"
+            note = f"{_WORDS_ONLY_NOTE}: {self._failed(error)}"
+            _log.info("a question was %s", note)
+            return EmbeddedQuery({}, note, failed=True)
         found = {text: row for text, row in zip(texts, answer.vectors, strict=True) if row.any()}
         refused = next(iter(answer.refused.values()), None)
-        return found, f"{_WORDS_ONLY_NOTE}: the embedder refused: {refused}" if refused and not found else None
+        if refused and not found:
+            return EmbeddedQuery({}, f"{_WORDS_ONLY_NOTE}: the embedder refused: {redact_line(refused)}", failed=True)
+        return EmbeddedQuery(found)
 
     async def mismatch(self) -> str | None:
         """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.

@@ -449,7 +449,7 @@ async def test_a_prompt_may_hold_images_and_documents(memory) -> None:
 async def test_usage_steps_and_tools_are_in_the_result(memory) -> None:
     with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
         result = await Agent(provider, tools=[add]).run("1+2?")
-    assert (result.steps, result.usage, len(result.tool_runs)) == (2, Usage(20, 10), 1)
+    assert (len(result.steps), result.usage, len(result.tool_runs)) == (2, Usage(20, 10), 1)
     assert [message.role for message in result.messages] == ["user", "assistant", "tool", "assistant"]
 
 

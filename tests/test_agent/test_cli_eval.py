@@ -106,5 +106,5 @@ def test_an_embedder_of_an_endpoint_is_named_with_its_model() -> None:
         assert name.partition(":")[2] in embedder.fingerprint
         assert client is not None
         run_sync(client.aclose())
-    with pytest.raises(ConfigurationError, match="local, hashing"):
+    with pytest.raises(ConfigurationError, match="local, static, hashing"):
         make_named_embedder(settings, "local:x")

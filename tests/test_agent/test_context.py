@@ -17,9 +17,10 @@ from agent.context.memory_reader import GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
 from agent.providers.base import ToolSpec
-from memory import EstimatingCounter, FixedWindow, Message, message_tokens
+from memory import EstimatingCounter, FixedWindow, Message
 from memory import ToolCallBlock as Call
 from memory import ToolResultBlock as Result
+from memory.internals import message_tokens
 
 COUNTER = EstimatingCounter()
 

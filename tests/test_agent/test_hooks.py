@@ -43,10 +43,10 @@ from agent import (
     tool,
 )
 from agent.approval import ApprovalDecision
-from agent.events import HOOK_NAMES, ApprovalDecided, HookEvent
+from agent.events import HOOK_NAMES, ApprovalDecided, CircuitOpened, CircuitRejected, HookEvent
 from agent.providers.base import ToolSpec
 from agent.testing import Reply, ScriptedProvider, call
-from memory import InMemoryHistory, Memory, open_memory
+from memory import InMemoryHistory, Memory, Message, open_memory
 from tests.support.passing_time import DEADLINE, outlasting
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +159,161 @@ async def test_the_return_value_of_a_hook_is_ignored() -> None:
     with ScriptedProvider(Reply("fine")) as provider:
         await Agent(provider, hooks=[Hooks(model_called=lambda moment: None)]).run("as it is")
     assert provider.requests[0].messages[-1].text == "as it is"
+
+
+async def test_run_ended_is_called_once_with_every_ending_of_a_stream(memory) -> None:
+    scripts = {
+        Ending.FINAL: [Reply("fine")],
+        Ending.PROVIDER_ERROR: [Reply("ha", error=OSError("down"))],
+        Ending.EMPTY_REPLY: [Reply(""), Reply("")],
+        Ending.DEADLINE: [Reply("late", before=outlasting)],
+    }
+    for ending, replies in scripts.items():
+        seen: list[HookEvent] = []
+        settings = AgentSettings(deadline=DEADLINE if ending is Ending.DEADLINE else None)
+        hooks = [Hooks(run_ended=seen.append)]
+        events = [
+            event
+            async for event in Agent(ScriptedProvider(*replies), memory=memory, hooks=hooks, settings=settings).stream(
+                "?"
+            )
+        ]
+        assert [event.value for event in seen] == [events[-1].result]
+        assert seen[0].value.ending is ending
+
+
+async def cancelled_at(agent: Agent, reached: asyncio.Event) -> None:
+    """Run *agent*, and cancel the run once *reached* is set."""
+    task = asyncio.create_task(agent.run("?"))
+    await reached.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("moment", ["run_started", "memory_retrieved", "model", "tool", "memory_appended", "run_ended"])
+async def test_run_ended_is_called_once_when_a_run_is_cancelled(memory, moment: str) -> None:
+    reached = asyncio.Event()
+
+    async def hang(*given: object) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await hang()
+        return ""
+
+    seen: list[HookEvent] = []
+    hooks = [Hooks(run_ended=seen.append)]
+    if moment in HOOK_NAMES:
+        hooks.insert(0, Hooks(**{moment: hang}))
+    first = Reply("Hm", calls=(call("wait"),) if moment == "tool" else (), before=hang if moment == "model" else None)
+    agent = Agent(ScriptedProvider(first, Reply("done")), tools=[wait], memory=memory, hooks=hooks)
+    await cancelled_at(agent, reached)
+    (ended,) = seen
+    if moment == "run_ended":
+        assert ended.value.ending is Ending.FINAL
+        return
+    assert ended.value.ending is Ending.CANCELLED
+    assert ended.value.error.type == "CancelledError"
+    if moment == "tool":
+        (step,) = ended.value.steps
+        assert (ended.value.text, step.tool_runs[0].error.type) == ("Hm", "CancelledError")
+
+
+@pytest.mark.parametrize("places", range(1, 9))
+async def test_run_ended_is_called_once_when_the_reader_leaves_the_stream(memory, places: int) -> None:
+    seen: list[HookEvent] = []
+    replies = (Reply("Hm", calls=(call("add", a=1, b=2),)), Reply("3"))
+    agent = Agent(ScriptedProvider(*replies), tools=[add], memory=memory, hooks=[Hooks(run_ended=seen.append)])
+    events = agent.stream("?")
+    for _ in range(places):
+        await anext(events)
+    assert seen == []
+    await events.aclose()
+    (ended,) = seen
+    assert (ended.value.ending, ended.value.error.type) == (Ending.CANCELLED, "GeneratorExit")
+
+
+async def test_a_stream_that_is_dropped_without_closing_it_ends_its_run_all_the_same() -> None:
+    ended = asyncio.Event()
+    agent = Agent(ScriptedProvider(Reply("A long answer")), hooks=[Hooks(run_ended=lambda event: ended.set())])
+    async for _ in agent.stream("?"):
+        break
+    async with asyncio.timeout(60):
+        await ended.wait()
+
+
+async def test_a_stream_that_nobody_reads_starts_and_ends_nothing() -> None:
+    seen: list[HookEvent] = []
+    agent = Agent(ScriptedProvider(), hooks=[Hooks(run_started=seen.append, run_ended=seen.append)])
+    await agent.stream("?").aclose()
+    assert seen == []
+
+
+async def test_an_error_of_the_programs_own_part_is_raised_and_told_to_the_hooks(memory) -> None:
+    class Broken:
+        def apply(self, messages):
+            raise ZeroDivisionError("my own mistake")
+
+    seen: list[HookEvent] = []
+    hooks = [Hooks(run_ended=seen.append, failed=seen.append)]
+    agent = Agent(ScriptedProvider(), memory=memory, hooks=hooks, settings=AgentSettings(window=Broken()))
+    await memory.conversations.append("s", [Message.user("Hello")])
+    with pytest.raises(ZeroDivisionError):
+        await agent.run("?", session="s")
+    failed, ended = seen
+    assert isinstance(failed.value, ZeroDivisionError)
+    assert (ended.name, ended.value.ending) == ("run_ended", Ending.ERROR)
+    assert "my own mistake" in ended.value.error.traceback
+
+
+async def test_a_sub_agent_that_is_cancelled_with_its_caller_ends_its_run() -> None:
+    reached, seen = asyncio.Event(), []
+
+    async def hang() -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    inner = Agent(
+        ScriptedProvider(Reply("x", before=hang)),
+        settings=AgentSettings(name="Helper"),
+        hooks=[Hooks(run_ended=seen.append)],
+    )
+    outer = Agent(
+        ScriptedProvider(ask()), tools=[AgentTool(inner, description="")], hooks=[Hooks(run_ended=seen.append)]
+    )
+    await cancelled_at(outer, reached)
+    assert [(event.agent, event.value.ending) for event in seen] == [("Helper", "cancelled"), ("", "cancelled")]
+
+
+async def test_each_call_that_an_open_circuit_rejects_is_told_with_the_time_that_is_left() -> None:
+    class Clock:
+        now = 0.0
+
+        def __call__(self) -> float:
+            return self.now
+
+    clock, seen = Clock(), []
+    policy = ToolPolicy(breaker=CircuitBreaker(1, reset_timeout=30, timer=clock))
+    asked = Reply(calls=(call("fail"), call("fail")))
+    replies = (Reply(calls=(call("fail"),)), asked, Reply("Sorry."))
+    provider = ScriptedProvider(*replies)
+    agent = Agent(provider, tools=[fail], policy=policy, hooks=[Hooks(circuit_rejected=seen.append)])
+    events = []
+    async for event in agent.stream("?"):
+        events.append(event)
+        if isinstance(event, ToolEnded):
+            clock.now = 10.0
+    (opened,) = [event for event in events if isinstance(event, CircuitOpened)]
+    assert (opened.call.name, opened.failures, opened.duration) == ("fail", 1, 30.0)
+    rejected = [event for event in events if isinstance(event, CircuitRejected)]
+    assert [(event.call, event.retry_after, event.step) for event in rejected] == [
+        (block, 20.0, 2) for block in asked.calls
+    ]
+    assert [event.value for event in seen] == rejected
 
 
 # Fingerprints

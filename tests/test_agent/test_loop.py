@@ -26,7 +26,8 @@ from agent import (
     tool,
 )
 from agent.events import EmptyReplyRetried, RoundEnded, RoundStarted
-from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopEnded, LoopLimits, LoopOutcome
+from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits, LoopOutcome, LoopRun
+from agent.results import ToolCallRecord
 from agent.testing import Reply, ScriptedProvider, call
 from agent.tool_executor import ToolExecutor
 from agent.tools.base import RunScope, Toolset
@@ -58,24 +59,36 @@ async def wait() -> str:
 TOOLS = Toolset([add, leave, wait])
 
 
-async def events_of(provider, *, seconds: float | None = None, tools: Toolset = TOOLS, **limits) -> list:
+def loop_run(provider, *, seconds: float | None = None, tools: Toolset = TOOLS, **limits) -> LoopRun:
     loop = Loop(provider, ToolExecutor(tools), limits=LoopLimits(**limits))
     deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
     request = Request((Message.user("What is 1 + 2?"),), tools=TOOLS.specs)
     context = ToolContext(agent="ada", deadline=deadline, scope=RunScope(timer=lambda: 1.5))
-    return [event async for event in loop.run(request, context)]
+    return loop.start(request, context)
+
+
+async def events_of(provider, **options) -> list:
+    return [event async for event in loop_run(provider, **options).events()]
 
 
 async def run(*replies: Reply, **options) -> LoopOutcome:
     with ScriptedProvider(*replies) as provider:
-        events = await events_of(provider, **options)
-    assert [type(event) is LoopEnded for event in events] == [False] * (len(events) - 1) + [True]
-    return events[-1].outcome
+        return await outcome_of(loop_run(provider, **options))
+
+
+async def outcome_of(started: LoopRun) -> LoopOutcome:
+    async for _ in started.events():
+        pass
+    return started.outcome()
+
+
+def tool_runs(outcome: LoopOutcome) -> tuple[ToolCallRecord, ...]:
+    return tuple(run for step in outcome.steps for run in step.tool_runs)
 
 
 async def test_a_reply_without_calls_ends_the_loop() -> None:
     outcome = await run(Reply("Three."))
-    assert (outcome.ending, outcome.text, outcome.steps) == (Ending.FINAL, "Three.", 1)
+    assert (outcome.ending, outcome.text, len(outcome.steps)) == (Ending.FINAL, "Three.", 1)
     assert outcome.messages == (Message.assistant("Three."),)
 
 
@@ -85,7 +98,7 @@ async def test_tool_calls_are_executed_and_their_results_sent_to_the_model() -> 
     assert [message.role for message in outcome.messages] == ["assistant", "tool", "assistant"]
     assert outcome.messages[1].tool_results[0].call_id == asked.id
     assert outcome.text == "It is 3."
-    assert [one.result.text for one in outcome.tool_runs] == ["3"]
+    assert [one.result.text for one in tool_runs(outcome)] == ["3"]
 
 
 async def test_events_come_in_the_order_of_what_happens() -> None:
@@ -101,9 +114,8 @@ async def test_events_come_in_the_order_of_what_happens() -> None:
         RoundStarted,
         TextDelta,
         RoundEnded,
-        LoopEnded,
     ]
-    assert [event.step for event in events] == [1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert [event.step for event in events] == [1, 1, 1, 1, 1, 1, 2, 2, 2]
     assert {(event.agent, event.elapsed) for event in events} == {("ada", 1.5)}
 
 
@@ -134,19 +146,19 @@ async def test_the_round_cap_ends_the_loop_with_the_last_text_and_a_result_for_e
     assert "max_rounds" in outcome.problem
     assert outcome.messages[-1].tool_results[0].call_id == asked.id
     assert "not run" in outcome.messages[-1].tool_results[0].text
-    assert len(outcome.tool_runs) == 1
+    assert len(tool_runs(outcome)) == 1
 
 
 async def test_last_round_answers_forbids_tools_in_the_last_round() -> None:
     with ScriptedProvider(Reply(calls=(call("add", a=1, b=2),)), Reply("3")) as provider:
-        events = await events_of(provider, rounds=2, last_round_answers=True)
+        outcome = await outcome_of(loop_run(provider, rounds=2, last_round_answers=True))
     assert [request.tool_choice for request in provider.requests] == ["auto", "none"]
-    assert events[-1].outcome.ending is Ending.LAST_ROUND
+    assert outcome.ending is Ending.LAST_ROUND
 
 
 async def test_calls_in_a_last_round_without_tools_do_not_run() -> None:
     outcome = await run(Reply("So", calls=(call("leave"),)), rounds=1, last_round_answers=True)
-    assert (outcome.ending, outcome.text, outcome.tool_runs) == (Ending.LAST_ROUND, "So", ())
+    assert (outcome.ending, outcome.text, tool_runs(outcome)) == (Ending.LAST_ROUND, "So", ())
     assert outcome.messages == (Message.assistant("So"),)
     silent = await run(Reply(calls=(call("leave"),)), rounds=1, last_round_answers=True)
     assert silent.ending is Ending.ITERATION_CAP
@@ -154,10 +166,11 @@ async def test_calls_in_a_last_round_without_tools_do_not_run() -> None:
 
 async def test_an_empty_reply_is_nudged_and_leaves_no_message() -> None:
     with ScriptedProvider(Reply("  \n"), Reply("3", expect=EMPTY_REPLY_PROMPT)) as provider:
-        events = await events_of(provider)
+        started = loop_run(provider)
+        events = [event async for event in started.events()]
     assert any(isinstance(event, EmptyReplyRetried) for event in events)
-    assert events[-1].outcome.messages == (Message.assistant("3"),)
-    assert events[-1].outcome.usage == Usage(20, 10)
+    assert started.outcome().messages == (Message.assistant("3"),)
+    assert started.outcome().usage == Usage(20, 10)
 
 
 async def test_empty_replies_beyond_the_nudges_end_the_loop() -> None:
@@ -196,12 +209,12 @@ async def test_complete_tool_calls_of_a_reply_cut_at_the_token_limit_are_execute
     cut = ToolCallBlock(id="cut", name="add", invalid='{"a": 1')
     calls = (call("add", a=1, b=2), cut)
     outcome = await run(Reply(calls=calls, stop=StopReason.MAX_TOKENS), Reply("3", expect="not a JSON object"))
-    assert [one.result.is_error for one in outcome.tool_runs] == [False, True]
+    assert [one.result.is_error for one in tool_runs(outcome)] == [False, True]
 
 
 async def test_calls_of_a_refused_reply_do_not_run() -> None:
     outcome = await run(Reply("No.", calls=(call("leave"),), stop=StopReason.REFUSAL))
-    assert (outcome.ending, outcome.tool_runs) == (Ending.REFUSAL, ())
+    assert (outcome.ending, tool_runs(outcome)) == (Ending.REFUSAL, ())
     assert outcome.messages == (Message.assistant("No."),)
 
 
@@ -219,13 +232,13 @@ async def test_a_provider_stream_without_a_stop_is_a_provider_error() -> None:
             return
             yield
 
-    assert (await events_of(Silent()))[-1].outcome.ending is Ending.PROVIDER_ERROR
+    assert (await outcome_of(loop_run(Silent()))).ending is Ending.PROVIDER_ERROR
 
 
 async def test_a_tool_raising_stop_run_ends_the_loop_and_keeps_the_results_of_its_siblings() -> None:
     outcome = await run(Reply("Bye", calls=(call("add", a=1, b=2), call("leave"))))
     assert (outcome.ending, outcome.text) == (Ending.STOPPED, "Bye")
-    assert [one.result.text for one in outcome.tool_runs] == ["3", "the run was ended"]
+    assert [one.result.text for one in tool_runs(outcome)] == ["3", "the run was ended"]
     assert isinstance(outcome.cause, StopRun)
 
 
@@ -269,7 +282,7 @@ async def test_a_loop_closed_at_any_event_leaves_no_stream_or_task_open() -> Non
     for place in range(total):
         provider = Watched(*replies)
         loop = Loop(provider, ToolExecutor(TOOLS))
-        async with aclosing(loop.run(Request((Message.user("?"),)), ToolContext())) as events:
+        async with aclosing(loop.start(Request((Message.user("?"),)), ToolContext()).events()) as events:
             for _ in range(place + 1):
                 await anext(events)
         assert provider.open == 0, place

@@ -698,4 +698,4 @@ def test_invalid_options_are_refused(make) -> None:
 
 
 def test_a_circuit_open_error_carries_retry_after() -> None:
-    assert CircuitOpen("rests", retry_after=3.0).retry_after == 3.0
+    assert CircuitOpen("look", 5, 3.0).retry_after == 3.0

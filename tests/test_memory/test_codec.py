@@ -64,6 +64,7 @@ FIELDS = {
     "counts_to": MOMENTS,
     "withdrawn": st.booleans(),
     "derived_from": st.lists(WORDS, max_size=3).map(tuple),
+    "replaces": st.lists(WORDS, max_size=3).map(tuple),
     "supersedes": OPTIONAL,
     "operation": OPTIONAL,
     "caption": st.just("") | WORDS,

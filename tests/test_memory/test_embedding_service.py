@@ -573,7 +573,7 @@ def test_recall_searches_by_words_alone_when_the_embedder_fails_on_the_query(tmp
     run(memory.remember("The archive is in Turin."))
     found = run(memory.recall("Where is the poison?"))
     assert found[0].memory.text == "The poison is in the cellar."
-    assert any("words alone" in note and "cannot read" in note for note in found.notes)
+    assert any("words alone" in note and "cannot read" in note for note in found.degraded)
     run(memory.close())
 
 
@@ -586,6 +586,7 @@ def test_recall_before_the_first_vector_searches_by_words_without_calling_the_em
     found = run(memory.recall("Where is the archive?"))
     assert (found[0].memory.text, model.asked) == ("The archive is in Turin.", [])
     assert "searched by words alone: nothing has a vector yet" in found.notes
+    assert found.degraded == ()
     run(memory.close())
 
 
@@ -594,7 +595,7 @@ def test_recall_searches_by_words_alone_when_the_embedder_refuses_the_query(tmp_
     run(memory.remember("The archive is in Turin."))
     found = run(memory.recall("Which bad archive?"))
     assert found[0].memory.text == "The archive is in Turin."
-    assert any("words alone" in note and "refused: not this one" in note for note in found.notes)
+    assert any("words alone" in note and "refused: not this one" in note for note in found.degraded)
     run(memory.close())
 
 
@@ -622,7 +623,7 @@ def test_recall_searches_by_words_alone_when_the_embedder_is_late_for_the_query(
     model.late = True
     found = run(memory.recall("Where is the archive?"))
     assert found[0].memory.text == "The archive is in Turin."
-    assert any("words alone" in note and "no answer within 600 s" in note for note in found.notes)
+    assert any("words alone" in note and "no answer within 600 s" in note for note in found.degraded)
     run(memory.close())
 
 

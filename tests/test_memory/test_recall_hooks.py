@@ -184,6 +184,7 @@ def test_a_hook_that_fails_leaves_the_plain_recall_and_is_named(memory, name, ho
     assert told(found) == told(plain)
     (note,) = [note for note in found.notes if note not in plain.notes]
     assert note.startswith(f"{name} left out: ")
+    assert (found.degraded, plain.degraded) == ((note,), ())
     assert reason in note
 
 

@@ -304,6 +304,7 @@ def test_a_failing_summariser_leaves_the_plain_window_with_a_note(history: Any) 
     found = window(history, SummaryWindow(FixedWindow(messages=2), failing(OSError("the model is away"))))
     assert (shown(found), found.dropped) == (("", "cd"), 2)
     assert found.notes == ("the summary could not be made (OSError: the model is away); 2 messages left out of it",)
+    assert found.degraded == found.notes
 
 
 def test_a_later_summariser_failure_leaves_the_earlier_summary(history: Any) -> None:

@@ -12,7 +12,7 @@ clears a page when it is freed, and a new one is zeros.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 import apsw
@@ -132,20 +132,24 @@ class _DatabaseFile:
 
     def write(self, data: bytes, offset: int) -> None:
         """Write *data*, less than a page, at *offset*."""
-        _check(self._methods.write(self._handle, data, len(data), offset))
+        _call(self._methods.write, self._handle, data, len(data), offset)
 
     def sync(self) -> None:
         """Make what was written durable."""
-        _check(self._methods.sync(self._handle, _SYNC_FULL))
+        _call(self._methods.sync, self._handle, _SYNC_FULL)
 
     def _read(self, offset: int, size: int) -> bytes:
         buffer = ctypes.create_string_buffer(size)
         for start in range(0, size, _MAX_TRANSFER):
             length = min(_MAX_TRANSFER, size - start)
-            _check(self._methods.read(self._handle, ctypes.byref(buffer, start), length, offset + start))
+            _call(self._methods.read, self._handle, ctypes.byref(buffer, start), length, offset + start)
         return buffer.raw
 
 
-def _check(code: int) -> None:
+def _call(method: Callable[..., int], *arguments: object) -> None:
+    try:
+        code = method(*arguments)
+    except SystemError as error:  # a file system written in Python leaves its own exception behind
+        raise error.__cause__ or error from None
     if code:
         raise apsw.exception_for(code)

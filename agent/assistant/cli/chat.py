@@ -155,7 +155,14 @@ class _ChatSession:
 
     async def _stream(self, line: str, warnings: list[str]) -> tuple[RunResult, Exception | None]:
         """Return the result of the run and its error; print the answer as it arrives, unless it goes into an object."""
-        from agent.events import ApprovalRequested, RunEnded, TextDelta, TextWithdrawn, WarningIssued
+        from agent.events import (
+            ApprovalRequested,
+            MemoryDegraded,
+            RunEnded,
+            TextDelta,
+            TextWithdrawn,
+            WarningIssued,
+        )
 
         status = WaitingStatus(shown=not self.json)
         midway = False
@@ -177,6 +184,8 @@ class _ChatSession:
                     print_text("(so far the model was thinking; its answer:)\n")
                 elif isinstance(event, WarningIssued):
                     warnings.append(event.text)
+                elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
+                    warnings.append(event.access.problem)
                 elif isinstance(event, RunEnded):
                     ended = event
         finally:

@@ -267,6 +267,8 @@ def _operation_detail(operation: Operation, memory: str | None) -> str:
     if operation.kind == "merge" and memory is not None:
         others = [change.id for change in operation.changes[1:]]
         return f"with {', '.join(others)}" if memory == first else f"into {first}"
+    if memory is not None and any(change.before is not None for change in changes) and operation.kind == "remember":
+        return f"replaced by {first}"
     if operation.kind in _KINDS_WITHOUT_DETAIL:
         return ""
     details = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))

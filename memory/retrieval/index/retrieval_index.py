@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
+from memory.retrieval.index.people import PeopleMentions
 from memory.retrieval.index.record import NEVER
 from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
@@ -46,6 +47,7 @@ class RetrievalIndex:
         self._marks = GrowableArray(np.int32)
         self._mark_starts = GrowableArray(np.int32)
         self._rows: dict[str, int] = {}
+        self.people = PeopleMentions()
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
@@ -106,6 +108,8 @@ class RetrievalIndex:
         for position, word in zip(batch.call_rows.tolist(), batch.calls.tolist(), strict=True):
             row = first + position
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
+        for position, person in zip(batch.mention_rows.tolist(), batch.mentions.tolist(), strict=True):
+            self.people.add(first + position, batch.people[person])
         self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, id: str) -> None:
@@ -116,6 +120,7 @@ class RetrievalIndex:
         self._count(np.array([row]), -1)
         self.links.remove(row)
         self._calls.pop(row, None)
+        self.people.remove(row)
         self.alive.rows[row] = False
         self.ids[row] = ""
 

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.scoring.confidence import (
-    abstention_bounds,
+    TopicEvidence,
     attribution_margin,
+    conversation_confidence,
     question_bonus,
     to_confidence_scale,
-    topic_confidence,
 )
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
@@ -36,6 +37,7 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -46,7 +48,7 @@ from memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
-from memory.retrieval.scoring.superseded import promote_newest, stated_after
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -70,7 +72,8 @@ def score_conversation(
     ids = query.ids(rows)
     fit = date_fit(index, rows, question)
     if question.only_when:
-        parts = {"date": weights.date * fit, "recency": weights.recency * _recency_ranks(index, rows)}
+        parts = _turn_parts(index, rows, question, fit, weights)
+        parts["recency"] = weights.recency * _recency_ranks(index, rows)
         parts["importance"] = _importance_part(index, rows, parts, weights)
         topic = to_confidence_scale(float(fit.max(initial=0.0)), _YEAR_FIT)
         return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
@@ -83,17 +86,12 @@ def score_conversation(
     parts = {
         "words": cover * weights.words * scale_to_maximum(matches.words),
         "cosine": channel.cosine * scale_to_maximum(matches.cosine),
-        "speaker": weights.speaker * speaker_match(index, rows, question),
-        "participant": weights.participant * participant_share(index, rows, question),
         "session": cover * session_weight * channel.session * _session_scores(index, rows, question, bm25),
         "echo": weights.echo * matches.is_echo.astype(np.float64),
-        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
-        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
-        "kind": _answer_kind_scores(index, rows, question, weights),
-        "date": weights.date * fit,
+        **_turn_parts(index, rows, question, fit, weights),
         "text": cover * weights.text * scale_to_maximum(bm25),
     }
-    if weights.asked:
+    if weights.asked and (question.asks_several or not question.asks_time):
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
     if question.asks_several:
         best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
@@ -102,24 +100,35 @@ def score_conversation(
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
+    later: dict[int, int] = {}
+    moment = to_microseconds(validity.as_of or validity.now)
+    if question.time.period is not None:
+        after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
+        is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
+        parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
-        moment = to_microseconds(validity.as_of or validity.now)
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+    if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
+        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + found.leading
+        parts["linked"] = found.linked
+        newer, later = {**newer, **found.newer}, found.later
     states = ~matches.is_echo
     seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
     total_weight = words.total_weight
-    topic = topic_confidence(
+    evidence = TopicEvidence(
         (matches.stated_words / total_weight if total_weight > 0 else matches.stated_words)[states],
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
-        bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
-        bounds=abstention_bounds(abstention, frequencies.count),
+        question_bonus(words.bounded_weights, seen, question.is_proper),
     )
+    is_note = (index.columns["session"][rows] == NO_SESSION)[states]
+    topic = conversation_confidence(evidence, is_note, query.profile, abstention, frequencies.count)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer)
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +226,23 @@ def _answered_question_scores(
     similarities = np.zeros(len(rows))
     similarities[likely] = question_similarity(words, answered[likely], index, query.frequencies)
     return similarities
+
+
+def _turn_parts(
+    index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion, fit: Floats, weights: ConversationWeights
+) -> dict[str, Floats]:
+    """Return the parts of the score that need no word of the question: speaker, session, form, kind and date.
+
+    *fit* is that of the dates that the question names.
+    """
+    return {
+        "speaker": weights.speaker * speaker_match(index, rows, question),
+        "participant": weights.participant * participant_share(index, rows, question),
+        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
+        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
+        "kind": _answer_kind_scores(index, rows, question, weights),
+        "date": weights.date * fit,
+    }
 
 
 def _importance_part(

@@ -1,6 +1,6 @@
 """Cascade of a forgetting: what goes with a memory, what stays, its tombstones, in one transaction over all parts.
 
-Inner parts, on no face: ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
+Inner parts, on no face: ``memory.erasure.cascade_plan``, ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
 """
 
 import random
@@ -29,6 +29,7 @@ from memory import (
     Trust,
     open_memory,
 )
+from memory.erasure import cascade_plan
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.internals import ARCHIVE, CONVERSATION, HistoryRow, IngestAction, Outcome, store_namespace, to_entry
 from memory.tables.erasers import ErasedItems
@@ -165,6 +166,36 @@ def test_derived_memories_and_copies_go_with_their_own_versions_and_messages(mem
     assert (receipt.derived, receipt.also, receipt.versions, receipt.messages) == ((made,), (second,), 2, 2)
     assert memory.store.count(namespace=store_namespace("", ARCHIVE)) == 0
     assert message_texts(memory) == []
+
+
+def test_a_search_for_what_goes_plans_the_same_as_reading_every_memory(library, monkeypatch):
+    rng, memory, words = random.Random(4), library, ["ann", "Grüße", 'a "quote"', "tab\there", "back\\slash", "日本"]
+    ids = []
+    for number in range(40):
+        text = " ".join(rng.choices(words, k=rng.randint(1, 2))) + rng.choice(["", f" number {number}"])
+        some = rng.sample(ids, min(len(ids), rng.randint(0, 2)))
+        kind = rng.choice(["plain", "derived", "turn", "tagged", "corrected", "merged"])
+        if kind == "turn":
+            ids += turn(memory, Message.user(f"asked {text}"), Message.assistant(text), used=some)
+        elif kind == "corrected" and some:
+            run(memory.correct(some[0], f"{text} corrected"))
+        elif kind == "merged" and len(some) == 2:
+            run(memory.merge(some, f"merged {text}"))
+            ids.remove(some[1])
+        else:
+            fields = (
+                {"derived_from": tuple(some)} if kind == "derived" else {"tags": (text,)} if kind == "tagged" else {}
+            )
+            ids.append(remembered(memory, text, **fields))
+    chosen = [[id] for id in ids] + [rng.sample(ids, 3) for _ in range(20)]
+    searched = [run(memory.forget(some, dry_run=True)) for some in chosen]
+    with monkeypatch.context() as patched:
+        patched.setattr(cascade_plan, "_MAX_SEARCHED_TEXTS", -1)
+        read = [run(memory.forget(some, dry_run=True)) for some in chosen]
+    assert searched == read
+    receipt = run(memory.forget(chosen[-1]))
+    assert run(memory.verify_forgotten(receipt)).gone, "an entry that stays mentions what went"
+    assert sum(len(plan.ids) > len(some) for plan, some in zip(searched, chosen, strict=True)) > 5
 
 
 def test_a_derived_memory_goes_when_all_its_sources_go(memory):
