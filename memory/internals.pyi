@@ -57,6 +57,8 @@ from memory.messages import Role as Role
 from memory.models import Actor as Actor
 from memory.models import MemoryChange as MemoryChange
 from memory.models import Operation as Operation
+from memory.models import Repetition as Repetition
+from memory.models import UtteranceKind as UtteranceKind
 from memory.partitions import ARCHIVE as ARCHIVE
 from memory.partitions import CONVERSATION as CONVERSATION
 from memory.partitions import DOCUMENTS as DOCUMENTS
@@ -74,6 +76,8 @@ from memory.results import Remnant as Remnant
 from memory.results import Stats as Stats
 from memory.results import TermMatch as TermMatch
 from memory.results import WhyNot as WhyNot
+from memory.retrieval.languages.utterances import classify_utterance as classify_utterance
+from memory.retrieval.languages.utterances import with_utterance as with_utterance
 from memory.runtime import run_in_thread as run_in_thread
 from memory.scopes import Scopes as Scopes
 from memory.secrets.checks import has_luhn_checksum as has_luhn_checksum

@@ -18,9 +18,10 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, TypeAlias, TypedDict, Unpack, get_args
+from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -29,9 +30,6 @@ from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser
 from memory.erasure.memory_eraser import MemoryEraser
 from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, translating
-from memory.export_import.exporter import Exporter, ExportSelection
-from memory.export_import.importer import Importer
-from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
@@ -73,7 +71,6 @@ from memory.validation import (
     checked_trust,
 )
 from memory.write.access_control import Caller, CallerOptions
-from memory.write.corrections import Attributes, Corrections
 from memory.write.crash_recovery import CrashRecovery
 from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
@@ -82,10 +79,16 @@ from memory.write.pipeline import WritePipeline
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from memory.write.provenance import memory_versions
-from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
 from memory.write.settlement import NEWEST, Settlement
-from memory.write.undo import Undo
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+
+if TYPE_CHECKING:
+    from memory.export_import.exporter import Exporter
+    from memory.export_import.importer import Importer
+    from memory.export_import.report import ExportReport, ImportMode, ImportReport
+    from memory.write.corrections import Attributes, Corrections
+    from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+    from memory.write.undo import Undo
 
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
@@ -192,26 +195,11 @@ class LongTermMemory:
         )
         self._writer = MemoryWriter(pipeline)
         self._recovery = CrashRecovery(pipeline)
-        self._attributes = Attributes(self.entries, log)
-        self._corrections = Corrections(pipeline)
         self._settlement = Settlement(pipeline)
-        self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
+        self._pipeline, self._rules, self._aware_clock = pipeline, rules, aware
         self._backfill = EmbeddingBackfill(self.entries, self.embedding)
-        self._reembedding = Reembedding(self.entries, self.embedding, self._backfill)
         self._eraser = MemoryEraser(
             self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
-        )
-        self._exporter = Exporter(self.entries, log, tombstones, self.embedding, self.carried)
-        self._importer = Importer(
-            self.entries,
-            log,
-            self.keys,
-            tombstones,
-            self.embedding,
-            rules,
-            self.erasers,
-            self.carried,
-            clock=aware,
         )
         self._pinned = PinnedMemories(store)
         self._retriever = Retriever(
@@ -227,6 +215,54 @@ class LongTermMemory:
         )
         self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()
+
+    # The services that few processes use are made, and their modules loaded, when they are first asked for.
+
+    @cached_property
+    def _attributes(self) -> Attributes:
+        from memory.write.corrections import Attributes
+
+        return Attributes(self.entries, self.operation_log)
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        from memory.write.corrections import Corrections
+
+        return Corrections(self._pipeline)
+
+    @cached_property
+    def _undo(self) -> Undo:
+        from memory.write.undo import Undo
+
+        return Undo(self.entries, self.operation_log, self.tombstones, self._attributes, clock=self._aware_clock)
+
+    @cached_property
+    def _reembedding(self) -> Reembedding:
+        from memory.write.reembed import Reembedding
+
+        return Reembedding(self.entries, self.embedding, self._backfill)
+
+    @cached_property
+    def _exporter(self) -> Exporter:
+        from memory.export_import.exporter import Exporter
+
+        return Exporter(self.entries, self.operation_log, self.tombstones, self.embedding, self.carried)
+
+    @cached_property
+    def _importer(self) -> Importer:
+        from memory.export_import.importer import Importer
+
+        return Importer(
+            self.entries,
+            self.operation_log,
+            self.keys,
+            self.tombstones,
+            self.embedding,
+            self._rules,
+            self.erasers,
+            self.carried,
+            clock=self._aware_clock,
+        )
 
     @property
     def embedder(self) -> Embedder | None:
@@ -300,7 +336,7 @@ class LongTermMemory:
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
 
-        It reads the namespace: about 1.5 s where that has 100,000 entries.
+        It reads the ids of the namespace until *limit* are found.
         """
         checked_label(part, "part")
         checked_int(limit, "limit")
@@ -449,6 +485,14 @@ class LongTermMemory:
         """Let disabled memories be found again."""
         return await self._set("enable", ids, lambda _: {"disabled": None}, caller)
 
+    async def promote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Let memories be recalled that were taken for questions, commands, small talk or repetitions."""
+        return await self._set("promote", ids, lambda _: {"evidence": True}, caller)
+
+    async def demote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Keep memories out of what is recalled by default; they stay, as the context of their neighbours, too."""
+        return await self._set("demote", ids, lambda _: {"evidence": False}, caller)
+
     async def tag(
         self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
     ) -> Operation | None:
@@ -558,7 +602,7 @@ class LongTermMemory:
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
             check_forget_query(query, k, dry_run=dry_run)
-            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
@@ -634,6 +678,8 @@ class LongTermMemory:
         in the report (``damaged``). That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
+        from memory.export_import.exporter import ExportSelection
+
         return await asyncio.to_thread(
             self._exporter.export,
             path,
@@ -666,6 +712,8 @@ class LongTermMemory:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
+        from memory.export_import.report import ImportMode
+
         caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")

@@ -234,6 +234,8 @@ class RecallStage(StrEnum):
     EXPIRED = "expired"
     VALIDITY = "validity"
     FILTER = "filter"
+    EVIDENCE = "evidence"
+    """It states nothing: a question, a command, small talk, a repetition."""
     CANDIDATES = "candidates"
     """Neither among the best by words nor by vector, nor beside one of them."""
     FOLDED = "folded"

@@ -27,6 +27,7 @@ from agent.errors import ArgumentError
 from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from agent.results import StopReason
 from memory import Passage, cite
+from memory.internals import classify_utterance
 from vectorstore import Analyzer
 
 # Question marks: Latin, full width, Arabic, doubled, Greek.
@@ -60,6 +61,7 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION_START.match(opening)) and not opening.endswith("!") and not _STATEMENT.match(opening)
 
 
+NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NOTHING_FOUND_TEXT = "Nothing here is about this."
 DOUBTFUL_TEXT = "Nothing here seems to be about this; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
@@ -101,6 +103,12 @@ class QuotingProvider:
         users = [message.text for message in request.messages if message.role == "user"]
         question = (request.question or "".join(users[-1:])).strip()
         if request.remembers and not is_question(question):
+            utterance = classify_utterance(question)
+            if not utterance.kind.is_evidence:
+                yield TextPiece(NOTHING_TO_NOTE_TEXT)
+                yield StoredReply(note="nothing to note")
+                yield StopPiece(StopReason.STOP)
+                return
             kept = question if request.redact is None else request.redact(question)
             words = " ".join(kept.split())
             shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.batching import TextVector, check_embedder_input, check_texts, distinct_texts, spread_vectors
-from memory.embedders.fingerprint import PROBES, is_same_model, probe_embedder
+from memory.embedders.fingerprint import PROBES, is_same_model, names_weights, probe_embedder
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -111,6 +111,11 @@ class CachedEmbedder:
     def remote(self) -> bool:
         """True if the embedder inside is somewhere else, or does not say."""
         return is_remote(self._inner)
+
+    @property
+    def names_weights(self) -> bool:
+        """True if the embedder inside names its weights."""
+        return names_weights(self._inner)
 
     @property
     def passages(self) -> Embedder:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from memory.embedders.batching import check_embedder_input, is_blank
 from memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, encoder_installed, open_encoder_files
+from memory.embedders.fingerprint import names_weights
 from memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
 from memory.embedders.sentence_pieces import SentencePieces
 from memory.errors import ArgumentError
@@ -130,6 +131,11 @@ class SentenceEncoder:
 
     remote = False
     dimension = DIMENSION
+
+    @property
+    def names_weights(self) -> bool:
+        """True if the embedder of passages names its weights, too."""
+        return self.passages is self or names_weights(self.passages)
 
     def __init__(self, *, passages: Embedder | None = None) -> None:
         self.passages: Embedder = self if passages is None else _checked_passages(passages)

@@ -36,6 +36,7 @@ from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
 from vectorstore import Filter, Vector, VectorStore, View
+from vectorstore.internals import sorted_distinct
 
 Rows = NDArray[np.int64]
 IdFilter = Callable[[list[str]], NDArray[np.bool_]]
@@ -135,9 +136,16 @@ class NamespaceSearcher:
             rows = index.rows(list(dict.fromkeys(id for id, _ in named)))
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
-            rows = np.union1d(rows, date_candidates(index, analyzed.question, count))
+            rows = sorted_distinct(np.concatenate([rows, date_candidates(index, analyzed.question, count)]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
-            return score_conversation(analyzed, rows, weights=self.settings.conversation, abstention=abstention)
+            silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
+            return score_conversation(
+                analyzed,
+                rows[~silent],
+                silent=rows[silent],
+                weights=self.settings.conversation,
+                abstention=abstention,
+            )
 
     def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
         """Return a function that tells which ids pass the caller's filters; None without any."""
@@ -198,7 +206,7 @@ def add_neighbours(
     Rows that are not valid are left out, and those whose ids *id_filter* refuses.
     """
     window = neighbour_window(index.links, rows)
-    found = np.unique(np.concatenate([rows, *window.sides]))
+    found = sorted_distinct(np.concatenate([rows, *window.sides]))
     found = found[found != NO_ROW]
     found = found[~validity.hidden(index, found)]
     if id_filter is not None and len(found):

@@ -19,7 +19,7 @@ from memory.retrieval.scoring.scores import QueryVariant
 from memory.scopes import Scopes, scope_filter
 from memory.timestamps import to_aware
 from memory.tokens.counter import TextMeasure, measuring_function
-from memory.validation import checked_int, checked_labels
+from memory.validation import checked_bool, checked_int, checked_labels
 from vectorstore import Filter, Vector
 
 EXCHANGE: Final = "exchange"
@@ -44,6 +44,8 @@ class RecallOptions(TypedDict, total=False):
     - *explain*: give each hit the parts of its score and the terms that matched. ``why_not`` always does.
     - *partitions*: where to search, of "conversation", "documents" and "archive". *collections*: the collections of
       documents to search (None: all).
+    - *all_utterances*: find, too, what states nothing: questions, commands and small talk of a chat, and answers that
+      only repeat.
     - *neighbours*: neighbour expansion. Each hit comes with so many turns of its session, or passages of its document,
       on either side, or a turn with its whole "exchange", inside the *token_budget*.
     - *hooks*: used instead of the hooks with which the memory was opened.
@@ -61,6 +63,7 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
     partitions: str | Sequence[str]
     collections: str | Sequence[str] | None
+    all_utterances: bool
     neighbours: NeighbourExpansion
     hooks: RecallHooks | None
 
@@ -96,6 +99,7 @@ class Query:
     explain: bool = False
     variants: tuple[QueryVariant, ...] = ()
     neighbours: NeighbourExpansion = 0
+    all_utterances: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
@@ -153,6 +157,7 @@ class Query:
             counter=measuring_function(counter if own_counter is None else own_counter),
             explain=options.get("explain", False),
             neighbours=options.get("neighbours", 0),
+            all_utterances=checked_bool(options.get("all_utterances", False), "all_utterances"),
         )
 
     @property

@@ -24,6 +24,7 @@ from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
     add_term_matches,
+    explain_demoted,
     explain_invalid,
     explain_ranked,
     explain_reranked,
@@ -213,12 +214,15 @@ class Retriever:
         """Return *query* with its vectors, and a note where it must do with words alone."""
         embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
         passages = embedded
-        if DOCUMENTS in query.partitions and embedded.vectors and self._embedding.has_passages:
+        if embedded.vectors and self._embedding.has_passages and await asyncio.to_thread(self._has_documents, query):
             passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
         notes = RecallNotes.of_embedding(embedded)
         if passages is not embedded:
             notes += RecallNotes.of_embedding(passages)
         return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
+
+    def _has_documents(self, query: Query) -> bool:
+        return any(target.partition == DOCUMENTS for target in search_targets(self._store, query))
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -276,6 +280,8 @@ class Retriever:
                 return explain_invalid(memory, query)
             if not view.passing([memory.id], where=combine_filters(caller_filters(query)), namespace=target.name)[0]:
                 return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
+            if not query.all_utterances and analyzed.index.hidden_utterances(np.array([row]))[0]:
+                return explain_demoted(memory)
             count = view.count(namespace=target.name)
             named = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
             by_words, by_vector = rank_of(memory.id, named), None

@@ -40,7 +40,19 @@ from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import Entry, Metadata, RevisionConflict
 
 AttributeFields: TypeAlias = Mapping[str, Any]
-ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
+ATTRIBUTE_KINDS: Final = (
+    "pin",
+    "unpin",
+    "disable",
+    "enable",
+    "tag",
+    "untag",
+    "importance",
+    "expire",
+    "promote",
+    "demote",
+    "repeat",
+)
 """The kinds of operations that change fields in place."""
 
 
@@ -116,6 +128,9 @@ class Corrections:
                 valid_to=valid_to or old.valid_to,
                 counts_from=None,
                 sensitive=old.sensitive or sensitive,
+                repeated=() if text != old.text else old.repeated,
+                utterance=None if text != old.text else old.utterance,
+                utterance_reason="" if text != old.text else old.utterance_reason,
             )
 
         return await self._put("correct", [id], corrected, caller, argument="correction", expect=expect)

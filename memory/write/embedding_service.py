@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
+from memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -397,7 +397,7 @@ class EmbeddingService:
         if space is not None and not is_space_of(space, embedder):  # it may have been switched to this one elsewhere
             space = await asyncio.to_thread(self.follow)
             _check_fingerprint(space, embedder)
-        trusted = self._trusted is not None and self._trusted == space
+        trusted = space is not None and (self._trusted == space or names_weights(embedder))
         probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
         try:
             answer = checked_embeddings(

@@ -191,6 +191,7 @@ class MemoryWriter:
             lookup = self.pipeline.lookup(namespace)
             drafts = await self.pipeline.authorize(drafts, namespace)
             drafts = await self.pipeline.run_policies(drafts, namespace, lookup)
+            drafts = await self.pipeline.mark_echoes(drafts, namespace, used)
             drafts = await self.pipeline.embed(drafts, lookup)
             stored = await asyncio.to_thread(self._commit_turn, session, drafts, namespace)
         return [draft.report() for draft in stored]
@@ -207,7 +208,7 @@ class MemoryWriter:
         if any(draft.named or draft.memory.key is not None for draft in decided):
             # what is known already is not embedded again; commit looks once more, inside its transaction
             decided = await asyncio.to_thread(pipeline.settle_known, decided, namespace)
-        return await pipeline.embed(decided, lookup)
+        return await pipeline.embed(await pipeline.mark_echoes(decided, namespace), lookup)
 
     async def _commit(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)

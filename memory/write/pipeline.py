@@ -19,6 +19,7 @@ from memory.errors import DuplicateKey
 from memory.models import Actor, Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
+from memory.retrieval.languages.utterances import with_utterance
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog, least_trusted_actor
 from memory.tables.tombstones import Tombstones
@@ -29,6 +30,7 @@ from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_t
 from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
+from memory.write.repetition import EchoGuard, RepetitionFolder, may_be_echo
 from memory.write.replacements import Replacements
 from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import RevisionConflict
@@ -138,6 +140,12 @@ class WritePipeline:
                         lookup.add(stored.memory)
         return decided
 
+    async def mark_echoes(self, drafts: Sequence[Draft], namespace: str, used: Sequence[str] = ()) -> list[Draft]:
+        """Return *drafts*; an answer of a model that only repeats the memories *used*, or a note, is marked as such."""
+        if not any(may_be_echo(draft) for draft in drafts):
+            return list(drafts)
+        return await asyncio.to_thread(EchoGuard(self.entries).mark, drafts, namespace, used)
+
     async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
         """Return *drafts* with their vectors, or with the reason why there are none.
 
@@ -167,6 +175,7 @@ class WritePipeline:
             try:
                 with self.entries.transaction():
                     unknown = self.settle_known(drafts, namespace)
+                    unknown = RepetitionFolder(self.entries, self.log, self.keys, self.clock).fold(unknown, namespace)
                     keyed = [
                         draft.memory.id
                         for draft in drafts_to_store(unknown)
@@ -270,7 +279,8 @@ class WritePipeline:
         if not id and memory.key is not None:
             id = self.keys.id_of_key(namespace, memory.key)
         recorded_at = memory.recorded_at or self.clock()
-        return replace(draft, memory=replace(memory, id=id or self.ids(), recorded_at=recorded_at))
+        judged = with_utterance(memory)
+        return replace(draft, memory=replace(judged, id=id or self.ids(), recorded_at=recorded_at))
 
 
 def _is_identified(draft: Draft) -> bool:

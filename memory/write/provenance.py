@@ -23,7 +23,7 @@ from memory.write.draft import Draft
 from vectorstore import Entry, Filter, Metadata, VectorStore
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
+UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at", "evidence", "repeated")
 """Fields that are changed in place, without a new version; the log keeps their old and new values."""
 _BATCH_SIZE: Final = 500
 

@@ -116,6 +116,18 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def test_what_is_derived_of_a_single_long_memory_is_saved(path: Path, derived: list[str]) -> None:
+    memory = opened(path)
+    run_sync(memory.remember(Memory("The river winds on. " * 2_000, id="long")))
+    expected = answers(memory)
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {"long"}}
+    del derived[:]
+    memory = opened(path)
+    assert answers(memory) == expected
+    assert derived == []
+
+
 def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str]) -> None:
     rng = random.Random(1)
     with_all = turns(20, rng)
@@ -388,7 +400,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("5", "860d39e9551b71e3")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("6", "860d39e9551b71e3")
 
 
 STOPS = {"the", "of"}
@@ -434,6 +446,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         people=tuple(draw(st.lists(st.sampled_from(["ana", "mother"]), max_size=2, unique=True))),
         relations=draw(st.sampled_from([(), (("sister", "ana"),)])),
         disabled=draw(st.booleans()),
+        demotion=draw(st.integers(0, 2)),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],

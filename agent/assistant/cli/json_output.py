@@ -26,6 +26,7 @@ _KEYS: Final = {
     "Operation": "id kind actor at undoes undone_by changes",
     "ReembeddingReport": "before space embedded without truncated switched already",
     "Remnant": "where what",
+    "Repetition": "at session actor",
     "Report": "id outcome reason of spans kept total deferred operation made retired replaced may_replace",
     "SalvageReport": "path whole tables findings",
     "SalvagedTable": "table saved lost reasons",
@@ -37,7 +38,7 @@ _KEYS: Final = {
 _MEMORY_KEYS: Final = (
     "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
     "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from replaces supersedes "
-    "operation"
+    "operation utterance utterance_reason evidence repeated"
 )
 
 

@@ -13,10 +13,11 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.models import DEFAULT_IMPORTANCE
+from memory.models import DEFAULT_IMPORTANCE, UtteranceKind
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
+from memory.retrieval.languages.utterances import classify_utterance, is_judged
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
 
@@ -85,8 +86,10 @@ class IndexRecord:
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
     *statement_features* are bits of ``StatementFeature``, *people* and *relations* as in ``StatementAnalysis``.
     *terms* are those of the context (heading, caption), then of each sentence; *surfaces* the words of the text,
-    *calls* words by which somebody is addressed. For a query about another time than now, the memory is valid from
-    *counts_from* until before *counts_to* (``NEVER``, ``FOREVER``: no bound).
+    *calls* words by which somebody is addressed. *demotion* tells that it states nothing.
+
+    For a query about another time than now, the memory is valid from *counts_from* until before *counts_to*
+    (``NEVER``, ``FOREVER``: no bound).
     """
 
     id: str
@@ -108,6 +111,7 @@ class IndexRecord:
     people: tuple[str, ...]
     relations: tuple[tuple[str, str], ...]
     disabled: bool
+    demotion: int
     occurred_at: int
     valid_from: int
     valid_to: int
@@ -138,6 +142,7 @@ def build_record(
     is_turn = conversation and role != TOOL_ROLE
     session = fields.get("session")
     sequence = None if role == TOOL_ROLE else _turn_sequence(fields.get("sequence"), times["occurred_at"])
+    times["occurred_at"] = max(times["occurred_at"], _last_repetition(fields))
     day = _local_day(fields.get("occurred_at"), fields.get("occurred_at_offset"), zone)
     statement_text = text_without_caption(entry) if is_turn else ""
     features = text_features(statement_text, lexicon) if is_turn else 0
@@ -163,14 +168,36 @@ def build_record(
         people=statement.people,
         relations=statement.relations,
         disabled=fields.get("disabled") is True,
+        demotion=demotion(entry) if conversation else 0,
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
+
+
+DEMOTED_BY_RULES = 1
+DEMOTED_BY_CALLER = 2
+
+
+def demotion(entry: Entry) -> int:
+    """Return who demoted *entry*: the rules, since it states nothing, or a caller; 0 for nobody."""
+    fields = entry.metadata
+    if isinstance(promoted := fields.get("evidence"), bool):
+        return 0 if promoted else DEMOTED_BY_CALLER
+    stored = fields.get("utterance")
+    if stored is None and is_judged(fields.get("kind"), fields.get("role")):
+        stored = classify_utterance(text_without_caption(entry)).kind
+    return 0 if stored is None or UtteranceKind(stored).is_evidence else DEMOTED_BY_RULES
 
 
 def stored_importance(fields: Metadata) -> float:
     """Return the importance in the metadata of an entry, ``DEFAULT_IMPORTANCE`` where there is none."""
     importance = fields.get("importance")
     return float(importance) if isinstance(importance, (int, float)) else DEFAULT_IMPORTANCE
+
+
+def _last_repetition(fields: Metadata) -> int:
+    """Return when the memory was said for the last time again, ``NEVER`` where it was not."""
+    repeated = fields.get("repeated")
+    return max((_stored_microseconds(each["at"]) for each in repeated), default=NEVER) if repeated else NEVER
 
 
 def _stored_microseconds(value: object) -> int:

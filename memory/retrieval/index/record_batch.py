@@ -37,6 +37,7 @@ RECORD_DTYPE = np.dtype(
         ("statement_features", "u1"),
         ("importance", "<f8"),
         ("disabled", "?"),
+        ("demotion", "u1"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
@@ -272,7 +273,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 5
+_EXTRACTION_VERSION = 6
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

@@ -38,6 +38,7 @@ from memory.retrieval.scoring.features import (
     speaker_match,
 )
 from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
+from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -65,9 +66,17 @@ _YEAR_FIT = 0.3
 
 
 def score_conversation(
-    query: NamespaceQuery, rows: Rows, *, weights: ConversationWeights, abstention: AbstentionBounds
+    query: NamespaceQuery,
+    rows: Rows,
+    *,
+    silent: Rows,
+    weights: ConversationWeights,
+    abstention: AbstentionBounds,
 ) -> ScoredCandidates:
-    """Score the turns in *rows* of the index for the question."""
+    """Score the turns in *rows* of the index for the question; *silent* ones beside them state nothing.
+
+    The words of a silent turn count for its neighbours, and prove nothing by themselves.
+    """
     index, question, validity, frequencies = query.index, query.question, query.validity, query.frequencies
     ids = query.ids(rows)
     fit = date_fit(index, rows, question)
@@ -113,8 +122,12 @@ def score_conversation(
         parts["newest"] = parts.get("newest", 0.0) + found.leading
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
+    if not question.dates:  # a date may be that of the repetition
+        parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
+        newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
     states = ~matches.is_echo
-    seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
+    unstated = np.concatenate([rows[~states], silent])
+    seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
     total_weight = words.total_weight
     evidence = TopicEvidence(
         (matches.stated_words / total_weight if total_weight > 0 else matches.stated_words)[states],
@@ -129,6 +142,15 @@ def score_conversation(
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
     return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later)
+
+
+def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
+    """Return which terms of the question occur in another memory than those *unstated*."""
+    index, terms = query.index, query.question.terms
+    found, starts = index.text_terms(unstated)
+    numbers = [index.vocabulary.find(term) for term in terms]
+    unproven = [int(np.count_nonzero(np.logical_or.reduceat(found == number, starts))) for number in numbers]
+    return np.asarray(np.array(query.frequencies.df(terms)) > np.array(unproven, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
 from memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from vectorstore import Filter, Vector, View
-from vectorstore.internals import idf, idf_array
+from vectorstore.internals import idf, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -199,7 +199,7 @@ class NeighbourWindow:
 
     def distinct_rows(self) -> Rows:
         """Return all rows of the window, each once, in ascending order."""
-        found = np.unique(np.concatenate([self.rows, *self.sides, self.answered]))
+        found = sorted_distinct(np.concatenate([self.rows, *self.sides, self.answered]))
         return np.asarray(found[found != NO_ROW])
 
     def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:

@@ -19,6 +19,7 @@ from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import NO_DAY, day_number
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.soft_matching import QuestionTerms, weighted_sum, word_match
+from vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -112,8 +113,9 @@ def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: Question
     later, earlier = (row, other) if statement_time(index, row) >= statement_time(index, other) else (other, row)
     later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
     announced = bool(index.columns["text_features"][later] & int(TextFeature.CHANGE))
-    later_topic = np.intersect1d(later_terms, words.numbers)
-    earlier_topic = np.intersect1d(earlier_terms, words.numbers)
+    asked = sorted_distinct(words.numbers)
+    later_topic = np.intersect1d(later_terms, asked, assume_unique=True)
+    earlier_topic = np.intersect1d(earlier_terms, asked, assume_unique=True)
     if not _have_same_subject(later_topic, earlier_topic, announced=announced):
         return False
     equal = (later_terms[:, None] == earlier_terms[None, :]).astype(np.float64)
@@ -133,7 +135,7 @@ def _have_same_subject(later: Rows, earlier: Rows, *, announced: bool) -> bool:
 
 
 def _distinct_terms(index: RetrievalIndex, row: int) -> Rows:
-    terms = np.unique(index.text_terms(np.array([row], dtype=np.int64))[0])
+    terms = sorted_distinct(index.text_terms(np.array([row], dtype=np.int64))[0])
     return np.asarray(terms[terms != NO_TERM])
 
 
