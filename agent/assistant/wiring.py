@@ -357,6 +357,8 @@ def changed_recall_settings(settings: RecallSettings, changes: Sequence[str]) ->
         part, _, field = name.strip().rpartition(".")
         owner: Any = getattr(settings, part, None) if part else settings
         old = getattr(owner, field, None)
+        if hasattr(owner, field) and old is None:  # it follows the profile of the embedder
+            old = 0.0
         if isinstance(old, bool) or not isinstance(old, (int, float)):
             raise ConfigurationError(f"no setting {name!r} that is a number; such as candidates, conversation.session")
         try:

@@ -14,6 +14,7 @@ from datetime import date, tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -111,7 +112,16 @@ class NamespaceSearcher:
 
             frequencies = TermFrequencies(df, view.count(namespace=target.name))
             yield NamespaceQuery(
-                view, target.name, target.partition, index, question, vector, validity, where, frequencies
+                view,
+                target.name,
+                target.partition,
+                index,
+                question,
+                vector,
+                self._profile(),
+                validity,
+                where,
+                frequencies,
             )
 
     def score(self, view: View, target: SearchTarget, query: Query) -> ScoredCandidates:
@@ -161,6 +171,10 @@ class NamespaceSearcher:
     def today(self, query: Query) -> date:
         """Return the day from which the relative dates of *query* count."""
         return to_zone(query.as_of or query.now, self.zone).date()
+
+    def _profile(self) -> EmbedderProfile:
+        space = self.indexes.store.space
+        return UNKNOWN_PROFILE if space is None else known_profile(space.fingerprint)
 
     def _vector(self, query: Query, target: SearchTarget, text: str) -> Vector | None:
         if self.indexes.store.space is None:

@@ -16,11 +16,11 @@ from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.scoring.confidence import (
-    abstention_bounds,
+    TopicEvidence,
     attribution_margin,
+    conversation_confidence,
     question_bonus,
     to_confidence_scale,
-    topic_confidence,
 )
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
@@ -90,14 +90,16 @@ def score_conversation(
     words = weigh_terms(question, index, frequencies)
     matches = _match_turns(query, rows, words, weights)
     bm25 = query.text_scores(question.text_without_names, ids)
+    channel = _vector_channel(query, rows, weights)
+    cover = _word_cover(matches.words, words) if channel.cover else 1.0
     session_weight = weights.session_several if question.asks_several else weights.session
     parts = {
-        "words": weights.words * scale_to_maximum(matches.words),
-        "cosine": weights.cosine * scale_to_maximum(matches.cosine),
-        "session": session_weight * _session_scores(index, rows, question, bm25),
+        "words": cover * weights.words * scale_to_maximum(matches.words),
+        "cosine": channel.cosine * scale_to_maximum(matches.cosine),
+        "session": cover * session_weight * channel.session * _session_scores(index, rows, question, bm25),
         "echo": weights.echo * matches.is_echo.astype(np.float64),
         **_turn_parts(index, rows, question, fit, weights),
-        "text": weights.text * scale_to_maximum(bm25),
+        "text": cover * weights.text * scale_to_maximum(bm25),
     }
     if weights.asked and (question.asks_several or not question.asks_time):
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
@@ -135,13 +137,14 @@ def score_conversation(
     unstated = np.concatenate([rows[~states], silent])
     seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
     total_weight = words.total_weight
-    topic = topic_confidence(
+    evidence = TopicEvidence(
         (matches.stated_words / total_weight if total_weight > 0 else matches.stated_words)[states],
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
-        bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
-        bounds=abstention_bounds(abstention, frequencies.count),
+        question_bonus(words.bounded_weights, seen, question.is_proper),
     )
+    is_note = (index.columns["session"][rows] == NO_SESSION)[states]
+    topic = conversation_confidence(evidence, is_note, query.profile, abstention, frequencies.count)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
@@ -210,6 +213,34 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
     return _TurnMatches(smoothed, stated, own_words, cosine, own_cosine, is_echo, window.answered)
+
+
+@dataclass(frozen=True, slots=True)
+class _VectorChannel:
+    """Weight of the *cosine* of each row, and of the *session*, by the profile of the embedder.
+
+    *cover*: the weight of words falls with the share of the question that they leave open.
+    """
+
+    cosine: Floats
+    session: Floats
+    cover: bool
+
+
+def _vector_channel(query: NamespaceQuery, rows: Rows, weights: ConversationWeights) -> _VectorChannel:
+    alone = query.index.columns["session"][rows] == NO_SESSION
+    profile = query.profile
+    turns, notes = (profile.turns, profile.notes) if weights.cosine is None else (weights.cosine, weights.cosine)
+    if query.vector is None:
+        return _VectorChannel(np.zeros(len(rows)), np.ones(len(rows)), cover=False)
+    session = np.where(alone, profile.note_session, 1.0)
+    return _VectorChannel(np.where(alone, notes, turns), session, profile.cover)
+
+
+def _word_cover(matches: Floats, words: QuestionTerms) -> float:
+    """Return the share of the question's weight that the best row matches, in [0, 1]; 1 for a question of no words."""
+    total = words.total_weight
+    return min(1.0, float(matches.max(initial=0.0)) / total) if total > 0 else 1.0
 
 
 def _answered_question_scores(

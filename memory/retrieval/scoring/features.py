@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.profile import EmbedderProfile
 from memory.models import DEFAULT_IMPORTANCE
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
@@ -82,7 +83,8 @@ class TermFrequencies:
 class NamespaceQuery:
     """A question as it is analyzed in one store namespace, with the *view* and the *index* that it is scored with.
 
-    *vector* is that of the question there, None without one; *where* is everything that candidates must pass.
+    *vector* is that of the question there, None without one, and *profile* that of the embedder it comes from; *where*
+    is everything that candidates must pass.
     """
 
     view: View
@@ -91,6 +93,7 @@ class NamespaceQuery:
     index: RetrievalIndex
     question: AnalyzedQuestion
     vector: Vector | None
+    profile: EmbedderProfile
     validity: ValidityFilter
     where: Filter | None
     frequencies: TermFrequencies

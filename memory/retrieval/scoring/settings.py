@@ -12,7 +12,8 @@ class ConversationWeights:
     """Weights of the features of a turn; each feature is in [0, 1] or a cosine."""
 
     words: float = 1.0
-    cosine: float = 0.45
+    cosine: float | None = None
+    """None: what the profile of the embedder says, for turns and for notes."""
     speaker: float = 0.3
     participant: float = 0.3
     asked: float = 0.5
