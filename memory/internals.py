@@ -37,7 +37,7 @@ _EXPORTS: Final = {
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
-        "ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
+        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
         "TermMatch WhyNot"
     ),
     "memory.runtime": "run_in_thread",

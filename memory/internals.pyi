@@ -65,6 +65,7 @@ from memory.partitions import DOCUMENTS as DOCUMENTS
 from memory.partitions import archived_id as archived_id
 from memory.partitions import parse_store_namespace as parse_store_namespace
 from memory.partitions import store_namespace as store_namespace
+from memory.results import Conflict as Conflict
 from memory.results import ErasureVerification as ErasureVerification
 from memory.results import ExternalCopy as ExternalCopy
 from memory.results import MemoryHistory as MemoryHistory

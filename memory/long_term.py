@@ -39,6 +39,7 @@ from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.pinned import PinnedMemories
 from memory.results import (
+    Conflict,
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
@@ -459,6 +460,16 @@ class LongTermMemory:
     async def end(self, id: str, valid_to: datetime | None, **caller: Unpack[CallerOptions]) -> Report:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
         return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(**caller))
+
+    async def conflicts(self, *, namespace: str = "", limit: int = 100) -> Sequence[Conflict]:
+        """Return statements that hold now and contradict one another, the newest first, *limit* conflicts at most.
+
+        They are of one speaker, subject and attribute, and end differently ("I live in Lisbon", "I live in Porto"):
+        a suggestion by rules, for ``settle``. A store with data alone raises ``UnsupportedError``.
+        """
+        checked_int(limit, "limit", 1)
+        store_namespace(namespace, CONVERSATION)
+        return await asyncio.to_thread(self._retriever.conflicts, namespace, limit)
 
     async def settle(self, ids: Sequence[str], *, keep: str = NEWEST, **caller: Unpack[CallerOptions]) -> Operation:
         """Settle a contradiction: of the memories *ids*, one holds and the others hold no longer, in one operation.

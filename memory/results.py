@@ -146,6 +146,18 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Conflict:
+    """Statements that hold now and contradict one another: one attribute of one subject, newest first."""
+
+    memories: tuple[Memory, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids that ``LongTermMemory.settle`` takes."""
+        return tuple(memory.id for memory in self.memories)
+
+
+@dataclass(frozen=True, slots=True)
 class TermMatch:
     """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).
 
@@ -196,7 +208,7 @@ class RecallResult(Sequence[Hit]):
     """Result of a recall: the hits, best first, and how far to trust them.
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
-    this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
+    this), "other" (said, but by or about someone else), None when there is no such doubt. *notes* say what was done
     differently than asked, such as searching by words alone; *degraded* are those among them that tell of a failure:
     the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an

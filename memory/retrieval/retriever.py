@@ -15,12 +15,14 @@ from typing import TypeVar, Unpack
 
 import numpy as np
 
+from memory.codec import from_entry
 from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import DOCUMENTS, parse_store_namespace
-from memory.results import RecallResult, RecallStage, WhyNot
+from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from memory.results import Conflict, RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
+from memory.retrieval.conflicts import conflicting_groups
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
     add_term_matches,
@@ -39,8 +41,9 @@ from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.index_cache import IndexCache
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
-from memory.retrieval.index.validity import combine_filters
+from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.languages.statements import may_hold_of_several
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
 from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
@@ -158,6 +161,27 @@ class Retriever:
         targets = search_targets(self._store, query)
         with self._searcher.indexes.store.view([target.name for target in targets]) as view:
             return expand_neighbours(self._searcher, view, targets, query, found)
+
+    def conflicts(self, namespace: str, limit: int) -> list[Conflict]:
+        """Return contradictions among the memories of *namespace*, the newest first, *limit* at most.
+
+        A store with data alone raises ``UnsupportedError``.
+        """
+        if self._searcher is None:
+            raise UnsupportedError("conflicts", "this store finds by plain search alone, without an index")
+        partition, found = store_namespace(namespace, CONVERSATION), list[Conflict]()
+        validity = ValidityFilter(to_aware(self._clock(), self._zone))
+        indexes = self._searcher.indexes
+        with indexes.store.view([partition]) as view, indexes.index(view, partition, conversation=True) as index:
+            for ids in conflicting_groups(index, validity):
+                entries = (entry for entry in view.get(ids, namespace=partition) if entry is not None)
+                memories = tuple(memory for memory in map(from_entry, entries) if not may_hold_of_several(memory.text))
+                if len(memories) > 1:
+                    found.append(Conflict(memories))
+                if len(found) == limit:
+                    break
+        indexes.save([partition])
+        return found
 
     def diagnose(self, query: Query, id: str) -> WhyNot:
         """Return the stage of ``search(query)`` that stopped the memory *id*, or its rank in the result.
@@ -314,7 +338,8 @@ class Retriever:
         )
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
-        return RecallResult(hits, confidence, abstain, omitted)
+        notes = (best.subject_note,) if best is not None and best.subject_note and abstain == "other" else ()
+        return RecallResult(hits, confidence, abstain, omitted, notes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,14 @@
-"""What a memory replaces: the older statement ends at its time, stays for questions about then, and comes back."""
+"""What a memory replaces: the older statement ends at its time, stays for questions about then, and comes back.
+
+Inner parts, on no face: ``memory.retrieval.conflicts``.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -22,7 +26,8 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.internals import DOCUMENTS, Outcome, ReplacementCandidates, store_namespace
+from memory.internals import DOCUMENTS, LocalWordVectors, Outcome, ReplacementCandidates, store_namespace
+from memory.retrieval import conflicts
 from tests.support.clocks import ManualClock
 from vectorstore import Entry, LifecycleStore, open_store
 
@@ -283,3 +288,62 @@ def test_a_judge_of_replacements_that_fails_ends_nothing(
     report = run_sync(memory.remember("I live in Porto."))
     assert (report.outcome, report.replaced, get(memory, home).valid_to) == (outcome, (), None)
     assert "the model is away" in report.reason
+
+
+# --- conflicts
+
+
+NO_CONFLICTS = (
+    "I like tea.",
+    "I like coffee.",
+    "Maybe I will live in Rome.",
+    "Do I live in Berlin?",
+    'Ben says "you live in Madrid, I know it".',
+    "Ben lives in Rome.",
+    "My dog is called Rex.",
+    "My cat is called Bello.",
+    "The key of the attic is in the drawer.",
+    "The key of the cellar is in the drawer.",
+)
+
+
+@pytest.mark.parametrize("word_vectors", [None, LocalWordVectors()], ids=["words alone", "word vectors"])
+def test_contradicting_statements_of_one_subject_are_listed_until_they_are_settled(
+    store: LifecycleStore, word_vectors: LocalWordVectors | None
+) -> None:
+    memory = LongTermMemory(store, clock=ManualClock(NOW), word_vectors=word_vectors)
+    told = ("I live in Lisbon.", "Ana lives in Porto.", "My doctor is Dr Hale.")
+    told += (*NO_CONFLICTS, "My new doctor is Dr Moss.", "Ana lives in Rome.", "Now I live in Faro.")
+    items = [Memory(text, occurred_at=NOW - YEAR + timedelta(days=day)) for day, text in enumerate(told)]
+    run_sync(memory.remember_many(items))
+    run_sync(memory.remember("I live in Oslo.", namespace="other"))
+    listed = run_sync(memory.conflicts())
+    texts = [[statement.text for statement in conflict.memories] for conflict in listed]
+    assert texts == [
+        ["Now I live in Faro.", "I live in Lisbon."],
+        ["Ana lives in Rome.", "Ana lives in Porto."],
+        ["My new doctor is Dr Moss.", "My doctor is Dr Hale."],
+    ]
+    assert run_sync(memory.conflicts(limit=1)) == listed[:1]
+    operations = [run_sync(memory.settle(conflict.ids)) for conflict in listed]
+    assert run_sync(memory.conflicts()) == []
+    run_sync(memory.undo(operations[0].id))
+    assert [conflict.ids for conflict in run_sync(memory.conflicts())] == [listed[0].ids]
+
+
+def test_conflicts_of_many_statements_with_one_word_are_compared_in_bounded_number(store: LifecycleStore) -> None:
+    memory = LongTermMemory(store, clock=ManualClock(NOW))
+    numbers = range(1500)
+    items = [Memory(f"I keep w{n} x{n} y{n}", occurred_at=NOW - YEAR + timedelta(hours=n)) for n in numbers]
+    run_sync(memory.remember_many([*items, "I live in Lisbon.", "I live in Porto."]))
+    compared = []
+
+    def counted(*arguments: Any, **options: Any) -> bool:
+        compared.append(arguments)
+        return original(*arguments, **options)
+
+    original = conflicts._contradict
+    with mock.patch.object(conflicts, "_contradict", counted):
+        found = run_sync(memory.conflicts())
+    assert [len(conflict.memories) for conflict in found] == [2]
+    assert len(compared) <= 25 * len(items)

@@ -125,6 +125,7 @@ for command in (
     memories.stats,
     memories.namespaces,
     *edit.CHANGES,
+    conflicts.conflicts,
     conflicts.settle,
 ):
     memories_app.command(cls=Command)(command)

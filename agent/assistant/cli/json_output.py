@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memory.internals import Evaluation, IngestReport, StoredMessage
 
 _KEYS: Final = {
+    "Conflict": "ids memories",
     "DoctorCheck": "name fine seen remedy",
     "DocumentInfo": "source title location chunks modified ingested",
     "ErasureVerification": "gone left rows files texts notes",

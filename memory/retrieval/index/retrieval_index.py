@@ -19,6 +19,7 @@ from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, Record
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
+from memory.retrieval.languages.statements import StatementFeature
 from vectorstore.internals import GrowableArray
 
 _MIN_WORN_GAPS = 1000
@@ -127,7 +128,8 @@ class RetrievalIndex:
             row = first + position
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
         for position, person in zip(batch.mention_rows.tolist(), batch.mentions.tolist(), strict=True):
-            self.people.add(first + position, batch.people[person])
+            about_person = columns["statement_features"][position] & int(StatementFeature.ABOUT_PERSON)
+            self.people.add(first + position, batch.people[person], is_subject=bool(about_person))
         self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, id: str) -> None:

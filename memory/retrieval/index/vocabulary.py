@@ -53,6 +53,11 @@ class Vocabulary:
         """Return the number of *term*, ``NO_TERM`` if it was never given one."""
         return self._numbers.get(term, NO_TERM)
 
+    def find_form(self, form: str) -> int:
+        """Return the number of the term that the small-letter *form* is of, ``NO_TERM`` for an unknown form."""
+        number = self._form_numbers.get(form)
+        return NO_TERM if number is None else int(self._term_of_form.rows[number])
+
     def term(self, number: int) -> str:
         """Return the term of a number."""
         return self._terms[number]

@@ -104,9 +104,19 @@ def analyze_statement(text: str) -> StatementAnalysis:
     return StatementAnalysis(features, keys, _relations(text, people))
 
 
+def may_hold_of_several(text: str) -> bool:
+    """Return whether another statement like *text* may be true beside it: a taste, an event, "also"."""
+    return statement_pattern("several").search(text) is not None
+
+
 def people_of(text: str) -> tuple[str, ...]:
     """Return the people that *text* names, as in ``StatementAnalysis``, in their order."""
     return tuple(dict.fromkeys(person.key for person in _find_people(text)))
+
+
+def is_kin(person: str) -> bool:
+    """Return whether *person* is a kin word, as ``StatementAnalysis`` writes it, rather than a name."""
+    return person in kin_meanings().values()
 
 
 def _find_people(text: str) -> list[_Person]:

@@ -49,6 +49,7 @@ from memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
+from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
 from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
 
 Floats = NDArray[np.float64]
@@ -103,8 +104,8 @@ def score_conversation(
     if weights.asked and (question.asks_several or not question.asks_time):
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
     if question.asks_several:
-        best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
-        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, best, frequencies)
+        first = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
+        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, first, frequencies)
     parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
@@ -117,6 +118,13 @@ def score_conversation(
         parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+    asked, mismatch = asked_people(question, index), None
+    if asked is not None and len(rows):
+        lacking = lacks_subject(index, rows, asked)
+        totals = sum_features(parts, len(ids))
+        best = top_positions(ids, totals, 1)[0]
+        mismatch = subject_mismatch(query, rows, asked, lacking, words, best)
+        parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
     if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
         parts["newest"] = parts.get("newest", 0.0) + found.leading
@@ -141,7 +149,10 @@ def score_conversation(
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later)
+    note = ""
+    if mismatch is not None and mismatch.lead < lead:
+        lead, note = mismatch.lead, mismatch.note
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, note)
 
 
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:

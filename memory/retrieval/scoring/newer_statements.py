@@ -23,6 +23,7 @@ from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
 from memory.retrieval.scoring.features import NamespaceQuery
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -134,7 +135,7 @@ class _Matter:
 
     def _word_shares(self) -> Floats:
         """Return the share of the statement's words, weighted by idf, that each newer one has."""
-        own = np.unique(self._index.text_terms(self._rows[[self.position]])[0])
+        own = sorted_distinct(self._index.text_terms(self._rows[[self.position]])[0])
         own = own[own != NO_TERM]
         terms, starts = self._index.text_terms(self._rows[self._newer])
         weights = self._query.frequencies.idf([self._index.vocabulary.term(number) for number in own.tolist()])

@@ -27,7 +27,8 @@ class ScoredCandidates:
     *topic* in [0, 1] is how far the best candidate is about the question at all. *lead* is the lead of the memories of
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
-    which may have changed the first hit to that of the first hit.
+    which may have changed the first hit to that of the first hit. *subject_note* says in words whose
+    attribute was found instead of that asked for, where *lead* is below 0 for that reason.
     """
 
     namespace: str
@@ -38,6 +39,7 @@ class ScoredCandidates:
     lead: float = 0.0
     newer: Mapping[int, int] = field(default_factory=dict)
     later: Mapping[int, int] = field(default_factory=dict)
+    subject_note: str = ""
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
