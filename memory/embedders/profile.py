@@ -20,7 +20,7 @@ class EmbedderProfile:
     less by the share of the question that no memory has, so that meaning leads where no word fits.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
-    over ``PROBE_QUESTIONS``). Doubt counts from it: a note proves what its cosine is above it, and .6 of the share of
+    over ``PROBE_QUESTIONS``). Doubt counts from it: a note proves what its cosine is above it, and half of the share of
     the words, and below *note_bound* it is doubted; turns whose best is *clear* above it are not. None: it was never
     measured, and doubt goes by the bounds of the static vectors.
     """
@@ -30,8 +30,8 @@ class EmbedderProfile:
     note_session: float = 1.0
     cover: bool = False
     unrelated: float | None = None
-    note_bound: float = 0.075
-    clear: float = 0.25
+    note_bound: float = 0.05
+    clear: float = 0.2
 
 
 PROBE_QUESTIONS: Final = (

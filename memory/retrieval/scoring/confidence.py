@@ -37,7 +37,7 @@ _LARGE_MEMORY = 80
 """Number of memories from which on the bounds are those of a large memory."""
 _SCALE_ROOM = 0.09
 """Room of the scale below a low bound, which would otherwise have none down to 0."""
-_NOTE_WORDS_WEIGHT = 0.6
+_NOTE_WORDS_WEIGHT = 0.5
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
 """What a note proves reaches so far below its bound, and so far above it."""
