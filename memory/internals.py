@@ -48,7 +48,8 @@ _EXPORTS: Final = {
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
-    "memory.write.policies.base": "MemoryLookup",
+    "memory.write.policies.base": "MemoryLookup ReplacementCandidates",
+    "memory.write.policies.callbacks": "ReplacementJudge",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }

@@ -95,6 +95,8 @@ from memory.tokens.token_tables import table_url as table_url
 from memory.write.access_control import may_change as may_change
 from memory.write.embedding_backfill import BackfillReport as BackfillReport
 from memory.write.policies.base import MemoryLookup as MemoryLookup
+from memory.write.policies.base import ReplacementCandidates as ReplacementCandidates
+from memory.write.policies.callbacks import ReplacementJudge as ReplacementJudge
 from memory.write.reembed import ReembeddingProgress as ReembeddingProgress
 from memory.write.reembed import ReembeddingReport as ReembeddingReport
 from memory.write.undo import FORGET_KIND as FORGET_KIND

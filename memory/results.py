@@ -165,7 +165,8 @@ class Hit:
     """A memory that was found, with its *score*.
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
-    *outdated_by* is the id of a newer statement of nearly the same, where there is one. *before* and *after* are the
+    *outdated_by* is the id of a newer statement of the same, where there is one; *later_than* that of an older one
+    which this one may have changed, where that is not certain. *before* and *after* are the
     turns around it in its session, in the order in which they were said, where they were asked for.
     """
 
@@ -176,6 +177,7 @@ class Hit:
     partition: str = "conversation"
     matched: tuple[TermMatch, ...] = ()
     outdated_by: str | None = None
+    later_than: str | None = None
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import date, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.query import Query
-from memory.retrieval.query_analysis import analyze_question, remove_names
+from memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
 from memory.retrieval.scoring.conversation_scorer import score_conversation
 from memory.retrieval.scoring.document_scorer import score_documents
 from memory.retrieval.scoring.features import (
@@ -99,7 +99,7 @@ class NamespaceSearcher:
                 index,
                 lexicon=self.lexicon,
                 terms=self.terms,
-                today=to_zone(query.as_of or query.now, self.zone).date(),
+                today=self.today(query),
                 last_question=query.text,
             )
             vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
@@ -147,11 +147,19 @@ class NamespaceSearcher:
         """Return how many candidates each search (text, vector, date) names."""
         return self.settings.document_candidates if target.partition == DOCUMENTS else self.settings.candidates
 
-    def without_participants(self, text: str, namespace: str) -> str:
-        """Return *text* without the names of participants in the conversations of the user's *namespace*."""
+    def text_to_embed(self, text: str, namespace: str, today: date) -> str:
+        """Return *text* as the conversations of the user's *namespace* are searched for it on the day *today*.
+
+        It lacks the names of participants and words for a time that is past.
+        """
         name = store_namespace(namespace, CONVERSATION)
         with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
-            return remove_names(text, index, lexicon=self.lexicon, terms=self.terms)[0]
+            rest, _ = remove_names(text, index, lexicon=self.lexicon, terms=self.terms)
+            return remove_time(rest, index, lexicon=self.lexicon, terms=self.terms, today=today)
+
+    def today(self, query: Query) -> date:
+        """Return the day from which the relative dates of *query* count."""
+        return to_zone(query.as_of or query.now, self.zone).date()
 
     def _vector(self, query: Query, target: SearchTarget, text: str) -> Vector | None:
         if self.indexes.store.space is None:

@@ -188,7 +188,7 @@ class Retriever:
             if DOCUMENTS in query.partitions:
                 found[text] = None
             for namespace in query.namespaces:
-                found[self._searcher.without_participants(text, namespace)] = None
+                found[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
         return tuple(found)
 
     async def _prepare(

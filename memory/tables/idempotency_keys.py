@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from memory.partitions import CONVERSATION, parse_store_namespace
+from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
 from vectorstore import Connection, Database, TableComponent
@@ -157,12 +157,15 @@ class IdempotencyKeys:
 
 
 def _conversation_ids(gone: ErasedItems) -> list[str]:
-    return [
-        id
-        for partition, ids in gone.entries.items()
-        if parse_store_namespace(partition)[1] == CONVERSATION
-        for id in ids
-    ]
+    """Return the ids of the memories that go; of one that was undone or merged, only versions are there."""
+    memories: dict[str, None] = {}
+    for partition, ids in gone.entries.items():
+        lane = parse_store_namespace(partition)[1]
+        if lane == CONVERSATION:
+            memories.update(dict.fromkeys(ids))
+        elif lane == ARCHIVE:
+            memories.update(dict.fromkeys(id.rpartition("@")[0] for id in ids))
+    return list(memories)
 
 
 def m001_idempotency_keys(connection: Connection) -> None:

@@ -12,6 +12,7 @@ from memory import (
     ArgumentError,
     Extractor,
     HashingEmbedder,
+    Judge,
     LongTermMemory,
     Memory,
     MemoryTurn,
@@ -21,7 +22,7 @@ from memory import (
     Trust,
     run_sync,
 )
-from memory.internals import DOCUMENTS, Outcome, store_namespace
+from memory.internals import DOCUMENTS, Outcome, ReplacementCandidates, store_namespace
 from tests.support.clocks import ManualClock
 from vectorstore import Entry, LifecycleStore, open_store
 
@@ -218,3 +219,67 @@ def test_settling_follows_trust_and_refuses_what_cannot_be_settled(memory: LongT
     run_sync(memory.settle(["old", "user"]))
     with pytest.raises(ArgumentError, match="settled already"):
         run_sync(memory.settle(["old", "user"]))
+
+
+# --- suggestions and judges
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "suggested"),
+    [
+        ("I live in Lisbon.", "Now I live in Porto.", True),
+        ("My doctor is Dr Hale.", "My doctor is Dr Moss.", True),
+        ("I live in Lisbon.", "Maybe I will live in Porto.", False),
+        ("I live in Lisbon.", 'Ana says "you should live in Porto now".', False),
+        ("I live in Lisbon.", "Do I live in Porto now?", False),
+        ("I live in Lisbon.", "The bicycle has a new chain.", False),
+        ("I live in Lisbon.", "I live in lisbon", False),
+    ],
+)
+def test_a_change_names_the_linked_older_statement_in_its_report(
+    store: LifecycleStore, old: str, new: str, *, suggested: bool
+) -> None:
+    memory = LongTermMemory(store, clock=ManualClock(NOW), policies=[NearDuplicates()])
+    older = run_sync(memory.remember(old)).id
+    report = run_sync(memory.remember(new))
+    assert report.may_replace == (older if suggested else None)
+    assert get(memory, older).valid_to is None
+    if suggested:
+        assert f"may replace {older}" in str(report)
+        assert run_sync(memory.settle([older, report.id], keep=report.id)).changes[0].id == older
+
+
+def test_a_judge_decides_what_a_memory_replaces_among_what_its_author_may_change(store: LifecycleStore) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    async def replaced(candidates: ReplacementCandidates) -> list[str]:
+        asked.append((candidates.memory.text, [older.id for older in candidates.older]))
+        return [*(older.id for older in candidates.older if "live" in older.text), "elsewhere"]
+
+    judge = Judge.of_replacements(replaced)
+    memory = LongTermMemory(store, embedder=HashingEmbedder(), clock=ManualClock(NOW), policies=[judge])
+    run_sync(memory.remember(Memory("I live in Lisbon.", id="home")))
+    assert asked == []  # nothing was like it
+    document = Memory("I live in Paris.", actor="document", trust=Trust.DOCUMENT)
+    assert run_sync(memory.remember(document)).replaced == ()
+    report = run_sync(memory.remember("I live in Porto now."))
+    assert "home" in report.replaced
+    assert asked[-1][0] == "I live in Porto now."
+    assert all("home" not in ids for text, ids in asked if "Paris" in text)
+    run_sync(memory.correct(report.id, "I live in Porto Alegre now."))
+    assert get(memory, report.id).replaces == report.replaced
+
+
+@pytest.mark.parametrize(("on_failure", "outcome"), [("store", Outcome.STORED), ("reject", Outcome.REJECTED)])
+def test_a_judge_of_replacements_that_fails_ends_nothing(
+    store: LifecycleStore, on_failure: Any, outcome: Outcome
+) -> None:
+    def failing(_: ReplacementCandidates) -> list[str]:
+        raise ConnectionError("the model is away")
+
+    policies = [Judge.of_replacements(failing)]
+    memory = LongTermMemory(store, clock=ManualClock(NOW), policies=policies, on_policy_failure=on_failure)
+    home = run_sync(memory.remember("I live in Lisbon.")).id
+    report = run_sync(memory.remember("I live in Porto."))
+    assert (report.outcome, report.replaced, get(memory, home).valid_to) == (outcome, (), None)
+    assert "the model is away" in report.reason

@@ -193,8 +193,12 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
     try:
         opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
+        code, line = describe_error(error)
+        if code == EXIT_USAGE:
+            yield DoctorCheck("settings", False, line, code=EXIT_USAGE)
+            return
         remedy = _SALVAGE_REMEDY if isinstance(error, DamageError) else "restore a backup, or name another file"
-        yield DoctorCheck("memory file", False, describe_error(error)[1], remedy, EXIT_FILE)
+        yield DoctorCheck("memory file", False, line, remedy, EXIT_FILE)
         return
     try:
         yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")

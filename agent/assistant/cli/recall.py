@@ -187,7 +187,7 @@ def evaluate_memory(
     context: typer.Context,
     embedder: Annotated[
         str | None,
-        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, openai:MODEL or ollama:MODEL."),
+        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, ollama:MODEL, onnx:MODEL, …"),
     ] = None,
     setting: Annotated[
         list[str] | None,

@@ -7,15 +7,12 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from configparser import ConfigParser
 from dataclasses import dataclass
 from enum import IntFlag
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
-_LANGUAGES = ("english", "german", "spanish")
+from memory.retrieval.languages.statement_patterns import kin_meanings, statement_pattern
+
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""
 _SUBJECT_END = 20
@@ -65,6 +62,13 @@ class StatementAnalysis:
     relations: tuple[tuple[str, str], ...] = ()
 
     @property
+    def subject(self) -> str | None:
+        """Its person, "" for the speaker, None for a thing or nobody."""
+        if self.features & StatementFeature.ABOUT_PERSON:
+            return self.people[0]
+        return "" if self.features & StatementFeature.ABOUT_SELF else None
+
+    @property
     def is_factual(self) -> bool:
         """True unless it is a plan, a hypothesis, a quotation or a past habit."""
         return not self.features & NOT_FACTUAL
@@ -87,9 +91,9 @@ def analyze_statement(text: str) -> StatementAnalysis:
     people = _find_people(text)
     subject = _subject(text, people)
     features = _modality(text)
-    if _pattern("change").search(text):
+    if statement_pattern("change").search(text):
         features |= StatementFeature.CHANGE
-    if _pattern("self").search(text):
+    if statement_pattern("self").search(text):
         features |= StatementFeature.SELF
     if subject is not None:
         features |= StatementFeature.ABOUT_PERSON
@@ -107,13 +111,13 @@ def people_of(text: str) -> tuple[str, ...]:
 
 def _find_people(text: str) -> list[_Person]:
     """Return the names and kin words of *text* in their order."""
-    kin = {match.start(): match for match in _kin_pattern().finditer(text)}
+    kin = {match.start(): match for match in statement_pattern("kin").finditer(text)}
     people, end = [], 0
     for match in _WORD.finditer(text):
         if match.start() in kin:
             word = kin[match.start()]
             end = word.end()
-            key = _kin_meanings()[word[0].lower()]
+            key = kin_meanings()[word[0].lower()]
             people.append(_Person(key, word.start(), end, is_kin=True, owns=text[end : end + 1] in ("'", "\u2019")))
         elif match.start() >= end and _is_name(text, match):
             name = _GENITIVE.sub("", match[0])
@@ -124,26 +128,26 @@ def _find_people(text: str) -> list[_Person]:
 def _is_name(text: str, match: re.Match[str]) -> bool:
     """Return whether a word is written as a name: capitalised inside a sentence, or at its start before a verb."""
     word = _GENITIVE.sub("", match[0])
-    if len(word) < 2 or not word[0].isupper() or word.isupper() or _pattern("no_name").fullmatch(word):
+    if len(word) < 2 or not word[0].isupper() or word.isupper() or statement_pattern("no_name").fullmatch(word):
         return False
     before = text[: match.start()]
     if before.strip(" \t\"'“„(") and not _SENTENCE_END.search(before):
         # German writes all nouns with a capital: there, only a title or kin word makes a name of one.
-        return _pattern("marker").search(text) is None or _pattern("title").search(before) is not None
+        return statement_pattern("marker").search(text) is None or statement_pattern("title").search(before) is not None
     follows = _WORD.match(text[match.end() :].lstrip(" "))
-    return word != match[0] or (follows is not None and _pattern("verb").fullmatch(follows[0]) is not None)
+    return word != match[0] or (follows is not None and statement_pattern("verb").fullmatch(follows[0]) is not None)
 
 
 def _subject(text: str, people: list[_Person]) -> _Person | None:
     """Return the person whom the first clause is about, None for the speaker, a thing or nobody."""
-    if not people or people[0].start > _SUBJECT_END or _pattern("subject").match(text.lstrip()):
+    if not people or people[0].start > _SUBJECT_END or statement_pattern("subject").match(text.lstrip()):
         return None
     first = people[0]
     before = _WORD.findall(text[: first.start].lower())
-    is_thing = not first.is_kin and bool(before) and _pattern("article").fullmatch(before[-1]) is not None
-    while before and _pattern("modifier").fullmatch(before[-1]):
+    is_thing = not first.is_kin and bool(before) and statement_pattern("article").fullmatch(before[-1]) is not None
+    while before and statement_pattern("modifier").fullmatch(before[-1]):
         before.pop()
-    if is_thing or any(_pattern("before_object").fullmatch(word) for word in before):
+    if is_thing or any(statement_pattern("before_object").fullmatch(word) for word in before):
         return None
     if len(people) > 1 and (first.is_kin or (first.owns and people[1].is_kin)):
         second = people[1]
@@ -159,22 +163,22 @@ def _named(text: str, kin: _Person, name: _Person) -> _Person:
 
 def _is_about_self(text: str) -> bool:
     words = _WORD.findall(text[:60])
-    return bool(words) and _pattern("article").fullmatch(words[0]) is None
+    return bool(words) and statement_pattern("article").fullmatch(words[0]) is None
 
 
 def _modality(text: str) -> StatementFeature:
     features = StatementFeature(0)
-    if _pattern("plan").search(text) and not _pattern("completed").search(text):
+    if statement_pattern("plan").search(text) and not statement_pattern("completed").search(text):
         features |= StatementFeature.PLAN
-    if _pattern("opening").match(text.lstrip(" \"'“„")) or _pattern("hypothesis").search(text):
+    if statement_pattern("opening").match(text.lstrip(" \"'“„")) or statement_pattern("hypothesis").search(text):
         features |= StatementFeature.HYPOTHESIS
     beginning = " ".join(_WORD.findall(_CLAUSE.split(text, maxsplit=1)[0])[:_REPORTING_WORDS])
-    reports = _pattern("reporting").search(beginning)
-    if reports is not None and _pattern("authority").search(beginning, 0, reports.start()):
+    reports = statement_pattern("reporting").search(beginning)
+    if reports is not None and statement_pattern("authority").search(beginning, 0, reports.start()):
         reports = None
     if reports is not None or _QUOTED.search(text):
         features |= StatementFeature.QUOTATION
-    if _pattern("habit").search(text):
+    if statement_pattern("habit").search(text):
         features |= StatementFeature.HABIT
     return features
 
@@ -187,52 +191,6 @@ def _relations(text: str, people: list[_Person]) -> tuple[tuple[str, str], ...]:
         between = text[first.end : second.start]
         if first.is_kin and not second.is_kin and not first.owns and _NAME_APPOSITION.fullmatch(between):
             pairs.append((first.key, second.key))
-        elif not first.is_kin and second.is_kin and not first.owns and _pattern("is_my").fullmatch(between):
+        elif not first.is_kin and second.is_kin and not first.owns and statement_pattern("is_my").fullmatch(between):
             pairs.append((second.key, first.key))
     return tuple(dict.fromkeys(pairs))
-
-
-_IS_MY = r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+"
-
-
-def _file() -> ConfigParser:
-    file = ConfigParser(delimiters=("=",), interpolation=None)
-    file.read(Path(__file__).with_name("statements.ini"), "utf-8")
-    return file
-
-
-@cache
-def _texts() -> Mapping[str, str]:
-    """Return each pattern as text, those of all languages joined."""
-    file = _file()
-    texts: dict[str, list[str]] = {}
-    for language in _LANGUAGES:
-        for name, text in file[language].items():
-            texts.setdefault(name, []).append(text.replace("\n", ""))
-    joined = {name: "|".join(parts) for name, parts in texts.items()}
-    weekdays = "|".join(f"{day}day" for day in ("mon", "tues", "wednes", "thurs", "fri", "satur", "sun"))
-    months = "january|february|march|april|may|june|july|august|september|october|november|december"
-    joined["no_name"] = "|".join([joined["opener"], joined["role"], joined["self"], f"(?:{weekdays})s?", months])
-    joined["modifier"] = "|".join([joined["role"], joined["self"], joined["article"]])
-    joined["before_object"] = "|".join([joined["oblique"], joined["self"], joined["verb"], joined["elliptical"]])
-    joined["kin"] = "|".join(sorted("|".join(file["kin"].values()).split("|"), key=len, reverse=True))
-    return joined
-
-
-@cache
-def _kin_meanings() -> Mapping[str, str]:
-    return {word: meaning for meaning, words in _file()["kin"].items() for word in words.split("|")}
-
-
-@cache
-def _kin_pattern() -> re.Pattern[str]:
-    return re.compile(rf"\b(?:{_texts()['kin']})\b(?!-)", re.IGNORECASE)
-
-
-@cache
-def _pattern(name: str) -> re.Pattern[str]:
-    if name == "is_my":
-        return re.compile(_IS_MY, re.IGNORECASE)
-    if name == "title":
-        return re.compile(rf"\b(?:{_texts()['role']}|{_texts()['kin']}) $", re.IGNORECASE)
-    return re.compile(rf"\b(?:{_texts()[name]})\b", re.IGNORECASE)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.scoring.confidence import (
     abstention_bounds,
     attribution_margin,
@@ -36,6 +37,7 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -47,7 +49,7 @@ from memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
-from memory.retrieval.scoring.superseded import promote_newest, stated_after
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -105,12 +107,23 @@ def score_conversation(
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
+    later: dict[int, int] = {}
+    moment = to_microseconds(validity.as_of or validity.now)
+    if question.time.period is not None:
+        after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
+        is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
+        parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
-        moment = to_microseconds(validity.as_of or validity.now)
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+    if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
+        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + found.leading
+        parts["linked"] = found.linked
+        newer, later = {**newer, **found.newer}, found.later
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
+        later = {older: leading for older, leading in later.items() if first_of.get(leading) != older}
     states = ~matches.is_echo
     unstated = np.concatenate([rows[~states], silent])
     seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
@@ -126,7 +139,7 @@ def score_conversation(
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer)
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later)
 
 
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:

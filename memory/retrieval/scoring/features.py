@@ -21,12 +21,14 @@ from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
+from memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from vectorstore import Filter, Vector, View
 from vectorstore.internals import idf, idf_array
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
+_NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class AnalyzedQuestion:
     *terms* are those of *text_without_names*, where the names of *participants* are left out, and *forms* the words as
     they were written; *all_terms* are those of *text*. *asks_state*: it asks how something is, not what happened.
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
-    that are written as names.
+    that are written as names. *time* is what it asks about. *people* are those that it names, as in
+    ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves.
     """
 
     text: str
@@ -53,6 +56,9 @@ class AnalyzedQuestion:
     asks_state: bool = False
     only_when: bool = False
     proper_terms: frozenset[str] = frozenset()
+    time: QuestionTime = _NOW
+    people: frozenset[str] = frozenset()
+    about_self: bool = False
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:

@@ -85,6 +85,14 @@ class TurnDecision:
     made: tuple[tuple[Memory, tuple[int, ...]], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReplacementCandidates:
+    """A new *memory*, and the *older* ones most like it which it may replace, the most alike first."""
+
+    memory: Memory
+    older: tuple[Memory, ...]
+
+
 class MemoryLookup(Protocol):
     """A narrow look at what is remembered in the namespace that is written to, earlier items of the batch included."""
 
