@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from memory.partitions import CONVERSATION, parse_store_namespace
+from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace
 from memory.tables.erasers import ErasedItems
 from memory.timestamps import Clock, system_clock
 from vectorstore import Connection, Database, TableComponent
@@ -26,6 +26,8 @@ _DIGIT_PAIRS: Final = [high + low for high in _ALPHABET for low in _ALPHABET]
 _ID_LENGTH: Final = 16
 _RANDOM_BITS: Final = 35
 _KEYED_ID_LENGTH: Final = 20
+_TEXT_NAME: Final = "t"
+"""Beginning of the names of texts; those of keys begin with "k"."""
 
 
 class TimeOrderedIds:
@@ -97,7 +99,7 @@ class IdempotencyKeys:
 
     def name_of_text(self, namespace: str, text: str) -> str:
         """Return the name that a memory without a key has by its *text*; no key of a caller's has the same."""
-        return "t" + keyed_id(self._secret, namespace, text)
+        return _TEXT_NAME + keyed_id(self._secret, namespace, text)
 
     def get(self, namespace: str, name: str) -> str | None:
         """Return the id that *name* stands for; None where it stands for itself."""
@@ -146,8 +148,9 @@ class IdempotencyKeys:
         return self.remove(gone.namespace, None if gone.everything else _conversation_ids(gone))
 
     def put_away(self, gone: ErasedItems) -> str | None:
-        """As ``RestorableEraser.put_away``."""
-        kept = self.of(gone.namespace, _conversation_ids(gone))
+        """As ``RestorableEraser.put_away``; names of texts are not kept, since an equal note makes its own again."""
+        named = self.of(gone.namespace, _conversation_ids(gone))
+        kept = [(name, id) for name, id in named if not name.startswith(_TEXT_NAME + "k")]
         return json.dumps(kept) if kept else None
 
     def put_back(self, namespace: str, kept: str) -> None:
@@ -157,12 +160,15 @@ class IdempotencyKeys:
 
 
 def _conversation_ids(gone: ErasedItems) -> list[str]:
-    return [
-        id
-        for partition, ids in gone.entries.items()
-        if parse_store_namespace(partition)[1] == CONVERSATION
-        for id in ids
-    ]
+    """Return the ids of the memories that go; of one that was undone or merged, only versions are there."""
+    memories: dict[str, None] = {}
+    for partition, ids in gone.entries.items():
+        lane = parse_store_namespace(partition)[1]
+        if lane == CONVERSATION:
+            memories.update(dict.fromkeys(ids))
+        elif lane == ARCHIVE:
+            memories.update(dict.fromkeys(id.rpartition("@")[0] for id in ids))
+    return list(memories)
 
 
 def m001_idempotency_keys(connection: Connection) -> None:

@@ -30,8 +30,8 @@ MEMORY_KEYS = {
     "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
     "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "replaces",
-    "supersedes",
-    "operation", "scopes", "sensitive", "caption",
+    "supersedes", "operation", "scopes", "sensitive", "caption", "utterance", "utterance_reason",
+    "evidence", "repeated",
 }  # fmt: skip
 CITATION_KEYS = {
     "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",

@@ -147,8 +147,8 @@ def test_the_contents_of_another_namespace_change_no_output_line(
 
 
 def test_the_owner_of_a_file_can_list_its_namespaces(tellback: CommandLine) -> None:
-    for namespace in ("", "ana", "ana", "b/ c"):
-        tellback("--namespace", namespace, "remember", "A fact.")
+    for namespace, text in (("", "A fact."), ("ana", "A fact."), ("ana", "Another."), ("b/ c", "A fact.")):
+        tellback("--namespace", namespace, "remember", text)
     listed = tellback.json("memories", "namespaces")["namespaces"]
     assert [(one["namespace"], one["entries"]) for one in listed] == [("", 1), ("ana", 2), ("b/ c", 1)]
     done = tellback("memories", "namespaces", "--namespace", "nobody")

@@ -1158,7 +1158,7 @@ def test_concurrent_writes_between_the_batches_of_an_import_are_kept(opened, tmp
     written = []
 
     def write(done, total):
-        written.append(run_sync(second.remember(f"said meanwhile, at {done}")).outcome)
+        written.append(run_sync(second.remember(f"said meanwhile, at {done}: {len(written)}")).outcome)
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         run(other.import_(tmp_path / "a.jsonl", on_progress=lambda *at: pool.submit(write, *at).result()))

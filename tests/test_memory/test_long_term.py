@@ -303,7 +303,7 @@ def test_remember_many_reads_a_generator_in_batches_with_progress(memory):
 
 
 def test_remember_many_names_an_invalid_item_and_keeps_the_batches_before(memory):
-    items = ["fine"] * 300 + [""]
+    items = [*(f"fine {i}" for i in range(300)), ""]
     with pytest.raises(ArgumentError, match=r"items\[300\]"):
         run(memory.remember_many(items))
     assert run(memory.count()) == 256

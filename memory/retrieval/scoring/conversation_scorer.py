@@ -133,6 +133,7 @@ def score_conversation(
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
+        later = {older: leading for older, leading in later.items() if first_of.get(leading) != older}
     states = ~matches.is_echo
     unstated = np.concatenate([rows[~states], silent])
     seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
