@@ -110,5 +110,7 @@ def _item_header(item: ContextItem) -> str:
         "said by": item.speaker or item.role,
         "date": item.date.isoformat(timespec="minutes") if item.date else "",
         "trust": item.trust,
+        "outdated by": item.outdated_by,
+        "may change": item.later_than,
     }
     return json.dumps({name: value for name, value in fields.items() if value not in ("", None)})

@@ -27,6 +27,9 @@ def outcomes(case: Case, question: Question, answered: Answered) -> Iterator[tup
         yield f"{question.kind}: first", float(best == 0)
         if question.kind == "now":
             yield "now: among two", float(best < 2)
+            yield "now: stale first", float(bool(question.stale & set(ranked[:1])))
+        elif question.kind == "unchanged, now":
+            yield "unchanged, now: wrongly demoted", float(best > 0)
         return
     groups = (question.kind, "all") if case.set != "chat" else ("chat",)
     for group in groups:

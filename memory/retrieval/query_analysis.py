@@ -164,6 +164,7 @@ def analyze_question(
         only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
         time=find_question_time(question, lexicon, today),
         people=index.people.with_relations(people_of(question)),
+        asks_modal=statement_pattern("asks_modal").search(question) is not None,
         about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))

@@ -75,7 +75,7 @@ def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str,
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:
-    answer = {**_memory_json(hit.memory), "score": hit.score, "lane": hit.partition, "outdated_by": hit.outdated_by}
+    answer = {**_memory_json(hit.memory), "lane": hit.partition, **_fields(hit, "score outdated_by later_than")}
     if explain:
         answer |= {"parts": hit.parts, "matched": hit.matched}
     if around:

@@ -4,7 +4,7 @@ and the recall quality of the own memory, also with another embedder or other se
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -116,6 +116,7 @@ def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain
         print_text("Nothing is remembered about that.")
     elif found.abstain is not None:
         print_note(_ABSTENTION_NOTES[found.abstain])
+    days = {hit.memory.id: format_day(hit.memory.occurred_at or hit.memory.recorded_at) for hit in found}
     for number, hit in enumerate(found, start=1):
         mark = f"{number}. "
         margin = " " * len(mark)
@@ -123,7 +124,7 @@ def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain
         lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
         shortened |= cut
         typer.echo(mark + f"\n{margin}  ".join(lines))
-        print_text(margin + _hit_origin_line(hit, full=full))
+        print_text(margin + _hit_origin_line(hit, days, full=full))
         for side, turns in (("before", hit.before), ("after", hit.after)):
             for turn in turns:
                 who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
@@ -138,8 +139,8 @@ def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain
         note_shortened()
 
 
-def _hit_origin_line(hit: Hit, *, full: bool) -> str:
-    """Return origin, day, score and id of a hit in one line."""
+def _hit_origin_line(hit: Hit, days: Mapping[str, str], *, full: bool) -> str:
+    """Return origin, day, score and id of a hit in one line, and its newer or older statement; *days* are by id."""
     memory, source = hit.memory, hit.memory.source
     if source is not None and source.document is not None:
         page = f", p. {source.page}" if source.page is not None else ""
@@ -147,8 +148,13 @@ def _hit_origin_line(hit: Hit, *, full: bool) -> str:
     else:
         parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
     shown = (lambda id: id) if full else short_id
-    newer = f"outdated by {shown(hit.outdated_by)}" if hit.outdated_by is not None else ""
-    return " · ".join(one_line(part) for part in (*parts, f"score {hit.score:.2f}", shown(memory.id), newer) if part)
+    parts += [f"score {hit.score:.2f}", shown(memory.id)]
+    if hit.outdated_by is not None:
+        until = f"until {days[hit.outdated_by]}, " if days.get(hit.outdated_by) else ""
+        parts.append(f"{until}outdated by {shown(hit.outdated_by)}")
+    if hit.later_than is not None:
+        parts.append(f"later than {shown(hit.later_than)}, may have changed it")
+    return " · ".join(one_line(part) for part in parts if part)
 
 
 @with_error_report

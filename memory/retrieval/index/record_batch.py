@@ -273,7 +273,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 7
+_EXTRACTION_VERSION = 8
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

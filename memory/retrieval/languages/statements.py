@@ -38,7 +38,7 @@ class StatementFeature(IntFlag):
     CHANGE = 16
     """Has a word by which a change is told: new, moved, no longer."""
     SELF = 32
-    """Has a word of the first person."""
+    """Has a word of the first person, but for "my" before a kin word."""
     ABOUT_SELF = 64
     """Its subject is the speaker; so is that of a statement without a subject ("Sold the bike")."""
     ABOUT_PERSON = 128
@@ -93,7 +93,7 @@ def analyze_statement(text: str) -> StatementAnalysis:
     features = _modality(text)
     if statement_pattern("change").search(text):
         features |= StatementFeature.CHANGE
-    if statement_pattern("self").search(text):
+    if _speaks_of_self(text, people):
         features |= StatementFeature.SELF
     if subject is not None:
         features |= StatementFeature.ABOUT_PERSON
@@ -169,6 +169,12 @@ def _subject(text: str, people: list[_Person]) -> _Person | None:
 def _named(text: str, kin: _Person, name: _Person) -> _Person:
     """Return the person of the *name* right behind a *kin* word, else that of the kin word."""
     return name if not name.is_kin and not text[kin.end : name.start].strip() else kin
+
+
+def _speaks_of_self(text: str, people: list[_Person]) -> bool:
+    """Return whether *text* has a word of the first person beside one that only says whose kin is meant."""
+    whose = {len(text[: person.start].rstrip()) for person in people if person.is_kin}
+    return any(match.end() not in whose for match in statement_pattern("self").finditer(text))
 
 
 def _is_about_self(text: str) -> bool:

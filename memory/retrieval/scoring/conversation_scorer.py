@@ -37,7 +37,7 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
-from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
+from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -111,6 +111,7 @@ def score_conversation(
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
     later: dict[int, int] = {}
+    parts["modality"] = weights.modality * modality_scores(query, rows, sum_features(parts, len(ids)))
     moment = to_microseconds(validity.as_of or validity.now)
     if question.time.period is not None:
         after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))

@@ -40,7 +40,8 @@ class AnalyzedQuestion:
     they were written; *all_terms* are those of *text*. *asks_state*: it asks how something is, not what happened.
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
     that are written as names. *time* is what it asks about. *people* are those that it names, as in
-    ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves.
+    ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves;
+    *asks_modal*: about plans, hypotheses or what somebody said.
     """
 
     text: str
@@ -60,6 +61,7 @@ class AnalyzedQuestion:
     time: QuestionTime = _NOW
     people: frozenset[str] = frozenset()
     about_self: bool = False
+    asks_modal: bool = False
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:

@@ -16,9 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import TextFeature
+from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
 from memory.retrieval.scoring.features import NamespaceQuery
 from memory.retrieval.scoring.scores import top_positions
@@ -37,6 +39,8 @@ _COSINE, _QUESTION_COSINE, _WORDS, _SHARED_NAME, _CHANGE, _BIAS = 6.5, 4.0, 4.0,
 _CHANCE_STATEMENTS = 3
 """So many newer statements need no more evidence: the more there are, the more resemble by chance."""
 _CHECKED_LINKS = 24
+_MODAL_LOSS, _PLAN_LOSS = 0.1, 0.06
+"""Shares of the best score that a statement loses which does not say how things are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,25 @@ def find_newer_statements(
         if linked != second:
             found.linked[linked] = raised[second] + TIE_STEP - raised[linked]
     return found
+
+
+def modality_scores(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats:
+    """Return by how much notes that do not say how things are fall, as shares of the best of *totals*.
+
+    A turn of a conversation mostly says several things in several modalities, and does not fall.
+
+    Nothing falls where the question asks for an event, for several things, for plans, or for what somebody said.
+    """
+    question = query.question
+    if question.asks_modal or question.asks_several or question.time.kind == TimeKind.EVENT:
+        return np.zeros(len(rows))
+    columns = query.index.columns[rows]
+    features = columns["statement_features"]
+    plain = (features & int(NOT_FACTUAL)) == 0
+    share = np.where(features & int(StatementFeature.PLAN), _PLAN_LOSS, _MODAL_LOSS)
+    is_note = (columns["session"] == NO_SESSION) & np.isin(columns["speaker"], own_speakers(query.index))
+    share[plain | ~is_note] = 0.0
+    return np.asarray(-share * max(float(totals.max(initial=0.0)), 0.0))
 
 
 class _Matter:

@@ -34,6 +34,8 @@ class ConversationWeights:
     importance: float = 0.2
     """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
     later: float = -1.0
+    modality: float = 1.0
+    """0: plans, hypotheses, quotations and past habits keep their score."""
     newest: float = 1.0
     """0: older statements keep their place before newer ones."""
     subject: float = -0.1

@@ -1,0 +1,153 @@
+"""Recall of what was so then and is so now: periods of questions, near ties, newer statements behind the first hit.
+
+Inner parts, on no face: ``memory.retrieval.languages.question_time``, ``memory.retrieval.languages.lexicon``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+import pytest
+
+from memory import FunctionEmbedder, LongTermMemory, Memory
+from memory import run_sync as run
+from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.languages.question_time import find_question_time
+from vectorstore import open_store
+
+NOW = datetime(2025, 6, 15, 12, tzinfo=UTC)
+DIRECTIONS = ("home", "smoking", "garden")
+
+
+def meaning(texts: Sequence[str]) -> list[list[float]]:
+    """Return a vector by topic: the words of each stand for what an encoder knows of it."""
+    words = {
+        "home": ("live", "flat", "moved", "boxes", "houseboat", "rent"),
+        "smoking": ("smoke", "cigarette"),
+        "garden": ("garden", "tomatoes"),
+    }
+    return [[0.05 + sum(text.lower().count(word) for word in words[topic]) for topic in DIRECTIONS] for text in texts]
+
+
+def remembered(*statements: tuple[str, str], **fields: str) -> LongTermMemory:
+    memory = LongTermMemory(
+        open_store("numpy:"),
+        embedder=FunctionEmbedder(meaning, dimension=len(DIRECTIONS), fingerprint="topics", remote=False),
+        clock=lambda: NOW,
+    )
+    run(
+        memory.remember_many(
+            [
+                Memory(text, id=f"m{number}", occurred_at=datetime.fromisoformat(day).replace(tzinfo=UTC), **fields)
+                for number, (day, text) in enumerate(statements)
+            ]
+        )
+    )
+    return memory
+
+
+def found(memory: LongTermMemory, question: str) -> list[str]:
+    return [hit.memory.id for hit in run(memory.recall(question, explain=True))]
+
+
+HOME = (
+    ("2023-02-01", "I live in a flat in Linden Street"),
+    ("2023-05-01", "The garden has tomatoes"),
+    ("2024-09-01", "Moved at last, the boxes are everywhere"),
+)
+
+
+def test_newer_statement_of_the_same_matter_stands_right_behind_the_first_and_says_of_which() -> None:
+    memory = remembered(*HOME, ("2024-10-01", "I smoke one cigarette a day"))
+    hits = run(memory.recall("Where do I live?"))
+    assert [hit.memory.id for hit in hits][:2] == ["m0", "m2"]
+    assert hits[1].later_than == "m0"
+    assert [hit.later_than for hit in hits if hit.memory.id != "m2"] == [None] * (len(hits) - 1)
+    assert hits[0].score >= hits[1].score
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thinking of moving to a houseboat",
+        "If we moved, I'd rent a houseboat",
+        "Jess says a houseboat is no place to live",
+        "As a child I moved from flat to flat",
+        "Ana moved, her boxes are everywhere",
+        "My cousin Pavel moved, boxes everywhere",
+        "Have you moved the boxes?",
+    ],
+)
+def test_plans_hypotheses_quotations_habits_questions_and_other_people_change_nothing(text: str) -> None:
+    hits = run(remembered(*HOME[:2], ("2024-09-01", text)).recall("Where do I live?"))
+    assert hits[0].memory.id == "m0"
+    assert [(hit.later_than, hit.outdated_by) for hit in hits] == [(None, None)] * len(hits)
+
+
+def test_of_near_ties_the_newest_leads_and_the_older_names_it() -> None:
+    memory = remembered(
+        ("2023-02-01", "We rent a flat by the harbour"), ("2024-02-01", "We rent a flat by the park now")
+    )
+    hits = run(memory.recall("Which flat do we rent?", explain=True))
+    assert [hit.memory.id for hit in hits] == ["m1", "m0"]
+    assert hits[1].outdated_by == "m1"
+    assert sum(hits[0].parts.values()) == pytest.approx(hits[0].score)
+
+
+def test_statements_of_several_speakers_are_not_taken_for_changes() -> None:
+    memory = remembered(*HOME, speaker="Ana", session="s1")
+    moved = Memory("I moved, boxes everywhere", speaker="Ben", session="s1", occurred_at=NOW)
+    run(memory.remember_many([moved]))
+    assert all(hit.later_than is None for hit in run(memory.recall("Where does Ana live?")))
+
+
+def test_statements_after_the_period_of_a_question_come_last() -> None:
+    memory = remembered(*HOME, ("2025-02-01", "I live in a flat in Harbour Road, I live on my own"))
+    assert found(memory, "Where do I live?")[0] == "m3"
+    assert found(memory, "Where did I live in spring 2023?")[0] == "m0"
+    assert found(memory, "Where did I live before 2024?")[-1] in ("m2", "m3")
+    assert found(memory, "Where did I live in 2026?")[0] == "m3"
+
+
+def test_a_statement_after_the_period_stays_where_nothing_earlier_is_about_the_question() -> None:
+    memory = remembered(
+        ("2023-05-01", "The garden has tomatoes"), ("2024-09-01", "I lived in a flat in Graz back then")
+    )
+    assert found(memory, "Where did I live in 2022?")[0] == "m1"
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "period", "rest"),
+    [
+        ("Where do I live?", "now", None, "Where do I live?"),
+        ("Am I still with Anton?", "now", None, "Am I still with Anton?"),
+        ("How old is Mum?", "now", None, "How old is Mum?"),
+        ("What do I drink before bed?", "now", None, "What do I drink before bed?"),
+        ("What have I eaten since 2023?", "now", None, "What have I eaten since 2023?"),
+        ("What is my rent in 2030?", "now", None, "What is my rent in 2030?"),
+        ("When did I move to Porto?", "event", None, "When did I move to Porto?"),
+        ("What happened in May 2023?", "event", ("2023-05-01", "2023-05-31"), "What happened ?"),
+        ("Where did I live?", "past", None, "Where did I live?"),
+        ("Where did I use to live?", "then", None, "Where did I live?"),
+        ("Who was my team lead before the reshuffle?", "then", None, "Who was my team lead ?"),
+        ("Who was my dentist before 2024?", "then", ("0001-01-01", "2023-12-31"), "Who was my dentist ?"),
+        ("Where did I live in spring 2024?", "then", ("2024-03-01", "2024-05-31"), "Where did I live ?"),
+        ("Where did I live in the winter of 2023?", "then", ("2023-12-01", "2024-02-29"), "Where did I live ?"),
+        ("Where did I live last autumn?", "then", ("2024-09-01", "2024-11-30"), "Where did I live ?"),
+        ("Who was I seeing at the end of 2023?", "then", ("2023-09-01", "2023-12-31"), "Who was I seeing ?"),
+        ("Where did Tom stay mid-2024?", "then", ("2024-05-01", "2024-08-31"), "Where did Tom stay ?"),
+        ("Where did I work in May?", "then", ("2025-05-01", "2025-05-31"), "Where did I work ?"),
+        ("Where did I work in July?", "then", ("2024-07-01", "2024-07-31"), "Where did I work ?"),
+        ("What was the rent in 2024-10?", "then", ("2024-10-01", "2024-10-31"), "What was the rent ?"),
+        ("Where did I live two years ago?", "then", ("2023-01-01", "2023-12-31"), "Where did I live ?"),
+        ("Wo habe ich im Frühling 2024 gewohnt?", "then", ("2024-03-01", "2024-05-31"), "Wo habe ich gewohnt?"),
+        ("¿Dónde vivía antes?", "then", None, "¿Dónde vivía ?"),
+    ],
+)
+def test_question_is_about_now_then_an_event_or_the_past(
+    question: str, kind: str, period: tuple[str, str] | None, rest: str
+) -> None:
+    time = find_question_time(question, lexicon_for("english"), NOW.date())
+    span = None if period is None else tuple(map(date.fromisoformat, period))
+    assert (time.kind, time.period and (time.period.first, time.period.last), time.rest) == (kind, span, rest)
