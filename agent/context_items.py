@@ -49,7 +49,7 @@ class ContextItem(Sourced):
     """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
-    (offset in *text*, number of the page that begins there).
+    (offset in *text*, number of the page that begins there). *outdated_by* is the id of a newer statement of the same.
     """
 
     text: str
@@ -58,6 +58,7 @@ class ContextItem(Sourced):
     page_breaks: tuple[tuple[int, int], ...] = ()
     sequence: int | None = None
     trust: str = "user"
+    outdated_by: str | None = None
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
@@ -128,6 +129,7 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         date=memory.occurred_at or memory.recorded_at,
         trust=memory.trust.value,
         score=hit.score,
+        outdated_by=hit.outdated_by,
     )
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from benchmarks import fast_search, forget_speed, secret_screen, structure, vector_table
 from benchmarks.personal import command as personal
+from benchmarks.personal import manual
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
 from benchmarks.remember import command as remember
@@ -28,6 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     recall.add_commands(commands)
     personal.add_command(commands)
+    manual.add_command(commands)
     recall_speed.add_command(commands)
     remember.add_command(commands)
     add_parsers(commands)

@@ -231,6 +231,13 @@ class LongTermMemory:
         """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of each of *texts* with *question*, by the embedder, where it is on this machine; else None.
+
+        Nothing is kept of them.
+        """
+        return await self.embedding.similarities(question, texts)
+
     async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
         """Keep one memory and say what became of it.
 
