@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from memory import HistoryStorage
 
 REPLY_KEY = "reply"
-_REPLY_PLACEHOLDERS = {"acknowledged": "(noted)", "nothing found": "(nothing was found)"}
+_REPLY_PLACEHOLDERS = {
+    "acknowledged": "(noted)",
+    "nothing found": "(nothing was found)",
+    "nothing to note": "(nothing to note)",
+}
 _MISSING_QUOTE = "(the quoted memory is no longer there)"
 
 

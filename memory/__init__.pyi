@@ -15,12 +15,10 @@ from memory.embedders.fallback import FallbackEmbedder as FallbackEmbedder
 from memory.embedders.function import FunctionEmbedder as FunctionEmbedder
 from memory.embedders.hashing import HashingEmbedder as HashingEmbedder
 from memory.embedders.local import LocalEmbedder as LocalEmbedder
-from memory.embedders.local import local_available as local_available
 from memory.embedders.ollama import OllamaEmbedder as OllamaEmbedder
 from memory.embedders.openai_compatible import OpenAICompatibleEmbedder as OpenAICompatibleEmbedder
 from memory.embedders.protocol import Embedder as Embedder
 from memory.embedders.sentence_encoder import SentenceEncoder as SentenceEncoder
-from memory.embedders.sentence_encoder import encoder_available as encoder_available
 from memory.erasure.receipt import read_receipt as read_receipt
 from memory.erasure.receipt import receipt_text as receipt_text
 from memory.errors import ArgumentError as ArgumentError
@@ -61,6 +59,7 @@ from memory.messages import ToolResultBlock as ToolResultBlock
 from memory.models import Memory as Memory
 from memory.models import Source as Source
 from memory.models import Trust as Trust
+from memory.open import local_embedder as local_embedder
 from memory.open import open_memory as open_memory
 from memory.open import salvage_memory as salvage_memory
 from memory.results import Hit as Hit
@@ -73,7 +72,6 @@ from memory.retrieval.scoring.settings import RecallSettings as RecallSettings
 from memory.runtime import run_sync as run_sync
 from memory.secrets.patterns import SecretKind as SecretKind
 from memory.tokens.counter import TokenCounter as TokenCounter
-from memory.tokens.counter import message_tokens as message_tokens
 from memory.tokens.estimating_counter import EstimatingCounter as EstimatingCounter
 from memory.tokens.tiktoken_counter import TiktokenCounter as TiktokenCounter
 from memory.write.embedding_service import EmbeddingSettings as EmbeddingSettings

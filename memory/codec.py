@@ -9,7 +9,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from memory.models import Memory, Source, Trust
+from memory.models import Memory, Repetition, Source, Trust
 from memory.timestamps import timestamp_from_text, timestamp_to_text, utc_offset
 from vectorstore import Entry, Vector
 
@@ -42,7 +42,9 @@ _MONTHS = (
     "November",
     "December",
 )
-_TEXT_FIELDS = ("kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption")
+_TEXT_FIELDS = (
+    "kind", "role", "speaker", "session", "key", "actor", "supersedes", "operation", "caption", "utterance_reason",
+)  # fmt: skip
 _NUMBER_FIELDS = ("sequence", "importance")
 _FLAG_FIELDS = ("pinned", "disabled", "sensitive", "withdrawn")
 _TIME_FIELDS = (
@@ -84,6 +86,12 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
         if value is not None and value is not False and value != ""
     }
     fields["trust"] = memory.trust.value
+    if memory.utterance is not None:
+        fields["utterance"] = memory.utterance.value
+    if memory.evidence is not None:
+        fields["evidence"] = memory.evidence
+    if memory.repeated:
+        fields["repeated"] = [repetition_to_json(repetition) for repetition in memory.repeated]
     for name, moment in zip(_TIME_FIELDS, _get_times(memory), strict=True):
         if moment is not None:
             fields[name] = timestamp_to_text(moment)
@@ -93,6 +101,8 @@ def to_metadata(memory: Memory) -> dict[str, Any]:
         fields["tags"] = list(memory.tags)
     if memory.derived_from:
         fields["derived_from"] = list(memory.derived_from)
+    if memory.replaces:
+        fields["replaces"] = list(memory.replaces)
     if memory.scopes:
         fields.update({f"scope.{name}": value for name, value in memory.scopes.items()})
     if memory.metadata:
@@ -116,11 +126,25 @@ def from_entry(entry: Entry) -> Memory:
         source=_source_from_fields(fields),
         tags=tuple(fields.get("tags", ())),
         derived_from=tuple(fields.get("derived_from", ())),
+        replaces=tuple(fields.get("replaces", ())),
         scopes={name[6:]: value for name, value in fields.items() if name.startswith("scope.")},
         metadata={name[5:]: value for name, value in fields.items() if name.startswith("meta.")},
         trust=Trust(fields.get("trust", Trust.USER)),
+        utterance=fields.get("utterance"),
+        evidence=fields.get("evidence"),
+        repeated=tuple(map(_repetition_from_json, fields.get("repeated", ()))),
         **plain,
     )
+
+
+def repetition_to_json(repetition: Repetition) -> dict[str, Any]:
+    """Return *repetition* as a JSON object."""
+    fields = {"at": timestamp_to_text(repetition.at), "session": repetition.session, "actor": repetition.actor}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _repetition_from_json(fields: Any) -> Repetition:
+    return Repetition(timestamp_from_text(fields["at"]), fields.get("session"), fields.get("actor", "user"))
 
 
 def text_without_caption(entry: Entry) -> str:

@@ -20,7 +20,9 @@ _EXPORTS: Final = {
     "memory.documents.loaders.pdf": "PdfLoader",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
-    "memory.embedders.local": "LocalWordVectors",
+    "memory.embedders.profile": "PROBE_QUESTIONS known_profile",
+    "memory.embedders.local": "LocalWordVectors local_available",
+    "memory.embedders.sentence_encoder": "encoder_available",
     "memory.embedders.protocol": (
         "DetailedEmbedder EmbeddingKind Embeddings Truncation WordVectors embed_detailed embedder_space"
     ),
@@ -32,10 +34,11 @@ _EXPORTS: Final = {
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
     "memory.messages": "Block MODEL QUOTES RECALLED Role TRUST USED",
-    "memory.models": "Actor MemoryChange Operation",
+    "memory.models": "Actor MemoryChange Operation Repetition UtteranceKind",
+    "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
-        "ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
+        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
         "TermMatch WhyNot"
     ),
     "memory.retrieval.languages.lexicon": "lexicon_for",
@@ -44,11 +47,12 @@ _EXPORTS: Final = {
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
-    "memory.tokens.counter": "counter_for_model default_counter",
+    "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
     "memory.write.embedding_backfill": "BackfillReport",
-    "memory.write.policies.base": "MemoryLookup",
+    "memory.write.policies.base": "MemoryLookup ReplacementCandidates",
+    "memory.write.policies.callbacks": "ReplacementJudge",
     "memory.write.reembed": "ReembeddingProgress ReembeddingReport",
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }

@@ -18,9 +18,10 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, TypeAlias, TypedDict, Unpack, get_args
+from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
 
 from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
@@ -29,9 +30,6 @@ from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser
 from memory.erasure.memory_eraser import MemoryEraser
 from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, translating
-from memory.export_import.exporter import Exporter, ExportSelection
-from memory.export_import.importer import Importer
-from memory.export_import.report import ExportReport, ImportMode, ImportReport
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
@@ -41,6 +39,7 @@ from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.pinned import PinnedMemories
 from memory.results import (
+    Conflict,
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
@@ -73,7 +72,6 @@ from memory.validation import (
     checked_trust,
 )
 from memory.write.access_control import Caller, CallerOptions
-from memory.write.corrections import Attributes, Corrections
 from memory.write.crash_recovery import CrashRecovery
 from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
@@ -82,9 +80,16 @@ from memory.write.pipeline import WritePipeline
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
 from memory.write.provenance import memory_versions
-from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
-from memory.write.undo import Undo
+from memory.write.settlement import NEWEST, Settlement
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+
+if TYPE_CHECKING:
+    from memory.export_import.exporter import Exporter
+    from memory.export_import.importer import Importer
+    from memory.export_import.report import ExportReport, ImportMode, ImportReport
+    from memory.write.corrections import Attributes, Corrections
+    from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+    from memory.write.undo import Undo
 
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
@@ -191,25 +196,11 @@ class LongTermMemory:
         )
         self._writer = MemoryWriter(pipeline)
         self._recovery = CrashRecovery(pipeline)
-        self._attributes = Attributes(self.entries, log)
-        self._corrections = Corrections(pipeline)
-        self._undo = Undo(self.entries, log, tombstones, self._attributes, clock=aware)
+        self._settlement = Settlement(pipeline)
+        self._pipeline, self._rules, self._aware_clock = pipeline, rules, aware
         self._backfill = EmbeddingBackfill(self.entries, self.embedding)
-        self._reembedding = Reembedding(self.entries, self.embedding, self._backfill)
         self._eraser = MemoryEraser(
             self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
-        )
-        self._exporter = Exporter(self.entries, log, tombstones, self.embedding, self.carried)
-        self._importer = Importer(
-            self.entries,
-            log,
-            self.keys,
-            tombstones,
-            self.embedding,
-            rules,
-            self.erasers,
-            self.carried,
-            clock=aware,
         )
         self._pinned = PinnedMemories(store)
         self._retriever = Retriever(
@@ -226,27 +217,87 @@ class LongTermMemory:
         self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()
 
+    # The services that few processes use are made, and their modules loaded, when they are first asked for.
+
+    @cached_property
+    def _attributes(self) -> Attributes:
+        from memory.write.corrections import Attributes
+
+        return Attributes(self.entries, self.operation_log)
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        from memory.write.corrections import Corrections
+
+        return Corrections(self._pipeline)
+
+    @cached_property
+    def _undo(self) -> Undo:
+        from memory.write.undo import Undo
+
+        return Undo(self.entries, self.operation_log, self.tombstones, self._attributes, clock=self._aware_clock)
+
+    @cached_property
+    def _reembedding(self) -> Reembedding:
+        from memory.write.reembed import Reembedding
+
+        return Reembedding(self.entries, self.embedding, self._backfill)
+
+    @cached_property
+    def _exporter(self) -> Exporter:
+        from memory.export_import.exporter import Exporter
+
+        return Exporter(self.entries, self.operation_log, self.tombstones, self.embedding, self.carried)
+
+    @cached_property
+    def _importer(self) -> Importer:
+        from memory.export_import.importer import Importer
+
+        return Importer(
+            self.entries,
+            self.operation_log,
+            self.keys,
+            self.tombstones,
+            self.embedding,
+            self._rules,
+            self.erasers,
+            self.carried,
+            clock=self._aware_clock,
+        )
+
     @property
     def embedder(self) -> Embedder | None:
         """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
     async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
-        """Return the cosine of each of *texts* with *question*, by the embedder, where it is on this machine; else None.
+        """Return the cosine of each of *texts* with *question*; None without an embedder on this machine.
 
         Nothing is kept of them.
         """
         return await self.embedding.similarities(question, texts)
 
-    async def remember(self, item: str | Memory, *, namespace: str = "") -> Report:
+    async def remember(
+        self,
+        item: str | Memory,
+        *,
+        replaces: Sequence[str] = (),
+        namespace: str = "",
+        approved_by: Actor | None = None,
+    ) -> Report:
         """Keep one memory and say what became of it.
+
+        *replaces*: ids of memories that hold no longer (as ``Memory.replaces``). They and what was derived from them
+        alone end at its time, in the same operation; they stay, and are found by questions about their time. An unknown
+        id raises ``NoSuchMemory``, a passage or a memory of a later time ``ArgumentError``; where the memory's *actor*
+        is trusted less than what it is to replace, ``NotTrusted`` is raised unless *approved_by* one who is not.
 
         The same key with the same text is a duplicate; with another text ``DuplicateKey`` is raised and
         nothing is overwritten. An embedder that fails does not fail the write: the report says what is
         deferred.
         """
         store_namespace(namespace, CONVERSATION)
-        report = await self._writer.remember(item, namespace)
+        report = await self._writer.remember(item, namespace, replaces, approved_by)
         await self._catch_up([report], namespace)
         return report
 
@@ -256,15 +307,17 @@ class LongTermMemory:
         *,
         namespace: str = "",
         on_progress: Callable[[int], None] | None = None,
+        approved_by: Actor | None = None,
     ) -> list[Report]:
         """Keep many, a report for each, in order; a batch of 256 is embedded together and is one transaction.
 
         Of a list, the next batch is embedded while one is stored; another iterable is not read ahead. The
-        same as ``remember`` on each, but that a key used with another text is a line (rejected) and raises nothing.
+        same as ``remember`` on each, but that a key used with another text, or a memory that may not replace what it
+        names, is a line (rejected) and raises nothing. A memory may replace an earlier one of the list.
         A bad item raises before its batch is written. ``on_progress`` gets the number done so far.
         """
         store_namespace(namespace, CONVERSATION)
-        reports = await self._writer.remember_many(items, namespace, on_progress)
+        reports = await self._writer.remember_many(items, namespace, on_progress, approved_by)
         await self._catch_up(reports, namespace)
         return reports
 
@@ -291,7 +344,7 @@ class LongTermMemory:
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
 
-        It reads the namespace: about 1.5 s where that has 100,000 entries.
+        It reads the ids of the namespace until *limit* are found.
         """
         checked_label(part, "part")
         checked_int(limit, "limit")
@@ -415,6 +468,25 @@ class LongTermMemory:
         """Let a memory hold until *valid_to* only; None: without an end again. Text and vector stay."""
         return await asyncio.to_thread(self._corrections.end, id, valid_to, Caller(**caller))
 
+    async def conflicts(self, *, namespace: str = "", limit: int = 100) -> Sequence[Conflict]:
+        """Return statements that hold now and contradict one another, the newest first, *limit* conflicts at most.
+
+        They are of one speaker, subject and attribute, and end differently ("I live in Lisbon", "I live in Porto"):
+        a suggestion by rules, for ``settle``. A store with data alone raises ``UnsupportedError``.
+        """
+        checked_int(limit, "limit", 1)
+        store_namespace(namespace, CONVERSATION)
+        return await asyncio.to_thread(self._retriever.conflicts, namespace, limit)
+
+    async def settle(self, ids: Sequence[str], *, keep: str = NEWEST, **caller: Unpack[CallerOptions]) -> Operation:
+        """Settle a contradiction: of the memories *ids*, one holds and the others hold no longer, in one operation.
+
+        *keep*: "newest", "most trusted" (of those the newest), or the id that is right. Older ones end at the time of
+        what is kept and stay for questions about their own; a later one that is not kept was wrong, and goes to the
+        archive. ``undo`` takes it back. An unknown id raises ``NoSuchMemory``.
+        """
+        return await asyncio.to_thread(self._settlement.settle, ids, keep, Caller(**caller))
+
     async def pin(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Pin memories: an assistant is shown them always."""
         return await self._set("pin", ids, lambda _: {"pinned": True}, caller)
@@ -430,6 +502,14 @@ class LongTermMemory:
     async def enable(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
         """Let disabled memories be found again."""
         return await self._set("enable", ids, lambda _: {"disabled": None}, caller)
+
+    async def promote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Let memories be recalled that were taken for questions, commands, small talk or repetitions."""
+        return await self._set("promote", ids, lambda _: {"evidence": True}, caller)
+
+    async def demote(self, ids: Sequence[str] | str, **caller: Unpack[CallerOptions]) -> Operation | None:
+        """Keep memories out of what is recalled by default; they stay, as the context of their neighbours, too."""
+        return await self._set("demote", ids, lambda _: {"evidence": False}, caller)
 
     async def tag(
         self, ids: Sequence[str] | str, tags: Sequence[str], **caller: Unpack[CallerOptions]
@@ -540,7 +620,7 @@ class LongTermMemory:
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
             check_forget_query(query, k, dry_run=dry_run)
-            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace)]
+            found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
             ids = found if ids is None else [id for id in ids if id in found]
             if not ids:
                 return Receipt((), namespace=namespace, dry_run=True)
@@ -616,6 +696,8 @@ class LongTermMemory:
         in the report (``damaged``). That it was made is recorded, and named by every later
         ``forget``. *on_progress* gets the number of items written so far.
         """
+        from memory.export_import.exporter import ExportSelection
+
         return await asyncio.to_thread(
             self._exporter.export,
             path,
@@ -648,6 +730,8 @@ class LongTermMemory:
         left out. Nothing in it is trusted more than *actor*, who may not "replace" what is (``NotTrusted``). A file
         that is broken, cut, edited or of a newer version raises ``UnreadableExport`` with its line.
         """
+        from memory.export_import.report import ImportMode
+
         caller = Caller(namespace, actor)
         if mode not in get_args(ImportMode):
             raise ArgumentError("mode", mode, f"one of {', '.join(get_args(ImportMode))} is needed")

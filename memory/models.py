@@ -58,6 +58,37 @@ class Trust(StrEnum):
 _RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
+class UtteranceKind(StrEnum):
+    """Kind of an utterance in a conversation."""
+
+    STATEMENT = "statement"
+    STATING_QUESTION = "stating question"
+    """A question that also states something: "is my sister's dog Rex allowed on trains?"."""
+    STATING_COMMAND = "stating command"
+    """A command with content: "remind me to water Petra's tomatoes"."""
+    QUESTION = "question"
+    COMMAND = "command"
+    SMALL_TALK = "small talk"
+    REPETITION = "repetition"
+    """An answer or a note that only repeats what is remembered."""
+
+    @property
+    def is_evidence(self) -> bool:
+        """True if it states something, so that it is recalled."""
+        return self in _EVIDENCE
+
+
+_EVIDENCE: Final = (UtteranceKind.STATEMENT, UtteranceKind.STATING_QUESTION, UtteranceKind.STATING_COMMAND)
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """Kind of an utterance, and the *reason* of the rules; a plain statement has none."""
+
+    kind: UtteranceKind
+    reason: str = ""
+
+
 DEFAULT_IMPORTANCE: Final = 0.5
 """Importance of a memory that has none: it counts neither for it nor against it."""
 
@@ -81,6 +112,15 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class Repetition:
+    """Another saying of the same memory: *at* which time, in which *session*, by whom."""
+
+    at: datetime
+    session: str | None = None
+    actor: Actor = "user"
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """Memory, as it goes in and comes out. Only *text* is needed to make one.
 
@@ -89,8 +129,15 @@ class Memory:
     *valid_to* bound when it holds; *recorded_at* and *retired_at* when it was written and replaced here.
     *importance*, in [0, 1], moves the score in a recall by a tenth of it at most; 0.5 and None leave it.
 
-    Given by corrections and undoing alone: asked what held at a time, a version that says nothing of its validity
-    counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
+    *utterance* is the kind of what was said, with the reason (*utterance_reason*); of a user's turn the rules tell it
+    at writing, where the caller does not. *evidence* promotes a memory that states nothing (True), or demotes one
+    (False); None leaves it to the kind. *repeated* names when and where the same was kept again.
+
+    *replaces* names memories that hold no longer since this one's time (``valid_from``, else ``occurred_at``, else
+    ``recorded_at``): writing it ends them there. They stay, as memories of their own time.
+
+    Given by replacing, corrections and undoing alone: asked what held at a time, a version that says nothing of its
+    validity counts from *counts_from* until *counts_to*, and one that was taken back (*withdrawn*) never held.
     """
 
     text: str
@@ -120,15 +167,29 @@ class Memory:
     counts_to: datetime | None = None
     withdrawn: bool = False
     derived_from: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
     supersedes: str | None = None
     operation: str | None = None
     caption: str = ""
+    utterance: UtteranceKind | None = None
+    utterance_reason: str = ""
+    evidence: bool | None = None
+    repeated: tuple[Repetition, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.trust, Trust) and self.trust in tuple(Trust):  # what names none is refused at writing
             object.__setattr__(self, "trust", Trust(self.trust))
+        if self.utterance is not None and self.utterance in tuple(UtteranceKind):
+            object.__setattr__(self, "utterance", UtteranceKind(self.utterance))
+
+    @property
+    def is_evidence(self) -> bool:
+        """True if recall finds it by default: somebody promoted it, or it states something."""
+        if self.evidence is not None:
+            return self.evidence
+        return self.utterance is None or self.utterance.is_evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ run_sync(memory.remember("I moved to Lisbon in May."))
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING, Unpack
 
@@ -13,9 +14,10 @@ from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import ManifestTables, attach_documents
 from memory.embedders.cache import EmbeddingCacheTables
 from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_available
-from memory.embedders.protocol import checked_embedder, is_space_of
+from memory.embedders.protocol import Embedder, checked_embedder, is_space_of
+from memory.embedders.sentence_encoder import SentenceEncoder, encoder_available
 from memory.entry_store import database_for
-from memory.errors import store_errors
+from memory.errors import EmbedderError, store_errors
 from memory.history.retention import Retention, checked_retention
 from memory.history.schema import HistoryTables
 from memory.history.sqlite import SqliteHistory
@@ -30,10 +32,13 @@ from memory.tables.soft_deletes import SoftDeleteTables
 from memory.tables.tombstones import TombstoneTables
 from memory.timestamps import aware_clock, system_clock
 from memory.write.embedding_service import checked_embedding_settings
-from vectorstore import Analyzer, TableComponent, open_store, salvage_store
+from vectorstore import Analyzer, Space, TableComponent, open_store, salvage_store
 
 if TYPE_CHECKING:
     from vectorstore.sqlite import SalvageReport
+
+
+_log = logging.getLogger(__name__)
 
 
 @store_errors()
@@ -48,10 +53,11 @@ def open_memory(
     """Open the memory in the file *path*; make it where there is none.
 
     *parts*: see ``MemoryParts``. The embedder given is used; one whose vectors are not those of the file raises
-    ``EmbedderMismatch``. Without one, the local embedder is used if it is installed and the file's vectors are its own
-    or none (*choose_local* off: it is not); else the memory is searched by words alone, says so, and what is new waits
-    for its vector. Word vectors are the local ones, where they are installed. What history holds and memory lacks is
-    remembered. *retention* bounds what history keeps of each session; None keeps all. Memories are not bounded by it.
+    ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its
+    own or none (*choose_local* off: it is not); a file with static vectors keeps them until ``reembed``; else the
+    memory is searched by words alone, says so, and what is new waits for its vector. Word vectors are the local
+    ones, where they are installed. What history holds and memory lacks is remembered. *retention* bounds what history
+    keeps of each session; None keeps all. Memories are not bounded by it.
 
     *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
     English), and another one for the same file raises ``SettingMismatch``.
@@ -70,7 +76,7 @@ def open_memory(
         if local_available():
             parts["word_vectors"] = parts.get("word_vectors") or LocalWordVectors()
             if embedder is None and choose_local:
-                local = LocalEmbedder()
+                local = _local_embedder(store.space)
                 if settings.mismatch == "words" or store.space is None or is_space_of(store.space, local):
                     parts["embedder"] = local
         history = None
@@ -114,3 +120,25 @@ def _memory_components() -> list[TableComponent]:
         EmbeddingCacheTables(),
         INDEX_CACHE_TABLES,
     ]
+
+
+def local_embedder() -> Embedder:
+    """Return the embedder of this machine: whole sentences for notes and turns, static vectors for passages.
+
+    Where the sentence encoder is missing or damaged, static vectors do for all, and a warning is logged. Raises
+    ``MissingExtra`` when the extra ``local`` is not installed.
+    """
+    static = LocalEmbedder()
+    if not encoder_available():
+        return static
+    try:
+        return SentenceEncoder(passages=static)
+    except EmbedderError as error:
+        _log.warning("the sentence encoder is left out: %s", error)
+        return static
+
+
+def _local_embedder(space: Space | None) -> Embedder:
+    """Return the local embedder that *space* has vectors of; the best one where it has none of either."""
+    static = LocalEmbedder()
+    return static if space is not None and is_space_of(space, static) else local_embedder()

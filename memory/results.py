@@ -100,7 +100,9 @@ class Report:
     memory that it repeats, or nearly repeats (then it may be stored all the same). *spans* counts what was taken out
     of it. *kept* and *total* are tokens: of a text too long for the embedder, only its beginning has a vector; the
     text is kept whole. *made* are the lines of what a policy made of it, such as facts; *retired* the ids of what had
-    been made of the words that it corrects, and went to the archive with them.
+    been made of the words that it corrects, and went to the archive with them. *replaced* are the ids that it names in
+    ``replaces``, which hold until its time; *may_replace* is the linked older statement that it may replace, if it says
+    that something changed: a suggestion, nothing was done.
     """
 
     outcome: Outcome
@@ -114,6 +116,8 @@ class Report:
     total: int | None = None
     made: tuple[Report, ...] = ()
     retired: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
+    may_replace: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "outcome", choice(Outcome, self.outcome, "outcome"))
@@ -130,11 +134,27 @@ class Report:
             line += f" {self.spans} span{'s' * (self.spans != 1)}"
         if self.of is not None:
             line += f", near-duplicate of {self.of}" if self.stored else f" of {self.of}"
+        if self.replaced:
+            line += f", replaces {', '.join(self.replaced)}"
+        if self.may_replace is not None:
+            line += f", may replace {self.may_replace}"
         if self.reason and self.reason not in line:
             line += f" ({self.reason})"
         if self.kept is not None and self.total is not None:
             line += f", truncated (kept {self.kept} of {self.total} tokens)"
         return f"{line}, deferred ({self.deferred})" if self.deferred else line
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Statements that hold now and contradict one another: one attribute of one subject, newest first."""
+
+    memories: tuple[Memory, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids that ``LongTermMemory.settle`` takes."""
+        return tuple(memory.id for memory in self.memories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +177,8 @@ class Hit:
     """A memory that was found, with its *score*.
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
-    *outdated_by* is the id of a newer statement of nearly the same, where there is one. *before* and *after* are the
+    *outdated_by* is the id of a newer statement of the same, where there is one; *later_than* that of an older one
+    which this one may have changed, where that is not certain. *before* and *after* are the
     turns around it in its session, in the order in which they were said, where they were asked for.
     """
 
@@ -168,6 +189,7 @@ class Hit:
     partition: str = "conversation"
     matched: tuple[TermMatch, ...] = ()
     outdated_by: str | None = None
+    later_than: str | None = None
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
 
@@ -186,7 +208,7 @@ class RecallResult(Sequence[Hit]):
     """Result of a recall: the hits, best first, and how far to trust them.
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
-    this), "other" (said, but by someone else), None when there is no such doubt. *notes* say what was done
+    this), "other" (said, but by or about someone else), None when there is no such doubt. *notes* say what was done
     differently than asked, such as searching by words alone; *degraded* are those among them that tell of a failure:
     the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
@@ -224,6 +246,8 @@ class RecallStage(StrEnum):
     EXPIRED = "expired"
     VALIDITY = "validity"
     FILTER = "filter"
+    EVIDENCE = "evidence"
+    """It states nothing: a question, a command, small talk, a repetition."""
     CANDIDATES = "candidates"
     """Neither among the best by words nor by vector, nor beside one of them."""
     FOLDED = "folded"

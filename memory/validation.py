@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, cast, get_args
 
 from memory.errors import ArgumentError
-from memory.models import Actor, Memory, Source, Trust, choice
+from memory.models import Actor, Memory, Repetition, Source, Trust, UtteranceKind, choice
 from memory.timestamps import to_aware
 
 MAX_ID_LENGTH: Final = 1000  # leaves room for "@revision" within the store's 1,024
@@ -190,6 +190,12 @@ def _checked_source(value: object, argument: str) -> Source | None:
     return replace(value, heading=tuple(value.heading))
 
 
+def _checked_repetitions(value: object, argument: str) -> tuple[Repetition, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(repetition, Repetition) for repetition in value):
+        raise ArgumentError(argument, value, "a tuple of Repetition is needed")
+    return value
+
+
 def _optional(check: Callable[[object, str], Any]) -> Callable[[object, str], Any]:
     return lambda value, argument: None if value is None else check(value, argument)
 
@@ -204,10 +210,14 @@ _FIELD_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     "importance": checked_importance,
     "trust": checked_trust,
     "actor": checked_actor,
-    **dict.fromkeys(("tags", "derived_from"), checked_labels),
+    **dict.fromkeys(("tags", "derived_from", "replaces"), checked_labels),
     "scopes": _checked_scopes,
     "metadata": checked_json_object,
     "source": _checked_source,
+    "utterance": _optional(lambda value, argument: choice(UtteranceKind, value, argument)),
+    "utterance_reason": checked_text,
+    "evidence": _optional(checked_bool),
+    "repeated": _checked_repetitions,
 }
 _SOURCE_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
     **dict.fromkeys(("session", "document"), _optional(checked_label)),

@@ -21,7 +21,7 @@ FACES = {
         "vectorstore.testing",
         "vectorstore.persisted_names",
     },
-    "memory": {"memory", "memory.internals", "memory.http", "memory.testing"},
+    "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
     "agent": {"agent", "agent.testing"},
 }
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
@@ -39,7 +39,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"http", "retrieval.languages", "secrets", "tokens"},
         {"chunking", "history"},
         {"documents.loaders", "embedders", "entry_store", "tables", "write.policies"},
-        {"retrieval.index", "write"},
+        {"onnx", "retrieval.index", "write"},
         {"erasure", "retrieval.scoring"},
         {"export_import", "retrieval"},
         {"list_query", "pinned"},

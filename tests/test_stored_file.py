@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 from agent.assistant.cli import main
-from memory import LongTermMemory, Memory, local_available, open_memory, run_sync
+from memory import LongTermMemory, Memory, open_memory, run_sync
+from memory.internals import local_available
 from tests.fixtures import stored_memory as stored
 
 RECORD = json.loads(stored.RECORD.read_text("utf-8"))

@@ -28,9 +28,8 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     WindowPolicy,
-    message_tokens,
 )
-from memory.internals import Block, Omitted, Window
+from memory.internals import Block, Omitted, Window, message_tokens
 
 
 def from_first_user_message(history: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -156,8 +155,11 @@ def assemble_context(
     # What the window shows anyway is not shown again; the numbers of what is shown leave no gap.
     inside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) in shown]
     outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
-    items = [replace(item, number=number) for number, item in enumerate((*chosen.pinned, *outside, *inside), start=1)]
-    pinned, outside = items[: len(chosen.pinned)], items[len(chosen.pinned) : len(chosen.pinned) + len(outside)]
+    numbered = [
+        replace(item, number=number) for number, item in enumerate((*chosen.pinned, *outside, *inside), start=1)
+    ]
+    items = {(item.lane, item.id): item for item in numbered}
+    pinned, outside = numbered[: len(chosen.pinned)], numbered[len(chosen.pinned) : len(numbered) - len(inside)]
     recalled = render_items(outside, _heading_of_recalled(gathered), mark)
     messages = [*history, _prepend_text(sources.prompt, recalled)]
     first = next(index for index, message in enumerate(messages) if message.role == "user")
@@ -165,7 +167,7 @@ def assemble_context(
     return AssembledContext(
         system=system,
         messages=alternate_roles(messages),
-        items=tuple(items),
+        items=tuple(items[item.lane, item.id] for item in (*chosen.pinned, *chosen.recalled)),
         left_out=(*_omitted_items(gathered, chosen, profile), *gathered.left_out),
         dropped=stored.dropped + len(stored.messages) - len(history),
         shortened=chosen.shortened,

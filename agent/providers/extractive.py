@@ -1,7 +1,9 @@
 """Extractive answers without a model: a question is answered by a quote of a recalled item, a statement is noted.
 
 The provider reads recalled items as data (``Request.context``) and says beside the quote only how sure it is, and when
-it held. It calls no tools and never quotes the present turn. Questions are recognized by rules for a few languages; a wrong guess
+it held. It calls no tools and never quotes the present turn.
+
+Questions are recognized by rules for a few languages; a wrong guess
 costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
 and answered with quotes about it.
 
@@ -31,6 +33,7 @@ from memory.internals import (
     QUOTE_LIMIT,
     AnswerSentence,
     best_sentences,
+    classify_utterance,
     lexicon_for,
     with_meaning,
 )
@@ -67,6 +70,7 @@ def is_question(text: str) -> bool:
     return bool(_QUESTION_START.match(opening)) and not opening.endswith("!") and not _STATEMENT.match(opening)
 
 
+NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NOTHING_FOUND_TEXT = "Nothing here is about this."
 DOUBTFUL_TEXT = "I am not sure this is about it; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
@@ -116,6 +120,12 @@ class QuotingProvider:
         users = [message.text for message in request.messages if message.role == "user"]
         question = (request.question or "".join(users[-1:])).strip()
         if request.remembers and not is_question(question):
+            utterance = classify_utterance(question)
+            if not utterance.kind.is_evidence:
+                yield TextPiece(NOTHING_TO_NOTE_TEXT)
+                yield StoredReply(note="nothing to note")
+                yield StopPiece(StopReason.STOP)
+                return
             kept = question if request.redact is None else request.redact(question)
             words = " ".join(kept.split())
             shown = words if len(words) <= _ECHO_LENGTH else words[: _ECHO_LENGTH - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Memory tools: a model searches, reads, notes, corrects and forgets in the memory of one user.
+"""Memory tools: a model searches, reads, notes, corrects, replaces and forgets in the memory of one user.
 
 The words that a model writes are trusted as the least trusted words that its run has read, and never as the user's.
 A model changes or removes nothing that the user said, unless that is allowed; and after reading a document or a tool's
@@ -29,12 +29,13 @@ from memory.internals import Actor, Outcome, Passages, redact_secrets
 
 DEFAULT_MEMORY_TOOLS = ("search_memory", "get_memory", "remember")
 READING_MEMORY_TOOLS = ("search_memory", "get_memory")
-_CHANGING_TOOLS = ("correct_memory", "forget_memory")
+_CHANGING_TOOLS = ("correct_memory", "replace_memory", "forget_memory")
 ALL_MEMORY_TOOLS = (*DEFAULT_MEMORY_TOOLS, *_CHANGING_TOOLS)
 ModelActor: TypeAlias = Literal["assistant", "tool", "document"]
 _ACTORS_BY_TRUST: dict[Trust, ModelActor] = {Trust.TOOL: "tool", Trust.DOCUMENT: "document"}
 _MODEL_ACTORS = frozenset({"assistant", *_ACTORS_BY_TRUST.values()})
 
+FactText: TypeAlias = Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")]
 _PARTLY_SEARCHED = "a part of the search failed, so there may be more"
 
 
@@ -67,10 +68,10 @@ def memory_tools(
     ask: bool = False,
     sensitive: bool = False,
 ) -> tuple[FunctionTool, ...]:
-    """Return tools over *memory*, those named in *include*; correcting and forgetting only where they are named.
+    """Return tools over *memory*, those named in *include*; those that change memories only where they are named.
 
-    What the user said (or a document) is corrected or forgotten by a model only with *users_words*. Correcting and
-    forgetting need approval where the run has read a document or a tool's result, and with *ask* always. What was
+    What the user said (or a document) is corrected, replaced or forgotten by a model only with *users_words*. These
+    need approval where the run has read a document or a tool's result, and with *ask* always. What was
     marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
     """
     tools = _MemoryTools(memory, namespace, users_words, sensitive)
@@ -122,18 +123,35 @@ class _MemoryTools:
 
     async def remember(
         self,
-        text: Annotated[str, Field(min_length=1, description="One fact, understandable by itself.")],
+        text: FactText,
         context: ToolContext,
         tags: Annotated[list[str] | None, Field(description="Words to find it by.")] = None,
     ) -> str:
         """Note something in the long-term memory that will matter in later conversations."""
+        return f"Stored as {await self._note(text, context, tags=tuple(tags or ()))}."
+
+    async def replace_memory(self, ids: MemoryIds, text: FactText, context: ToolContext) -> str:
+        """Note what has changed: the memories *ids* held until now, and from now on this does. Nothing is erased."""
+        approved_by = await self._authorize(ids, context)
+        return f"Stored as {await self._note(text, context, replaces=tuple(ids), approved_by=approved_by)}."
+
+    async def _note(
+        self,
+        text: str,
+        context: ToolContext,
+        *,
+        tags: tuple[str, ...] = (),
+        replaces: tuple[str, ...] = (),
+        approved_by: Actor | None = None,
+    ) -> str:
+        """Store a note of the model; return its id."""
         actor, session = _actor_of_call(context), context.session or None
-        note = Memory(text, kind="note", tags=tuple(tags or ()), session=session, trust=Trust(actor), actor=actor)
+        note = Memory(text, kind="note", tags=tags, session=session, trust=Trust(actor), actor=actor, replaces=replaces)
         with _failing():
-            report = await self.memory.remember(note, namespace=self.namespace)
+            report = await self.memory.remember(note, namespace=self.namespace, approved_by=approved_by)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
-        return f"Stored as {report.id}."
+        return report.id
 
     async def correct_memory(
         self,

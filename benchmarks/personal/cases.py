@@ -15,12 +15,24 @@ from pathlib import Path
 from typing import Literal
 
 from memory import Memory
+from memory.internals import UtteranceKind
 
 Half = Literal["choose", "report"]
 HALVES: tuple[Half, Half] = ("choose", "report")
 DATA = Path(__file__).parent / "data"
 STATEMENTS = "fQC"
 """Labels of chat lines that state something: a fact, a question and a command with content."""
+
+LABELS: Mapping[str, str] = {
+    UtteranceKind.STATEMENT: "f",
+    UtteranceKind.STATING_QUESTION: "Q",
+    UtteranceKind.STATING_COMMAND: "C",
+    UtteranceKind.QUESTION: "q",
+    UtteranceKind.COMMAND: "c",
+    UtteranceKind.SMALL_TALK: "s",
+    UtteranceKind.REPETITION: "r",
+}
+"""Labels of chat lines by the kind of the utterance."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benchmarks import about
 from benchmarks.personal.cases import HALVES, MADE, STATEMENTS, Case, cases_of
-from benchmarks.personal.figures import outcomes
+from benchmarks.personal.figures import outcomes, rules_by_label
 from benchmarks.recall.system import BY_KEY, NotAvailable, Options, System, missing, opened
 from benchmarks.recall.task import Asked, Corpus
 from benchmarks.stores.results import machine
@@ -56,6 +56,8 @@ def run_personal(given: argparse.Namespace, words: Sequence[str], say: Callable[
     before = json.loads(given.against.read_text("utf-8"))["values"] if given.against else {}
     for name in dict.fromkeys(case.set for case in cases):
         _print(name, measured, before)
+    if any(case.labels for case in cases):
+        _print_rules(cases)
     if given.out is not None:
         told = {"command": about.command(words), "machine": machine(), "values": measured}
         given.out.write_text(json.dumps(told, ensure_ascii=False, indent=1), "utf-8")
@@ -113,6 +115,16 @@ def _print(name: str, measured: Mapping[str, Values], before: Mapping[str, Value
         cells = [_cell(f"{name}/{half}/{figure}", measured[system], before.get(system)) for system, half in columns]
         table.add_row(figure, *cells)
     Console(width=None if os.isatty(1) else 40 + 26 * len(columns)).print(table)
+
+
+def _print_rules(cases: Sequence[Case]) -> None:
+    """Print precision and recall of the rules alone, which see one line and no model."""
+    table = Table(title="kinds of utterances by the rules alone", title_justify="left")
+    for heading in ("half", "label", "lines", "precision", "recall"):
+        table.add_column(heading, justify="right")
+    for half, label, named, labelled, both in rules_by_label(cases):
+        table.add_row(half, label, str(labelled), f"{both / named:.2f}" if named else "", f"{both / labelled:.2f}")
+    Console(width=None if os.isatty(1) else 80).print(table)
 
 
 def _cell(key: str, values: Values, before: Values | None) -> str:

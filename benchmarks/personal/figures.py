@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
-from benchmarks.personal.cases import STATEMENTS, Case, Question
+from benchmarks.personal.cases import HALVES, LABELS, STATEMENTS, Case, Question
 from benchmarks.recall.system import Answered
+from memory.internals import classify_utterance
 
 _UNANSWERED = {"far": "far questions caught", "near": "near questions caught"}
 _OTHER = "another person's attribute given without a word"
@@ -42,6 +44,22 @@ def outcomes(case: Case, question: Question, answered: Answered) -> Iterator[tup
     if case.labels and ranked[:10]:
         others = sum(case.labels[id] not in STATEMENTS for id in ranked[:10])
         yield "questions, commands and small talk among ten", others / len(ranked[:10])
+
+
+def rules_by_label(cases: Iterable[Case]) -> Iterator[tuple[str, str, int, int, int]]:
+    """Yield, for each half and label of chat lines, how many the rules name so, how many are so, and how many both."""
+    for half_number, half in enumerate(HALVES):
+        named: Counter[str] = Counter()
+        labelled: Counter[str] = Counter()
+        both: Counter[str] = Counter()
+        for case in cases:
+            for item in case.items[half_number::2] if case.labels else ():
+                label, rule = case.labels[item.id], LABELS[classify_utterance(item.text).kind]
+                labelled[label] += 1
+                named[rule] += 1
+                both[label] += label == rule
+        for label in labelled:
+            yield half, label, named[label], labelled[label], both[label]
 
 
 def _unanswerable(question: Question, doubted: float) -> Iterator[tuple[str, float]]:

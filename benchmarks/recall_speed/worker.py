@@ -17,7 +17,8 @@ import numpy as np
 
 from benchmarks.recall_speed.texts import LANE, questions, turns
 from benchmarks.stores.cold import private_bytes
-from memory import LocalEmbedder, Memory, local_available, open_memory
+from memory import LocalEmbedder, Memory, open_memory
+from memory.internals import local_available
 from vectorstore import Entry, Metric, Space, open_store
 
 _BATCH = 256

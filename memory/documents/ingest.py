@@ -28,6 +28,7 @@ from memory.documents.loaders.base import LoadedDocument, read_file
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
 from memory.errors import LoadError
+from memory.partitions import DOCUMENTS
 from memory.runtime import run_sync
 from memory.timestamps import to_aware
 from memory.write.draft import Draft
@@ -189,7 +190,9 @@ class IngestRun:
             lambda: [plan_document(self.collection, draft, again=self.again) for draft in drafts]
         )
         texts = list(dict.fromkeys(text for plan in plans for text in plan.texts))
-        embedded = dict(zip(texts, await self.collection.memory.embedding.vectors(texts), strict=True))
+        embedded = dict(
+            zip(texts, await self.collection.memory.embedding.vectors(texts, partition=DOCUMENTS), strict=True)
+        )
         works = [EmbeddedPlan(plan, [embedded[text] for text in plan.texts]) for plan in plans]
         return await asyncio.to_thread(write_plans, self.collection, works)
 

@@ -16,9 +16,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from memory.codec import from_entry
-from memory.documents.document import document_mark
 from memory.errors import ArgumentError
-from memory.export_import.codec import read_time
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS, parse_store_namespace, store_namespace
 from memory.tables.erasers import ErasedItems
@@ -270,9 +268,13 @@ class ManifestEraser:
         return {entry.id for entry in entries if entry is not None}
 
     def _mark(self, manifest: DocumentManifest, record: DocumentRecord) -> str:
+        from memory.documents.document import document_mark
+
         return document_mark(self._memory.tombstones.key, "location", manifest.collection, record.location)
 
     def _read(self, namespace: str, fields: Mapping[str, Any]) -> tuple[DocumentManifest, DocumentRecord]:
+        from memory.export_import.codec import read_time
+
         check_known_fields(fields, _FIELDS)
         partition = store_namespace(namespace, DOCUMENTS, checked_label(fields.get("collection"), "item.collection"))
         chunks = fields.get("chunks")

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.batching import TextVector, check_embedder_input, check_texts, distinct_texts, spread_vectors
-from memory.embedders.fingerprint import PROBES, is_same_model, probe_embedder
+from memory.embedders.fingerprint import PROBES, is_same_model, names_weights, probe_embedder
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -33,6 +33,7 @@ from memory.embedders.protocol import (
     checked_embedder,
     embed_detailed,
     forget_texts,
+    passage_embedder,
 )
 from memory.errors import ArgumentError
 from memory.http.requests import is_remote
@@ -110,6 +111,17 @@ class CachedEmbedder:
     def remote(self) -> bool:
         """True if the embedder inside is somewhere else, or does not say."""
         return is_remote(self._inner)
+
+    @property
+    def names_weights(self) -> bool:
+        """True if the embedder inside names its weights."""
+        return names_weights(self._inner)
+
+    @property
+    def passages(self) -> Embedder:
+        """Embedder of passages: the one inside has it, and its vectors are not kept; else this one."""
+        inner = passage_embedder(self._inner)
+        return self if inner is self._inner else inner
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
         """As the protocol says; what the embedder inside raises, or would have raised, is raised."""

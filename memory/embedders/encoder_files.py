@@ -68,11 +68,15 @@ def open_encoder_files() -> EncoderFiles:
     return EncoderFiles(folder, weights)
 
 
+def user_cache() -> Path:
+    """Return the folder of files that may be deleted at any time, which may not exist yet."""
+    named = os.environ.get("TELLBACK_CACHE")
+    return Path(named) if named else user_cache_path("tellback", appauthor=False)
+
+
 def cache_folder() -> Path:
     """Return the folder of the converted files, which may not exist yet."""
-    named = os.environ.get("TELLBACK_CACHE")
-    cache = Path(named) if named else user_cache_path("tellback", appauthor=False)
-    return cache / f"sentence-encoder-{_FORMAT}-{WEIGHTS_MARK}"
+    return user_cache() / f"sentence-encoder-{_FORMAT}-{WEIGHTS_MARK}"
 
 
 def check_encoder_files() -> None:

@@ -50,6 +50,14 @@ async def probe_embedder(embedder: Embedder) -> NDArray[np.float32]:
     return normalize_rows(list(np.asarray(answer)), expected=0, who=f"the embedder {embedder.fingerprint}")
 
 
+def names_weights(embedder: Embedder) -> bool:
+    """Return whether the fingerprint of *embedder* names its weights by their bytes, so that probes reveal nothing.
+
+    It says so by an attribute ``names_weights``; one that says nothing is probed.
+    """
+    return bool(getattr(embedder, "names_weights", False))
+
+
 def probe_similarity(before: NDArray[np.float32], now: NDArray[np.float32]) -> float:
     """Return the least cosine between two answers to ``PROBES``, in [-1, 1]; -1 where they cannot be compared."""
     if before.shape != now.shape:

@@ -201,6 +201,7 @@ class LocalEmbedder(_LocalVectors):
     """
 
     remote = False
+    names_weights = True
     _unit = "mean"
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:

@@ -126,6 +126,24 @@ def forget_texts(embedder: Embedder | None, texts: Sequence[str]) -> int:
     return embedder.forget(texts) if isinstance(embedder, ForgettingEmbedder) else 0
 
 
+@runtime_checkable
+class PassageEmbedder(Embedder, Protocol):
+    """Embedder of notes and turns that has another one for *passages* of documents.
+
+    Vectors of both have one length, lie in one space by its name, and are never compared with each other.
+    """
+
+    @property
+    def passages(self) -> Embedder:
+        """Embedder of passages, and of questions about them."""
+        ...
+
+
+def passage_embedder(embedder: Embedder) -> Embedder:
+    """Return the embedder of passages: *embedder* itself where it has no other."""
+    return embedder.passages if isinstance(embedder, PassageEmbedder) else embedder
+
+
 _MODEL_MARK = re.compile(r"#[0-9a-f]{12}\Z")
 
 

@@ -24,8 +24,10 @@ from numpy.typing import NDArray
 
 from memory.embedders.batching import check_embedder_input, is_blank
 from memory.embedders.encoder_files import DIMENSION, WEIGHTS_MARK, encoder_installed, open_encoder_files
-from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
+from memory.embedders.fingerprint import names_weights
+from memory.embedders.protocol import Embedder, EmbeddingKind, Embeddings, Truncation, checked_embedder
 from memory.embedders.sentence_pieces import SentencePieces
+from memory.errors import ArgumentError
 
 MAX_TOKENS = 2048
 """Tokens of a text that count: some 1,500 words, which take a tenth of a second."""
@@ -37,6 +39,7 @@ _LEFT = {2: 0, 3: 1, 5: 2}
 _WIDTH = 256
 _BATCH_TOKENS = 384
 """Tokens of texts that go through the network together: above it, the arrays leave the processor's cache."""
+_FINGERPRINT = f"local/use-multilingual-3-{DIMENSION}/{WEIGHTS_MARK}"
 INLINE_CHARACTERS = 300
 """Up to here a question is encoded where it stands: a hop to a thread would take a good part of the time."""
 
@@ -102,6 +105,13 @@ class SentenceNetwork:
         return np.asarray(vectors / np.sqrt((vectors * vectors).sum(axis=1, keepdims=True)), np.float32)
 
 
+def _checked_passages(passages: Embedder) -> Embedder:
+    checked_embedder(passages, "passages")
+    if passages.dimension != DIMENSION:
+        raise ArgumentError("passages", passages, f"an embedder of {DIMENSION} dimensions is needed")
+    return passages
+
+
 @functools.cache
 def _network() -> tuple[SentenceNetwork, SentencePieces]:
     files = open_encoder_files()
@@ -111,17 +121,30 @@ def _network() -> tuple[SentenceNetwork, SentencePieces]:
 class SentenceEncoder:
     """Embedder of whole sentences, 256 dimensions, for notes, questions and turns; nothing leaves the machine.
 
+    *passages* embeds the passages of documents, which are many and long: ``LocalEmbedder()`` takes a hundredth of the
+    time (None: this one does). It must have 256 dimensions, too.
+
     Raises ``MissingExtra`` when the extra ``local`` is not installed (``encoder_available`` tells beforehand), and
     ``EmbedderError`` where its files are not those that this version knows. The first one of a machine converts the
     weights into a private cache, which takes a second or two.
     """
 
     remote = False
-    fingerprint = f"local/use-multilingual-3-{DIMENSION}/{WEIGHTS_MARK}"
     dimension = DIMENSION
 
-    def __init__(self) -> None:
+    @property
+    def names_weights(self) -> bool:
+        """True if the embedder of passages names its weights, too."""
+        return self.passages is self or names_weights(self.passages)
+
+    def __init__(self, *, passages: Embedder | None = None) -> None:
+        self.passages: Embedder = self if passages is None else _checked_passages(passages)
         self._network, self._pieces = _network()
+
+    @property
+    def fingerprint(self) -> str:
+        """The weights, and the embedder of passages where that is another one."""
+        return _FINGERPRINT if self.passages is self else f"{_FINGERPRINT}+{self.passages.fingerprint}"
 
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Floats:
         """As the protocol says; long work goes to a thread."""

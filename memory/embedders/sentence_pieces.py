@@ -26,9 +26,9 @@ _FILES = ("pieces.txt", "ids.npy", "scores.npy", "keys.npy", "firsts.npy", "offs
 
 
 class PieceGroup(NamedTuple):
-    """Pieces with one first letter: id and score of each, and the length of the *longest* in letters."""
+    """Pieces with one first letter: the place of each in the vocabulary, and the length of the *longest* in letters."""
 
-    pieces: dict[str, tuple[int, float]]
+    pieces: dict[str, int]
     longest: int
 
 
@@ -64,9 +64,9 @@ class SentencePieces:
                     if piece is None:
                         continue
                     matched = matched or end == begin + 1
-                    score = best[begin] + piece[1]
+                    score = best[begin] + self._scores.item(piece)
                     if score > best[end]:
-                        best[end], begins[end], chosen[end] = score, begin, piece[0]
+                        best[end], begins[end], chosen[end] = score, begin, self._ids.item(piece)
             score = best[begin] + self._unknown_score
             if not matched and score > best[begin + 1]:
                 best[begin + 1], begins[begin + 1], chosen[begin + 1] = score, begin, UNKNOWN
@@ -95,8 +95,7 @@ class SentencePieces:
         first, last = self._firsts[place : place + 2].tolist()
         begin, end = self._offsets[place : place + 2].tolist()
         pieces = self._text[begin:end].tobytes().decode().split("\n")[:-1]
-        values = zip(self._ids[first:last].tolist(), self._scores[first:last].tolist(), strict=True)
-        return PieceGroup(dict(zip(pieces, values, strict=True)), max(map(len, pieces)))
+        return PieceGroup(dict(zip(pieces, range(first, last), strict=True)), max(map(len, pieces)))
 
 
 def normalize(text: str) -> str:

@@ -11,7 +11,9 @@ from memory.messages import USED
 from vectorstore import Entry
 
 DERIVED_FROM: Final = "derived_from"
-BACKREFERENCE_FIELDS: Final = (DERIVED_FROM, f"meta.{USED}")
+SOURCE_FIELDS: Final = (DERIVED_FROM, f"meta.{USED}")
+"""The fields that name what a memory was made with."""
+BACKREFERENCE_FIELDS: Final = (*SOURCE_FIELDS, "replaces")
 BACKREFERENCES: Final = "mentions"
 """The name under which a soft delete keeps them."""
 
@@ -47,9 +49,9 @@ def restore_backreferences(entries: EntryStore, removed: str, restored: Collecti
                 store.patch({id: _with_backreferences(entry, lists)}, namespace=partition)
 
 
-def referenced_ids(entry: Entry) -> list[str]:
-    """Return the ids that *entry* names in any of the fields."""
-    return [id for field in BACKREFERENCE_FIELDS for id in ids_in_field(entry, field)]
+def referenced_ids(entry: Entry, fields: Sequence[str] = BACKREFERENCE_FIELDS) -> list[str]:
+    """Return the ids that *entry* names in any of *fields*."""
+    return [id for field in fields for id in ids_in_field(entry, field)]
 
 
 def ids_in_field(entry: Entry, field: str) -> list[str]:

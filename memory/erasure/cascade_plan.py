@@ -13,7 +13,7 @@ from typing import Final
 
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
-from memory.erasure.backreferences import DERIVED_FROM, ids_in_field, referenced_ids
+from memory.erasure.backreferences import DERIVED_FROM, SOURCE_FIELDS, ids_in_field, referenced_ids
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.protocol import HistoryRow
 from memory.messages import ToolCallBlock, calls_by_message
@@ -89,8 +89,10 @@ class _RelatedEntry:
     id: str
     copy: bool
     parents: frozenset[str]
+    used: frozenset[str]
+    """The *parents*, from which it was derived, and the memories that an answer was made with."""
     references: frozenset[str]
-    """The *parents*, from which it was derived, and the memories that it used."""
+    """The memories that it used, and those that it replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class CascadePlanner:
             referring = self._related_entries(live, VerbatimTexts(), further)
             related = list({(entry.partition, entry.id): entry for entry in (*referring, *related)}.values())
         staying = [entry for entry in related if not (entry.id in chosen or chosen.isdisjoint(entry.references))]
-        plan.named = sorted(entry.id for entry in staying if not entry.references.isdisjoint(targets))
+        plan.named = sorted(entry.id for entry in staying if not entry.used.isdisjoint(targets))
         for entry in staying:
             plan.referring.setdefault(entry.partition, []).append(entry.id)
         owners = chosen.difference(*(live[partition] for partition in documents))
@@ -174,9 +176,10 @@ class CascadePlanner:
         for partition in partitions:
             for entry in self._entries_holding(partition, texts, names):
                 parents, references = frozenset(ids_in_field(entry, DERIVED_FROM)), frozenset(referenced_ids(entry))
+                used = frozenset(referenced_ids(entry, SOURCE_FIELDS))
                 copy = texts.in_entry(entry)
                 if copy or references:
-                    found.append(_RelatedEntry(partition, entry.id, copy, parents, references))
+                    found.append(_RelatedEntry(partition, entry.id, copy, parents, used, references))
         return found
 
     def _archived_derivations(self, archive: str, conversation: str) -> list[_RelatedEntry]:
@@ -188,7 +191,7 @@ class CascadePlanner:
             parents.setdefault(owner, set()).update(ids_in_field(version, DERIVED_FROM))
         live = {entry.id for entry in store.get(sorted(parents), namespace=conversation) if entry is not None}
         return [
-            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), references=frozenset())
+            _RelatedEntry(archive, id, copy=False, parents=frozenset(ids), used=frozenset(), references=frozenset())
             for id, ids in parents.items()
             if id not in live
         ]

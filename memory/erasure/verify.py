@@ -41,7 +41,7 @@ _EXEMPT_TABLES: Final = ("tombstones", "operation_changes", "documents")
 _CONTENT_COLUMNS: Final = ("text", "context", "term")
 _REMOVED_COLUMN: Final = "removed"
 """The column in which the retrieval index notes ids that are gone, as the change log does."""
-_REFERENCE_FIELDS: Final = ("derived_from", f"meta.{USED}", QUOTES, "supersedes")
+_REFERENCE_FIELDS: Final = ("derived_from", "replaces", f"meta.{USED}", QUOTES, "supersedes")
 _OWNER_QUERIES: Final = {
     "entries": "SELECT n.name, t.* FROM entries AS t JOIN namespaces AS n ON n.key = t.namespace",
     "history_messages": "SELECT s.namespace, t.* FROM history_messages AS t"

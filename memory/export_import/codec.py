@@ -399,6 +399,7 @@ _MEMORY_READERS: Final[dict[str, _Reader]] = {
     **dict.fromkeys(_TIME_FIELDS, _optional(read_time)),
     "tags": _read_list,
     "derived_from": _read_list,
+    "replaces": _read_list,
     "source": _read_source,
 }
 _MESSAGE_READERS: Final[dict[str, _Reader]] = {

@@ -87,8 +87,12 @@ class ImportJob:
         """
         if not self.is_trusted and memory.key is not None:
             memory = replace(memory, key=None)
-        if self.renamed and not self.renamed.keys().isdisjoint(memory.derived_from):
-            memory = replace(memory, derived_from=tuple(self.renamed.get(id, id) for id in memory.derived_from))
+        if self.renamed and not self.renamed.keys().isdisjoint((*memory.derived_from, *memory.replaces)):
+            memory = replace(
+                memory,
+                derived_from=tuple(self.renamed.get(id, id) for id in memory.derived_from),
+                replaces=tuple(self.renamed.get(id, id) for id in memory.replaces),
+            )
         if self.ceiling is None or memory.trust.rank >= self.ceiling.rank:
             return memory
         return replace(memory, trust=self.ceiling, pinned=False)

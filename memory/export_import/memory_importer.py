@@ -107,7 +107,7 @@ class MemoryImporter:
         draft = Draft.new(received, origin=line.number) if judged is None else judged
         memory = received
         if draft.settled is None:
-            memory = replace(draft.memory, id=received.id, **version_fields(received))
+            memory = replace(draft.memory, id=received.id, replaces=received.replaces, **version_fields(received))
             if received.trust != original.trust:
                 draft = replace(draft, reasons=(f"trust lowered to {job.ceiling}", *draft.reasons))
         if not job.is_trusted:
@@ -213,6 +213,7 @@ class MemoryImporter:
             memory,
             id=id,
             derived_from=tuple(dict.fromkeys((*memory.derived_from, *written))),
+            replaces=(),
             recorded_at=self.clock(),
             operation=None if job.dry_run else job.operation,
         )

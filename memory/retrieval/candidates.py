@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import date, tzinfo
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -21,7 +22,7 @@ from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.query import Query
-from memory.retrieval.query_analysis import analyze_question, remove_names
+from memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
 from memory.retrieval.scoring.conversation_scorer import score_conversation
 from memory.retrieval.scoring.document_scorer import score_documents
 from memory.retrieval.scoring.features import (
@@ -35,6 +36,7 @@ from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
 from vectorstore import Filter, Vector, VectorStore, View
+from vectorstore.internals import sorted_distinct
 
 Rows = NDArray[np.int64]
 IdFilter = Callable[[list[str]], NDArray[np.bool_]]
@@ -99,10 +101,10 @@ class NamespaceSearcher:
                 index,
                 lexicon=self.lexicon,
                 terms=self.terms,
-                today=to_zone(query.as_of or query.now, self.zone).date(),
+                today=self.today(query),
                 last_question=query.text,
             )
-            vector = self._vector(query, question.text_without_names if conversation else query.search_text)
+            vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
             where = combine_filters([*validity.conditions(index), *caller_filters(query)])
 
             def df(terms: Sequence[str]) -> list[int]:
@@ -110,7 +112,16 @@ class NamespaceSearcher:
 
             frequencies = TermFrequencies(df, view.count(namespace=target.name))
             yield NamespaceQuery(
-                view, target.name, target.partition, index, question, vector, validity, where, frequencies
+                view,
+                target.name,
+                target.partition,
+                index,
+                question,
+                vector,
+                self._profile(),
+                validity,
+                where,
+                frequencies,
             )
 
     def score(self, view: View, target: SearchTarget, query: Query) -> ScoredCandidates:
@@ -125,9 +136,16 @@ class NamespaceSearcher:
             rows = index.rows(list(dict.fromkeys(id for id, _ in named)))
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
-            rows = np.union1d(rows, date_candidates(index, analyzed.question, count))
+            rows = sorted_distinct(np.concatenate([rows, date_candidates(index, analyzed.question, count)]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
-            return score_conversation(analyzed, rows, weights=self.settings.conversation, abstention=abstention)
+            silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
+            return score_conversation(
+                analyzed,
+                rows[~silent],
+                silent=rows[silent],
+                weights=self.settings.conversation,
+                abstention=abstention,
+            )
 
     def id_filter(self, view: View, target: SearchTarget, query: Query) -> IdFilter | None:
         """Return a function that tells which ids pass the caller's filters; None without any."""
@@ -140,17 +158,30 @@ class NamespaceSearcher:
         """Return how many candidates each search (text, vector, date) names."""
         return self.settings.document_candidates if target.partition == DOCUMENTS else self.settings.candidates
 
-    def without_participants(self, text: str, namespace: str) -> str:
-        """Return *text* without the names of participants in the conversations of the user's *namespace*."""
+    def text_to_embed(self, text: str, namespace: str, today: date) -> str:
+        """Return *text* as the conversations of the user's *namespace* are searched for it on the day *today*.
+
+        It lacks the names of participants and words for a time that is past.
+        """
         name = store_namespace(namespace, CONVERSATION)
         with self.indexes.store.view([name]) as view, self.indexes.index(view, name, conversation=True) as index:
-            return remove_names(text, index, lexicon=self.lexicon, terms=self.terms)[0]
+            rest, _ = remove_names(text, index, lexicon=self.lexicon, terms=self.terms)
+            return remove_time(rest, index, lexicon=self.lexicon, terms=self.terms, today=today)
 
-    def _vector(self, query: Query, text: str) -> Vector | None:
+    def today(self, query: Query) -> date:
+        """Return the day from which the relative dates of *query* count."""
+        return to_zone(query.as_of or query.now, self.zone).date()
+
+    def _profile(self) -> EmbedderProfile:
+        space = self.indexes.store.space
+        return UNKNOWN_PROFILE if space is None else known_profile(space.fingerprint)
+
+    def _vector(self, query: Query, target: SearchTarget, text: str) -> Vector | None:
         if self.indexes.store.space is None:
             return None
         # The names of participants may have changed since texts_to_embed().
-        return query.vectors.get(text, query.vectors.get(query.search_text))
+        vectors = query.vectors_of(target.partition)
+        return vectors.get(text, vectors.get(query.search_text))
 
 
 def date_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:
@@ -175,7 +206,7 @@ def add_neighbours(
     Rows that are not valid are left out, and those whose ids *id_filter* refuses.
     """
     window = neighbour_window(index.links, rows)
-    found = np.unique(np.concatenate([rows, *window.sides]))
+    found = sorted_distinct(np.concatenate([rows, *window.sides]))
     found = found[found != NO_ROW]
     found = found[~validity.hidden(index, found)]
     if id_filter is not None and len(found):

@@ -22,11 +22,13 @@ from memory.retrieval.candidates import NamespaceSearcher, SearchTarget
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.utterances import with_utterance
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.features import AnalyzedQuestion, neighbour_window
 from memory.retrieval.scoring.scores import RankedCandidate
 from memory.retrieval.scoring.soft_matching import QuestionTerms, term_similarities, weigh_terms
 from vectorstore import VectorStore, View
+from vectorstore.internals import sorted_distinct
 
 _PARTITION_NAMES = {CONVERSATION: "the conversation", DOCUMENTS: "the documents", ARCHIVE: "the archive"}
 
@@ -61,6 +63,14 @@ def explain_invalid(memory: Memory, query: Query) -> WhyNot:
         version = memory.id.rpartition("@")[0]
         return WhyNot(memory.id, RecallStage.SUPERSEDED, f"superseded by {version} at {memory.retired_at.isoformat()}")
     return WhyNot(memory.id, RecallStage.VALIDITY, "it was not known, or did not hold, at the time asked for")
+
+
+def explain_demoted(memory: Memory) -> WhyNot:
+    """Explain a memory that states nothing."""
+    judged = with_utterance(memory)
+    kind = judged.utterance.value if judged.utterance is not None and memory.evidence is None else "demoted"
+    reason = f"{kind}: {judged.utterance_reason}" if judged.utterance_reason and kind != "demoted" else kind
+    return WhyNot(memory.id, RecallStage.EVIDENCE, f"not recalled by default ({reason}); promote it, or ask for all")
 
 
 def explain_unranked(memory: Memory, by_words: int | None, by_vector: int | None, candidates: int) -> WhyNot:
@@ -169,7 +179,7 @@ def term_matches(
     for compared_row, share, where in compared:
         if compared_row == NO_ROW:
             continue
-        terms = np.unique(index.text_terms(np.array([compared_row], dtype=np.int64))[0])
+        terms = sorted_distinct(index.text_terms(np.array([compared_row], dtype=np.int64))[0])
         nearest = chain.from_iterable(
             _nearest_terms(terms, share * similarities) for _, similarities in term_similarities(words, terms, index)
         )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from memory.retrieval.candidates import SearchTarget, caller_filters
-from memory.retrieval.index.record import stored_importance
+from memory.retrieval.index.record import demotion, stored_importance
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.query import Query
 from memory.retrieval.scoring.confidence import abstention_bounds, topic_confidence
@@ -54,9 +54,12 @@ def _score_target(
 ) -> ScoredCandidates:
     """Search one target by words and, where the query has one, by its vector; add what is found to *entries*."""
     where = combine_filters([*query.validity.all_conditions(), *caller_filters(query)])
-    vector = query.vectors.get(query.search_text) if store.space is not None else None
+    vector = query.vectors_of(target.partition).get(query.search_text) if store.space is not None else None
     texts = store.search_text(query.search_text, settings.candidates, where=where, namespace=target.name)
     nearest = [] if vector is None else store.search(vector, settings.candidates, where=where, namespace=target.name)
+    if not query.all_utterances:
+        texts = [match for match in texts if not demotion(match.entry)]
+        nearest = [match for match in nearest if not demotion(match.entry)]
     entries |= {(target.name, match.entry.id): match.entry for match in (*texts, *nearest)}
     by_text = {match.entry.id: match.score for match in texts}
     by_vector = {match.entry.id: match.score for match in nearest}

@@ -19,7 +19,7 @@ from memory.retrieval.scoring.scores import QueryVariant
 from memory.scopes import Scopes, scope_filter
 from memory.timestamps import to_aware
 from memory.tokens.counter import TextMeasure, measuring_function
-from memory.validation import checked_int, checked_labels
+from memory.validation import checked_bool, checked_int, checked_labels
 from vectorstore import Filter, Vector
 
 EXCHANGE: Final = "exchange"
@@ -44,6 +44,8 @@ class RecallOptions(TypedDict, total=False):
     - *explain*: give each hit the parts of its score and the terms that matched. ``why_not`` always does.
     - *partitions*: where to search, of "conversation", "documents" and "archive". *collections*: the collections of
       documents to search (None: all).
+    - *all_utterances*: find, too, what states nothing: questions, commands and small talk of a chat, and answers that
+      only repeat.
     - *neighbours*: neighbour expansion. Each hit comes with so many turns of its session, or passages of its document,
       on either side, or a turn with its whole "exchange", inside the *token_budget*.
     - *hooks*: used instead of the hooks with which the memory was opened.
@@ -61,6 +63,7 @@ class RecallOptions(TypedDict, total=False):
     explain: bool
     partitions: str | Sequence[str]
     collections: str | Sequence[str] | None
+    all_utterances: bool
     neighbours: NeighbourExpansion
     hooks: RecallHooks | None
 
@@ -73,7 +76,8 @@ class Query:
     together with it (``search_text``). *variants* are searched beside it, and their rankings fused.
 
     *vectors* maps the texts that ``Retriever.texts_to_embed`` names to their vectors; a text that is missing falls back
-    to that of ``search_text``, and no vectors at all mean a search by words alone. *where* holds the caller's filter,
+    to that of ``search_text``, and no vectors at all mean a search by words alone. *passage_vectors* are those for
+    documents, which may be another embedder's. *where* holds the caller's filter,
     scopes and tags. *now* decides what is valid and what has expired; *as_of* and *known_at* as in ``RecallOptions``;
     both search the archive too. *counter* counts the tokens of a text for *token_budget*.
     """
@@ -82,6 +86,7 @@ class Query:
     now: datetime
     context: tuple[str, ...] = ()
     vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
+    passage_vectors: Mapping[str, Vector] = field(default_factory=lambda: _NO_VECTORS)
     namespaces: tuple[str, ...] = ("",)
     partitions: tuple[str, ...] = DEFAULT_PARTITIONS
     collections: tuple[str, ...] | None = None
@@ -94,6 +99,7 @@ class Query:
     explain: bool = False
     variants: tuple[QueryVariant, ...] = ()
     neighbours: NeighbourExpansion = 0
+    all_utterances: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
@@ -151,12 +157,22 @@ class Query:
             counter=measuring_function(counter if own_counter is None else own_counter),
             explain=options.get("explain", False),
             neighbours=options.get("neighbours", 0),
+            all_utterances=checked_bool(options.get("all_utterances", False), "all_utterances"),
         )
 
     @property
     def search_text(self) -> str:
         """The text to search for: the turns that the question refers to, and the question."""
         return " ".join((*self.context, self.text))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts to search for: that of the question, and those of its variants."""
+        return tuple(dict.fromkeys((self.search_text, *(variant.text for variant in self.variants))))
+
+    def vectors_of(self, partition: str) -> Mapping[str, Vector]:
+        """Return the vectors of the texts for *partition*."""
+        return self.passage_vectors if partition == DOCUMENTS else self.vectors
 
     @property
     def validity(self) -> ValidityFilter:

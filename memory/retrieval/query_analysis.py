@@ -15,6 +15,9 @@ from memory.retrieval.index.record import ROLES
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.dates import find_dates
 from memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
+from memory.retrieval.languages.question_time import find_question_time
+from memory.retrieval.languages.statement_patterns import statement_pattern
+from memory.retrieval.languages.statements import people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -121,6 +124,7 @@ def follow_up_context(
 
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
+_COMMAS = " ,\uff0c"
 _GENITIVE = re.compile("['\u2019]s?$")
 
 
@@ -140,7 +144,8 @@ def analyze_question(
     """
     question = text if last_question is None else last_question
     rest, participants = remove_names(text, index, lexicon=lexicon, terms=terms)
-    distinct = tuple(dict.fromkeys(terms(rest)))
+    rest = remove_time(rest, index, lexicon=lexicon, terms=terms, today=today)
+    distinct = tuple(dict.fromkeys(terms(lexicon.order.sub(" ", rest)) or terms(rest)))
     forms = _written_forms(rest, distinct, terms)
     dates = find_dates(question, lexicon, today) or find_dates(text, lexicon, today)
     return AnalyzedQuestion(
@@ -157,10 +162,25 @@ def analyze_question(
         asks_several=lexicon.asks_several.search(question) is not None,
         asks_state=lexicon.asks_state.search(question) is not None,
         only_when=bool(dates) and all(form in lexicon.frame_words or form.isdigit() for form in forms),
+        time=find_question_time(question, lexicon, today),
+        people=index.people.with_relations(people_of(question)),
+        about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
         ),
     )
+
+
+def remove_exclusions(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> tuple[str, str | None]:
+    """Return *text* without what it sets aside ("besides tea"), and a note on that; *text* and None if there is none.
+
+    *terms* is the analyzer's split of a text into terms.
+    """
+    excluded = [match.group().strip(_COMMAS) for match in lexicon.exclusion.finditer(text)]
+    rest = " ".join(lexicon.exclusion.sub(" ", text).split()).lstrip(_COMMAS)
+    if not excluded or not terms(rest):
+        return text, None
+    return rest, f"not searched for, since the question sets it aside: {' / '.join(excluded)}"
 
 
 def remove_names(
@@ -183,6 +203,19 @@ def remove_names(
     for role, pronoun in zip(ROLES, (lexicon.first_person, lexicon.second_person), strict=True):
         mentioned.update(number for number, name in present if name == role and pronoun.search(text))
     return mentions._replace(participants=tuple(sorted(mentioned)))
+
+
+def remove_time(
+    text: str, index: RetrievalIndex, *, lexicon: Lexicon, terms: Callable[[str], Sequence[str]], today: date
+) -> str:
+    """Return *text* without the words for a time that is past, which say nothing of what was so then.
+
+    A memory of several speakers is asked what was said at a time: there, and where nothing else is asked, they stay.
+    """
+    if len([name for _, name in index.participants.present() if name not in ROLES]) > 1:
+        return text
+    rest = find_question_time(text, lexicon, today).rest
+    return rest if any(term not in lexicon.frame_words for term in terms(rest)) else text
 
 
 def _written_forms(text: str, terms: Sequence[str], split: Callable[[str], Sequence[str]]) -> tuple[str, ...]:

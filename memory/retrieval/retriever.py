@@ -15,15 +15,18 @@ from typing import TypeVar, Unpack
 
 import numpy as np
 
+from memory.codec import from_entry
 from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
-from memory.partitions import DOCUMENTS, parse_store_namespace
-from memory.results import RecallResult, RecallStage, WhyNot
+from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
+from memory.results import Conflict, RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
+from memory.retrieval.conflicts import conflicting_groups
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
 from memory.retrieval.explain import (
     add_term_matches,
+    explain_demoted,
     explain_invalid,
     explain_ranked,
     explain_reranked,
@@ -38,11 +41,12 @@ from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.index_cache import IndexCache
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.record_batch import RecordExtractor
-from memory.retrieval.index.validity import combine_filters
+from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages.lexicon import lexicon_for
+from memory.retrieval.languages.statements import may_hold_of_several
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context
+from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -158,6 +162,27 @@ class Retriever:
         with self._searcher.indexes.store.view([target.name for target in targets]) as view:
             return expand_neighbours(self._searcher, view, targets, query, found)
 
+    def conflicts(self, namespace: str, limit: int) -> list[Conflict]:
+        """Return contradictions among the memories of *namespace*, the newest first, *limit* at most.
+
+        A store with data alone raises ``UnsupportedError``.
+        """
+        if self._searcher is None:
+            raise UnsupportedError("conflicts", "this store finds by plain search alone, without an index")
+        partition, found = store_namespace(namespace, CONVERSATION), list[Conflict]()
+        validity = ValidityFilter(to_aware(self._clock(), self._zone))
+        indexes = self._searcher.indexes
+        with indexes.store.view([partition]) as view, indexes.index(view, partition, conversation=True) as index:
+            for ids in conflicting_groups(index, validity):
+                entries = (entry for entry in view.get(ids, namespace=partition) if entry is not None)
+                memories = tuple(memory for memory in map(from_entry, entries) if not may_hold_of_several(memory.text))
+                if len(memories) > 1:
+                    found.append(Conflict(memories))
+                if len(found) == limit:
+                    break
+        indexes.save([partition])
+        return found
+
     def diagnose(self, query: Query, id: str) -> WhyNot:
         """Return the stage of ``search(query)`` that stopped the memory *id*, or its rank in the result.
 
@@ -179,15 +204,15 @@ class Retriever:
         For documents that is the search text itself, for conversations the text without the names of participants; for
         each variant likewise. A text whose vector is a row of zeros is left out of ``Query.vectors``.
         """
-        texts = (query.search_text, *(variant.text for variant in query.variants))
+        texts = query.texts
         if self._searcher is None or set(query.partitions) == {DOCUMENTS}:
-            return tuple(dict.fromkeys(texts))
+            return texts
         found: dict[str, None] = {}
         for text in texts:
             if DOCUMENTS in query.partitions:
                 found[text] = None
             for namespace in query.namespaces:
-                found[self._searcher.without_participants(text, namespace)] = None
+                found[self._searcher.text_to_embed(text, namespace, self._searcher.today(query))] = None
         return tuple(found)
 
     async def _prepare(
@@ -199,15 +224,29 @@ class Retriever:
         )
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=expanded.text))
+        text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
-        texts = await asyncio.to_thread(self.texts_to_embed, query)
-        embedded = await self._embedding.queries(texts)
+        query, embedding_notes = await self._embedded(query)
         leaning = (f"asked together with what it leans on: {' / '.join(context)}",) if context else ()
-        cut = () if shortened is None else (shortened,)
+        cut = tuple(note for note in (excluded, shortened) if note is not None)
         notes = RecallNotes((*leaning, *expanded.notes, *cut)) + RecallNotes.of_failures(expanded.failures)
-        return replace(query, vectors=embedded.vectors), notes + RecallNotes.of_embedding(embedded)
+        return query, notes + embedding_notes
+
+    async def _embedded(self, query: Query) -> tuple[Query, RecallNotes]:
+        """Return *query* with its vectors, and a note where it must do with words alone."""
+        embedded = await self._embedding.queries(await asyncio.to_thread(self.texts_to_embed, query))
+        passages = embedded
+        if embedded.vectors and self._embedding.has_passages and await asyncio.to_thread(self._has_documents, query):
+            passages = await self._embedding.queries(query.texts, partition=DOCUMENTS)
+        notes = RecallNotes.of_embedding(embedded)
+        if passages is not embedded:
+            notes += RecallNotes.of_embedding(passages)
+        return replace(query, vectors=embedded.vectors, passage_vectors=passages.vectors), notes
+
+    def _has_documents(self, query: Query) -> bool:
+        return any(target.partition == DOCUMENTS for target in search_targets(self._store, query))
 
     def _shorten(self, query: Query) -> tuple[Query, str | None]:
         """Return *query* with the words of its text that are searched for, and a note if those are not all."""
@@ -229,7 +268,8 @@ class Retriever:
             return await self._in_current_space(self.search, query)
         deep_query = query_for_reranking(query, hooks)
         found, deep_query, notes = await self._in_current_space(self.search, deep_query)
-        return await rerank_hits(query, found, hooks), replace(query, vectors=deep_query.vectors), notes
+        query = replace(query, vectors=deep_query.vectors, passage_vectors=deep_query.passage_vectors)
+        return await rerank_hits(query, found, hooks), query, notes
 
     async def _in_current_space(self, work: Callable[[Query], T], query: Query) -> tuple[T, Query, RecallNotes]:
         """Return the result of *work* on *query*, done in a thread, and the query with the vectors that were used.
@@ -241,9 +281,8 @@ class Retriever:
             return await asyncio.to_thread(work, query), query, RecallNotes()
         except SpaceChanged:
             await asyncio.to_thread(self._embedding.follow)
-            embedded = await self._embedding.queries([*query.vectors])
-            query = replace(query, vectors=embedded.vectors)
-            return await asyncio.to_thread(work, query), query, RecallNotes.of_embedding(embedded)
+            query, notes = await self._embedded(query)
+            return await asyncio.to_thread(work, query), query, notes
 
     def _hooks_for(self, options: RecallOptions) -> RecallHooks | None:
         hooks = _checked_hooks(options.get("hooks"))
@@ -265,6 +304,8 @@ class Retriever:
                 return explain_invalid(memory, query)
             if not view.passing([memory.id], where=combine_filters(caller_filters(query)), namespace=target.name)[0]:
                 return WhyNot(memory.id, RecallStage.FILTER, "the filter or the tags asked for leave it out")
+            if not query.all_utterances and analyzed.index.hidden_utterances(np.array([row]))[0]:
+                return explain_demoted(memory)
             count = view.count(namespace=target.name)
             named = view.matching(query.search_text, count, where=analyzed.where, namespace=target.name)
             by_words, by_vector = rank_of(memory.id, named), None
@@ -297,7 +338,8 @@ class Retriever:
         )
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
-        return RecallResult(hits, confidence, abstain, omitted)
+        notes = (best.subject_note,) if best is not None and best.subject_note and abstain == "other" else ()
+        return RecallResult(hits, confidence, abstain, omitted, notes)
 
 
 @dataclass(frozen=True, slots=True)

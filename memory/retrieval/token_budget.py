@@ -83,8 +83,15 @@ def _fetch_hits(
         for candidate, entry in zip(page, fetch(page), strict=True):
             if entry is not None:
                 namespace, partition, _ = parse_store_namespace(candidate.source.namespace)
-                parts, newer = candidate.parts() if explain else {}, candidate.outdated_by()
-                yield Hit(from_entry(entry), candidate.score, parts, namespace, partition, outdated_by=newer)
+                yield Hit(
+                    from_entry(entry),
+                    candidate.score,
+                    candidate.parts() if explain else {},
+                    namespace,
+                    partition,
+                    outdated_by=candidate.outdated_by(),
+                    later_than=candidate.later_than(),
+                )
         start, size = start + size, size * _PAGE_GROWTH
 
 

@@ -6,20 +6,21 @@ Pure. Each function takes what a pattern of ``patterns`` found.
 from __future__ import annotations
 
 import re
+from functools import cache
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
 
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = (
     r"(?i)[<{\[(].*|\$(?:[{(].*|[A-Z_]{3,}[0-9]*)|(?-i:%[sdr(].*)|\$(?:2[aby]|argon2\w*|[156]|scrypt)\$.*"
     r"|.*(?:example|placeholder|redacted|your[_\- ]).*|[x*.…•#_\-]+|\W*"
     r"|(?:pass(?:word|wd|phrase)?|pw|pwd|secret|token|key|user|username|none|null|nil|true|false|undefined|changeme"
     r"|hidden|empty|unknown|required|optional|string|str|bytes|int|bool|object|any|todo|tbd|n/a)[\"'`,;.)\]]*"
 )
-_CODE_EXPRESSION: Final = re.compile(
+_CODE_EXPRESSION: Final = (
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_][\w.]*[(\[{].*|.*\)\.?.*\(.*|[a-z]+(?:[_\-][a-z]+)+"
 )
-_CAMEL_CASE: Final = re.compile(r"_*[A-Z]*[a-z]{2,}(?:[A-Z]+[a-z]{2,})*[A-Z]*[0-9]?")
+_CAMEL_CASE: Final = r"_*[A-Z]*[a-z]{2,}(?:[A-Z]+[a-z]{2,})*[A-Z]*[0-9]?"
 """A name in code, such as ``SecretsOption``: no password has to look otherwise, but a key does."""
 _CLOSING_SIGNS: Final = "\"'`,;.)]}>"
 _ATTRIBUTE_TEXT: Final = """\
@@ -60,9 +61,19 @@ IBAN_LENGTHS: Final = {  # by country, from the registry of ISO 13616
 _CARD_GROUPS: Final = ([4, 4, 4, 4], [4, 6, 5], [4, 6, 4], [4, 4, 4, 4, 3], [4, 4, 4, 1])
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return *pattern* ready for use: compiled when a text first looks like a secret, which few processes see."""
+    return re.compile(pattern)
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return _compiled(pattern).fullmatch(text) is not None
+
+
 def is_no_placeholder(value: str) -> bool:
     """Return whether *value* is more than a place to put a secret (``<password>``, ``$TOKEN``, ``****``)."""
-    return _PLACEHOLDER.fullmatch(value) is None
+    return not _matches(_PLACEHOLDER, value)
 
 
 def is_key(value: str) -> bool:
@@ -70,8 +81,8 @@ def is_key(value: str) -> bool:
     stripped = value.rstrip(_CLOSING_SIGNS)
     if (
         not is_no_placeholder(stripped)
-        or _CODE_EXPRESSION.fullmatch(stripped)
-        or _CAMEL_CASE.fullmatch(stripped)
+        or _matches(_CODE_EXPRESSION, stripped)
+        or _matches(_CAMEL_CASE, stripped)
         or len(stripped) < 8
     ):
         return False
@@ -83,7 +94,7 @@ def is_key(value: str) -> bool:
 def is_password(value: str) -> bool:
     """Return whether *value*, found in the position of a password, is one and not the rest of a sentence."""
     stripped = value.strip("\"'`“”").rstrip(_CLOSING_SIGNS)
-    if len(stripped) < 4 or not is_no_placeholder(stripped) or _CODE_EXPRESSION.fullmatch(stripped):
+    if len(stripped) < 4 or not is_no_placeholder(stripped) or _matches(_CODE_EXPRESSION, stripped):
         return False
     if re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}|(?:~|\.{0,2})/.*|https?:.*", stripped):
         return False  # "12-16 characters"; a folder; where it can be looked up

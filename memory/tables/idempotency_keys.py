@@ -4,7 +4,7 @@ An id is short enough to type, in order of time and unique across processes. A c
 itself (``keyed_id``), under the secret of the file. What is kept in the table is only where the memory of a key has
 another id, since it came from another file; and of the key only the id that it would have: it says nothing elsewhere.
 
-keys   by namespace and the id that a key would have: the id that it has
+keys   by namespace and the id that a key would have, or a keyed hash of a text: the id of the memory
 """
 
 from __future__ import annotations
@@ -94,6 +94,10 @@ class IdempotencyKeys:
         name = keyed_id(self._secret, namespace, key)
         if name != id:
             self.put(namespace, name, id)
+
+    def name_of_text(self, namespace: str, text: str) -> str:
+        """Return the name that a memory without a key has by its *text*; no key of a caller's has the same."""
+        return "t" + keyed_id(self._secret, namespace, text)
 
     def get(self, namespace: str, name: str) -> str | None:
         """Return the id that *name* stands for; None where it stands for itself."""

@@ -10,7 +10,7 @@ memory (disabled, expired) hides its earlier versions too.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
@@ -29,15 +29,30 @@ from memory.write.embedding_service import EmbeddedText
 from memory.write.pipeline import MAX_ATTEMPTS, WritePipeline
 from memory.write.policies.base import NEAR_DUPLICATE_KEY
 from memory.write.policy_runner import PolicyRules
-from memory.write.provenance import EARLIEST, counts_since, recorded_since, replacement_change, retired_entry
+from memory.write.provenance import (
+    counts_since,
+    ended_version,
+    only_derived_from,
+    replacement_change,
+    retired_entry,
+)
 from memory.write.similar_memories import SimilarMemoryLookup
-from vectorstore import Entry, Filter, Metadata, RevisionConflict
-
-_BATCH_SIZE: Final = 500
-
+from vectorstore import Entry, Metadata, RevisionConflict
 
 AttributeFields: TypeAlias = Mapping[str, Any]
-ATTRIBUTE_KINDS: Final = ("pin", "unpin", "disable", "enable", "tag", "untag", "importance", "expire")
+ATTRIBUTE_KINDS: Final = (
+    "pin",
+    "unpin",
+    "disable",
+    "enable",
+    "tag",
+    "untag",
+    "importance",
+    "expire",
+    "promote",
+    "demote",
+    "repeat",
+)
 """The kinds of operations that change fields in place."""
 
 
@@ -113,6 +128,9 @@ class Corrections:
                 valid_to=valid_to or old.valid_to,
                 counts_from=None,
                 sensitive=old.sensitive or sensitive,
+                repeated=() if text != old.text else old.repeated,
+                utterance=None if text != old.text else old.utterance,
+                utterance_reason="" if text != old.text else old.utterance_reason,
             )
 
         return await self._put("correct", [id], corrected, caller, argument="correction", expect=expect)
@@ -188,14 +206,8 @@ class Corrections:
             ended = checked_memory(ended, zone=self.pipeline.zone, argument="ended")
             if ended.valid_to == old.valid_to:
                 return Report(Outcome.DUPLICATE, id, "nothing differs")
-            memory = replace(
-                ended,
-                recorded_at=self.pipeline.clock(),
-                counts_from=recorded_since(old) or EARLIEST,
-                supersedes=archived_id(id, before.revision),
-                operation=self.pipeline.log.new_id(),
-                actor=caller.actor,
-            )
+            now, operation = self.pipeline.clock(), self.pipeline.log.new_id()
+            memory = ended_version(before, ended.valid_to, at=now, operation=operation, actor=caller.actor)
             space = self.pipeline.entries.follow_space()
             draft = replace(Draft.new(memory), embedded=EmbeddedText(before.vector, before.no_vector, space=space))
             self._replace("end", [before], draft, caller)
@@ -224,7 +236,9 @@ class Corrections:
                 await lookup.forget_unused([before.text])
             raise RejectedText(judged.settled.reason)
         supersedes, operation = archived_id(before.id, before.revision), self.pipeline.log.new_id()
-        memory = replace(judged.memory, recorded_at=now, supersedes=supersedes, operation=operation)
+        memory = replace(
+            judged.memory, recorded_at=now, supersedes=supersedes, operation=operation, replaces=wanted.replaces
+        )
         return replace(judged, memory=memory)
 
     def _replace(
@@ -275,7 +289,8 @@ class Corrections:
 
     def _retire_facts(self, id: str, draft: Draft, caller: Caller) -> tuple[list[Entry], Draft]:
         """Return what was derived from the old words of *id* alone, and *draft* with the facts that are new."""
-        derived = {entry.id: from_entry(entry) for entry in self._derived_only_from(id, caller.namespace)}
+        store = self.pipeline.entries.store
+        derived = {entry.id: from_entry(entry) for entry in only_derived_from(store, id, caller.namespace)}
         spared = {other for other, memory in derived.items() if not caller.may_change(memory)}
         facts = []
         for fact in draft.facts:
@@ -285,32 +300,8 @@ class Corrections:
                 spared.add(same)
                 fact = fact.settle(Report(Outcome.DUPLICATE, same, "known already", of=same))
             facts.append(fact)
-        stale = self._derived_only_from(id, caller.namespace, spared) if derived else []
+        stale = only_derived_from(store, id, caller.namespace, spared) if derived else []
         return stale, replace(draft, facts=tuple(facts))
-
-    def _derived_only_from(self, id: str, namespace: str, spared: Container[str] = frozenset()) -> list[Entry]:
-        """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
-
-        What is *spared* is none of it, nor is anything that was derived from it.
-        """
-        partition = store_namespace(namespace, CONVERSATION)
-        gone, sources = {id}, [id]
-        candidates: dict[str, Entry] = {}
-        found: dict[str, Entry] = {}
-        while sources:
-            for start in range(0, len(sources), _BATCH_SIZE):
-                where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
-                derived = self.pipeline.entries.store.scan(where=where, namespace=partition)
-                candidates.update({entry.id: entry for entry in derived})
-            added = {
-                entry.id: entry
-                for entry in candidates.values()
-                if entry.id not in gone and entry.id not in spared and set(entry.metadata["derived_from"]) <= gone
-            }
-            found.update(added)
-            gone.update(added)
-            sources = list(added)
-        return [found[id] for id in sorted(found)]
 
 
 def _statement(memory: Memory) -> tuple[object, ...]:
@@ -351,4 +342,5 @@ def merged_memory(memories: Sequence[Memory], text: str) -> Memory:
         expires_at=min((memory.expires_at for memory in memories if memory.expires_at is not None), default=None),
         counts_from=None,
         derived_from=tuple(dict.fromkeys((*first.derived_from, *parents))),
+        replaces=tuple(dict.fromkeys(id for memory in memories for id in memory.replaces)),
     )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from memory.codec import entry_text, to_entry
-from memory.errors import DuplicateKey
+from memory.errors import MemoryLayerError
 from memory.messages import Message
-from memory.models import Memory
+from memory.models import Actor, Memory
 from memory.results import Outcome, Report
 from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
 from vectorstore import Entry
@@ -41,11 +41,15 @@ class Draft:
     """The number of parts that were taken out of it."""
     of: str | None = None
     """The id of the memory that it repeats, or nearly repeats."""
+    may_replace: str | None = None
+    """The id of the older statement that it may replace, as a policy suggests."""
     facts: tuple[Draft, ...] = ()
     settled: Report | None = None
     """Its report where it is not to be stored, or not again."""
-    conflict: DuplicateKey | None = None
-    """The error behind the report where its key names another text."""
+    conflict: MemoryLayerError | None = None
+    """The error behind the report where its key names another text, or it may not replace what it names."""
+    approved_by: Actor | None = None
+    """The actor that approved what it replaces."""
     embedded: EmbeddedText = NOT_YET_EMBEDDED
     """Its vector, or why it has none."""
 
@@ -74,7 +78,7 @@ class Draft:
         """Reasons of the policies, in order."""
         return "; ".join(self.reasons)
 
-    def settle(self, report: Report, conflict: DuplicateKey | None = None) -> Draft:
+    def settle(self, report: Report, conflict: MemoryLayerError | None = None) -> Draft:
         """Return it as not to be stored, nor the facts that were made of it."""
         return replace(self, settled=report, conflict=conflict, facts=())
 
@@ -99,6 +103,8 @@ class Draft:
             spans=self.spans,
             kept=None if cut is None else cut.kept,
             total=None if cut is None else cut.of,
+            replaced=self.memory.replaces,
+            may_replace=self.may_replace,
         )
         facts = tuple(fact.report() for fact in self.facts if fact.conflict is None)
         return replace(report, made=facts) if facts else report

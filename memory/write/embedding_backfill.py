@@ -204,15 +204,16 @@ class _BackfillRun:
     async def _filled(self, partition: str, batch: Sequence[Entry]) -> bool:
         """Embed and store *batch*; return whether the embedder answered."""
         with self.embedding.in_flight.write():
-            embedded = await embed_entries(batch, self.embedding.embedder, self._vectors)
+            embedded = await embed_entries(batch, self.embedding.embedder, partial(self._vectors, partition))
             answered = all(text.space is not None or text.deferred is None for text in embedded)
             if answered:
                 store = partial(self._store, partition)
                 await asyncio.to_thread(store_each, batch, embedded, store, self.embedding.forget)
         return answered
 
-    async def _vectors(self, batch: Sequence[Entry]) -> Sequence[EmbeddedText]:
-        return await self.embedding.vectors([entry.text for entry in batch], patient=self.patient)
+    async def _vectors(self, partition: str, batch: Sequence[Entry]) -> Sequence[EmbeddedText]:
+        texts, lane = [entry.text for entry in batch], parse_store_namespace(partition)[1]
+        return await self.embedding.vectors(texts, partition=lane, patient=self.patient)
 
     def _store(self, partition: str, batch: Sequence[Entry], embedded: Sequence[EmbeddedText]) -> None:
         """Store what is *embedded* of *batch*; nothing after a switch."""

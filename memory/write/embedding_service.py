@@ -18,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
-from memory.embedders.fingerprint import is_same_model, probe_embedder, probe_similarity
+from memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -28,11 +28,13 @@ from memory.embedders.protocol import (
     embed_detailed,
     forget_texts,
     is_space_of,
+    passage_embedder,
 )
 from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
 from memory.http.requests import is_remote
+from memory.partitions import CONVERSATION, DOCUMENTS
 from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from memory.validation import checked_seconds
 from memory.write.access_control import SENSITIVE_REASON
@@ -113,6 +115,11 @@ class EmbeddedQuery:
 
 NOT_YET_EMBEDDED = EmbeddedText()
 NOT_SENT = EmbeddedText(no_vector=SENSITIVE_REASON)
+
+
+def partition_embedder(embedder: Embedder, partition: str) -> Embedder:
+    """Return the embedder of the texts of *partition*: that of passages for documents."""
+    return passage_embedder(embedder) if partition == DOCUMENTS else embedder
 
 
 def embedded_texts(answer: Embeddings, space: Space) -> list[EmbeddedText]:
@@ -248,33 +255,43 @@ class EmbeddingService:
         self.embedder = embedder if embedder is None else self._kept(embedder)
 
     @property
+    def has_passages(self) -> bool:
+        """True if passages of documents have an embedder of their own."""
+        return self.embedder is not None and passage_embedder(self.embedder) is not self.embedder
+
+    @property
     def resting(self) -> bool:
         """Return whether the embedder is left alone, since it did not answer in time or nobody waits any more."""
         return self._clock() < self._rests_until or self.in_flight.closing
 
-    async def vectors(self, texts: Sequence[str], *, patient: bool = False) -> list[EmbeddedText]:
-        """Return the vectors of *texts* for storing; raises nothing but cancellation. *patient*: without a limit."""
+    async def vectors(
+        self, texts: Sequence[str], *, partition: str = CONVERSATION, patient: bool = False
+    ) -> list[EmbeddedText]:
+        """Return the vectors of *texts* for storing in *partition*; raises nothing but cancellation.
+
+        *patient*: without a limit of time.
+        """
         if not texts:
             return []
         if self.embedder is None:
             return [EmbeddedText(deferred=NO_EMBEDDER)] * len(texts)
         patience = None if patient else self.settings.write_patience + self.settings.per_text * len(texts)
         try:
-            answer, space = await self._asked(self.embedder, texts, "document", patience)
+            answer, space = await self._asked(self.embedder, texts, "document", patience, partition)
         except Exception as error:  # a stranger's embedder may raise anything; what was said is kept all the same
             if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
                 _log.warning("embedding failed: %s", type(error).__name__)
             return [EmbeddedText(deferred=self._failed(error))] * len(texts)
         return embedded_texts(answer, space)
 
-    async def queries(self, texts: Sequence[str]) -> EmbeddedQuery:
-        """Return the vectors of a question's wordings; raises nothing but cancellation."""
+    async def queries(self, texts: Sequence[str], *, partition: str = CONVERSATION) -> EmbeddedQuery:
+        """Return the vectors of a question's wordings in *partition*; raises nothing but cancellation."""
         if self.embedder is None:
             return EmbeddedQuery({}, f"{_WORDS_ONLY_NOTE}: {NO_EMBEDDER}")
         if not texts or self._store.space is None:
             return EmbeddedQuery({}, None if not texts else f"{_WORDS_ONLY_NOTE}: nothing has a vector yet")
         try:
-            answer, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience)
+            answer, _ = await self._asked(self.embedder, texts, "query", self.settings.question_patience, partition)
         except Exception as error:  # as in vectors(): a failing embedder degrades the recall and says so
             note = f"{_WORDS_ONLY_NOTE}: {self._failed(error)}"
             _log.info("a question was %s", note)
@@ -366,7 +383,7 @@ class EmbeddingService:
         return self.problem
 
     async def _asked(
-        self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, patience: float | None
+        self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, patience: float | None, partition: str
     ) -> tuple[Embeddings, Space]:
         if self.in_flight.closing:
             raise EmbedderError("the memory is being closed")
@@ -374,7 +391,7 @@ class EmbeddingService:
             raise EmbedderError(f"it did not answer in time, and is left alone for {self.settings.rest:g} s")
         try:
             async with self.in_flight.embedding(patience) as limit:
-                answer, space = await self._embed(embedder, texts, kind)
+                answer, space = await self._embed(embedder, texts, kind, partition)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -390,15 +407,19 @@ class EmbeddingService:
         self.problem = None
         return answer, space
 
-    async def _embed(self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind) -> tuple[Embeddings, Space]:
+    async def _embed(
+        self, embedder: Embedder, texts: Sequence[str], kind: EmbeddingKind, partition: str
+    ) -> tuple[Embeddings, Space]:
         space = self._store.space
         if space is not None and not is_space_of(space, embedder):  # it may have been switched to this one elsewhere
             space = await asyncio.to_thread(self.follow)
             _check_fingerprint(space, embedder)
-        trusted = self._trusted is not None and self._trusted == space
+        trusted = space is not None and (self._trusted == space or names_weights(embedder))
         probing = None if trusted else asyncio.ensure_future(probe_embedder(embedder))
         try:
-            answer = checked_embeddings(await embed_detailed(embedder, texts, kind), texts)
+            answer = checked_embeddings(
+                await embed_detailed(partition_embedder(embedder, partition), texts, kind), texts
+            )
             seen = None if probing is None else await probing
         finally:
             if probing is not None:  # it does not outlive this, and fails unseen where embedding does

@@ -111,17 +111,26 @@ class MemoryWriter:
 
     pipeline: WritePipeline
 
-    async def remember(self, item: object, namespace: str) -> Report:
-        """Keep one item; a key that names another text raises ``DuplicateKey``."""
+    async def remember(
+        self, item: object, namespace: str, replaces: Sequence[str] = (), approved_by: Actor | None = None
+    ) -> Report:
+        """Keep one item, which also *replaces* these; what its key or what it replaces stands against is raised."""
         with self.pipeline.embedding.in_flight.write():
-            drafts = self.pipeline.validate({"item": item})
+            if ids := checked_labels(replaces, "replaces"):
+                memory = checked_memory(item, zone=self.pipeline.zone)
+                item = replace(memory, replaces=(*memory.replaces, *ids))
+            drafts = self.pipeline.validate({"item": item}, approved_by)
             (stored,) = await self._commit(await self._prepare(drafts, namespace), namespace)
         if stored.conflict is not None:
             raise stored.conflict
         return stored.report()
 
     async def remember_many(
-        self, items: Iterable[str | Memory], namespace: str, on_progress: Callable[[int], None] | None
+        self,
+        items: Iterable[str | Memory],
+        namespace: str,
+        on_progress: Callable[[int], None] | None,
+        approved_by: Actor | None = None,
     ) -> list[Report]:
         """Keep *items* batch by batch, in bounded memory; a key that names another text is a report (rejected).
 
@@ -149,8 +158,9 @@ class MemoryWriter:
                 start, count = count, count + len(batch)
                 with ExitStack() as writing:
                     writing.enter_context(self.pipeline.embedding.in_flight.write())
-                    drafts = self.pipeline.validate({f"items[{start + i}]": item for i, item in enumerate(batch)})
-                    if any(referenced_ids(draft.memory) for draft in drafts):
+                    named = {f"items[{start + i}]": item for i, item in enumerate(batch)}
+                    drafts = self.pipeline.validate(named, approved_by)
+                    if any(draft.memory.replaces or referenced_ids(draft.memory) for draft in drafts):
                         await finish()
                     drafts = await self._prepare(drafts, namespace)
                     await finish()
@@ -181,6 +191,7 @@ class MemoryWriter:
             lookup = self.pipeline.lookup(namespace)
             drafts = await self.pipeline.authorize(drafts, namespace)
             drafts = await self.pipeline.run_policies(drafts, namespace, lookup)
+            drafts = await self.pipeline.mark_echoes(drafts, namespace, used)
             drafts = await self.pipeline.embed(drafts, lookup)
             stored = await asyncio.to_thread(self._commit_turn, session, drafts, namespace)
         return [draft.report() for draft in stored]
@@ -188,6 +199,8 @@ class MemoryWriter:
     async def _prepare(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         """Authorize, judge and embed *drafts*; nothing is written yet."""
         pipeline, lookup = self.pipeline, self.pipeline.lookup(namespace)
+        if any(draft.memory.replaces for draft in drafts):  # the rest need not be judged and embedded
+            drafts = await asyncio.to_thread(pipeline.refuse_replacing, drafts, namespace)
         if lookup is not None or await self._are_linked(drafts, namespace):
             decided = await pipeline.decide_in_order(drafts, namespace, lookup)
         else:
@@ -195,7 +208,7 @@ class MemoryWriter:
         if any(draft.named or draft.memory.key is not None for draft in decided):
             # what is known already is not embedded again; commit looks once more, inside its transaction
             decided = await asyncio.to_thread(pipeline.settle_known, decided, namespace)
-        return await pipeline.embed(decided, lookup)
+        return await pipeline.embed(await pipeline.mark_echoes(decided, namespace), lookup)
 
     async def _commit(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
         return await asyncio.to_thread(self.pipeline.commit, drafts, namespace)

@@ -16,19 +16,22 @@ from typing import Final
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
 from memory.errors import DuplicateKey
-from memory.models import Memory, MemoryChange
+from memory.models import Actor, Memory, MemoryChange
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
+from memory.retrieval.languages.utterances import with_utterance
 from memory.tables.idempotency_keys import IdempotencyKeys
 from memory.tables.operation_log import OperationLog, least_trusted_actor
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock
-from memory.validation import checked_memory
+from memory.validation import checked_actor, checked_memory
 from memory.write.access_control import SENSITIVE_REASON, may_embed
 from memory.write.draft import Draft, change_unsettled, drafts_by_turn, drafts_to_store, with_operation
 from memory.write.embedding_service import NOT_SENT, SPACE_SWITCHED, EmbeddingService
 from memory.write.policy_runner import PolicyRules, apply_policies, apply_policies_apart
 from memory.write.provenance import authorized_draft, referenced_ids
+from memory.write.repetition import EchoGuard, RepetitionFolder, may_be_echo
+from memory.write.replacements import Replacements
 from memory.write.similar_memories import SimilarMemoryLookup
 from vectorstore import RevisionConflict
 
@@ -65,12 +68,24 @@ class WritePipeline:
             namespace, self.entries.store, self.embedding, self.clock, hidden=hidden, embeds=embeds
         )
 
-    def validate(self, items: Mapping[str, object]) -> list[Draft]:
-        """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name."""
+    def validate(self, items: Mapping[str, object], approved_by: Actor | None = None) -> list[Draft]:
+        """Return a draft of each item (a text or a Memory) that came alone; a bad one raises under its name.
+
+        *approved_by* is the actor that approved what they replace.
+        """
+        if approved_by is not None:
+            checked_actor(approved_by, "approved_by")
+        checked = (checked_memory(item, zone=self.zone, argument=name) for name, item in items.items())
         return [
-            Draft.new(checked_memory(item, zone=self.zone, argument=name), origin=place)
-            for place, (name, item) in enumerate(items.items())
+            replace(Draft.new(memory, origin=place), in_place=bool(memory.replaces), approved_by=approved_by)
+            for place, memory in enumerate(checked)
         ]
+
+    def refuse_replacing(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
+        """Return *drafts*; those that are known, or may not replace what they name, are settled. In a thread."""
+        known = self.settle_known(self._identified(drafts, namespace), namespace)
+        checked = Replacements(self.entries, namespace, self.clock()).checked(known)
+        return [new if new.settled is not None else old for old, new in zip(drafts, checked, strict=True)]
 
     async def authorize(
         self, drafts: Sequence[Draft], namespace: str, beside: Mapping[str, Memory] = _NOTHING
@@ -125,6 +140,12 @@ class WritePipeline:
                         lookup.add(stored.memory)
         return decided
 
+    async def mark_echoes(self, drafts: Sequence[Draft], namespace: str, used: Sequence[str] = ()) -> list[Draft]:
+        """Return *drafts*; an answer of a model that only repeats the memories *used*, or a note, is marked as such."""
+        if not any(may_be_echo(draft) for draft in drafts):
+            return list(drafts)
+        return await asyncio.to_thread(EchoGuard(self.entries).mark, drafts, namespace, used)
+
     async def embed(self, drafts: Sequence[Draft], lookup: SimilarMemoryLookup | None = None) -> list[Draft]:
         """Return *drafts* with their vectors, or with the reason why there are none.
 
@@ -154,6 +175,7 @@ class WritePipeline:
             try:
                 with self.entries.transaction():
                     unknown = self.settle_known(drafts, namespace)
+                    unknown = RepetitionFolder(self.entries, self.log, self.keys, self.clock).fold(unknown, namespace)
                     keyed = [
                         draft.memory.id
                         for draft in drafts_to_store(unknown)
@@ -168,15 +190,17 @@ class WritePipeline:
         raise AssertionError("unreachable")
 
     def write(self, drafts: Sequence[Draft], namespace: str) -> list[Draft]:
-        """Write new memories and one operation for them; in a transaction of the caller's."""
-        fresh = self.without_stale_vectors(drafts)
+        """Write new memories, end what they replace, and record one operation; in a transaction of the caller's."""
+        operation, now = self.log.new_id(), self.clock()
+        replacements = Replacements(self.entries, namespace, now, operation)
+        fresh = replacements.checked(self.without_stale_vectors(drafts))
         memories = [draft.memory for draft in drafts_to_store(fresh)]
         if not memories:
             return fresh
         actor = least_trusted_actor(memory.actor for memory in memories)
-        changes = [MemoryChange(memory.id) for memory in memories]
-        operation = self.log.record(namespace, "remember", actor, changes)
-        written = with_operation(fresh, operation.id)
+        changes = [*(MemoryChange(memory.id) for memory in memories), *replacements.write()]
+        self.log.record(namespace, "remember", actor, changes, id=operation)
+        written = with_operation(fresh, operation)
         self.entries.add(
             [draft.entry() for draft in drafts_to_store(written)],
             store_namespace(namespace, CONVERSATION),
@@ -255,7 +279,8 @@ class WritePipeline:
         if not id and memory.key is not None:
             id = self.keys.id_of_key(namespace, memory.key)
         recorded_at = memory.recorded_at or self.clock()
-        return replace(draft, memory=replace(memory, id=id or self.ids(), recorded_at=recorded_at))
+        judged = with_utterance(memory)
+        return replace(draft, memory=replace(judged, id=id or self.ids(), recorded_at=recorded_at))
 
 
 def _is_identified(draft: Draft) -> bool:

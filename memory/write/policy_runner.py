@@ -158,7 +158,12 @@ def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Dra
             expected = f"a decision to {decision.action} needs the memory to store"
             raise ArgumentError(_argument(policy), decision, expected)
         memory = _bounded_memory(checked_memory(decision.memory, argument=_argument(policy)), draft.given)
-    draft = replace(draft, memory=memory, of=decision.of or draft.of)
+    draft = replace(
+        draft,
+        memory=memory,
+        of=decision.of or draft.of,
+        may_replace=decision.may_replace or draft.may_replace,
+    )
     if decision.action == Action.REJECT:
         if decision.of is None or not draft.in_place:
             outcome = Outcome.REJECTED if decision.of is None else Outcome.NEAR_DUPLICATE
@@ -227,7 +232,8 @@ def _made_draft(memory: Memory, sources: Sequence[Draft], policy: WritePolicy) -
 def _bounded_memory(new: Memory, first: Memory) -> Memory:
     """Return *new* with no more trust than *first* had, said by whom it was said, and sensitive if it was.
 
-    Its id and key stay those that the caller gave: repeating would not be safe otherwise.
+    Its id and key stay those that the caller gave: repeating would not be safe otherwise; and it replaces what the
+    caller named, at least.
     """
     return replace(
         new,
@@ -236,6 +242,7 @@ def _bounded_memory(new: Memory, first: Memory) -> Memory:
         trust=Trust.least([new.trust, first.trust]),
         actor=first.actor,
         sensitive=new.sensitive or first.sensitive,
+        replaces=tuple(dict.fromkeys((*first.replaces, *new.replaces))),
     )
 
 

@@ -7,7 +7,7 @@ what it was derived from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -15,16 +15,17 @@ from typing import Any, Final
 from memory.codec import from_entry, to_entry
 from memory.entry_store import EntryStore
 from memory.errors import NoSuchMemory, NotTrusted
-from memory.models import Memory, MemoryChange, Trust
-from memory.partitions import archived_id
+from memory.models import Actor, Memory, MemoryChange, Trust
+from memory.partitions import CONVERSATION, archived_id, store_namespace
 from memory.results import Outcome, Report
 from memory.write.access_control import Caller
 from memory.write.draft import Draft
-from vectorstore import Entry, Metadata
+from vectorstore import Entry, Filter, Metadata, VectorStore
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
-UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at")
+UNVERSIONED_FIELDS: Final = ("pinned", "disabled", "tags", "importance", "expires_at", "evidence", "repeated")
 """Fields that are changed in place, without a new version; the log keeps their old and new values."""
+_BATCH_SIZE: Final = 500
 
 
 def recorded_since(version: Memory) -> datetime | None:
@@ -55,6 +56,22 @@ def restored_entry(entry: Entry, id: str, **fields: Any) -> Entry:
     return to_entry(version, vector=entry.vector, no_vector=entry.no_vector)
 
 
+def ended_version(
+    before: Entry, valid_to: datetime | None, *, at: datetime, operation: str | None, actor: Actor
+) -> Memory:
+    """Return the memory *before* as it is once it holds until *valid_to*; what it was before counts for no time."""
+    old = from_entry(before)
+    return replace(
+        old,
+        valid_to=valid_to,
+        recorded_at=at,
+        counts_from=recorded_since(old) or EARLIEST,
+        supersedes=archived_id(before.id, before.revision),
+        operation=operation,
+        actor=actor,
+    )
+
+
 def unversioned_values(memory: Memory) -> dict[str, Any]:
     """Return those fields of *memory* that have no versions."""
     return {name: getattr(memory, name) for name in UNVERSIONED_FIELDS}
@@ -77,6 +94,30 @@ def memory_versions(entries: EntryStore, id: str, namespace: str) -> list[Memory
     if not versions:
         raise NoSuchMemory(id)
     return versions
+
+
+def only_derived_from(store: VectorStore, id: str, namespace: str, spared: Container[str] = frozenset()) -> list[Entry]:
+    """Return what was derived from the memory *id* alone, and from that alone, until nothing more follows.
+
+    What is *spared* is none of it, nor is anything that was derived from it.
+    """
+    partition = store_namespace(namespace, CONVERSATION)
+    gone, sources = {id}, [id]
+    candidates: dict[str, Entry] = {}
+    found: dict[str, Entry] = {}
+    while sources:
+        for start in range(0, len(sources), _BATCH_SIZE):
+            where: Filter = {"derived_from": {"$in": sources[start : start + _BATCH_SIZE]}}
+            candidates.update({entry.id: entry for entry in store.scan(where=where, namespace=partition)})
+        added = {
+            entry.id: entry
+            for entry in candidates.values()
+            if entry.id not in gone and entry.id not in spared and set(entry.metadata["derived_from"]) <= gone
+        }
+        found.update(added)
+        gone.update(added)
+        sources = list(added)
+    return [found[id] for id in sorted(found)]
 
 
 def authorized_draft(draft: Draft, known: Mapping[str, Memory]) -> Draft:

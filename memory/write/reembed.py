@@ -18,6 +18,7 @@ from memory.embedders.fingerprint import is_same_model, marked_fingerprint, prob
 from memory.embedders.protocol import Embedder, checked_embedder, embed_detailed, forget_texts, is_space_of
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, EmbedderError
+from memory.partitions import parse_store_namespace
 from memory.tables.embedder_probes import ProbeVectors
 from memory.write.access_control import SENSITIVE_REASON, may_embed_entry
 from memory.write.embedding_backfill import EmbeddingBackfill, embed_entries, store_each
@@ -28,6 +29,7 @@ from memory.write.embedding_service import (
     EmbeddingService,
     checked_embeddings,
     embedded_texts,
+    partition_embedder,
 )
 from vectorstore import Entry, LifecycleStore, RevisionConflict, Space, SpaceNotReady
 
@@ -245,7 +247,7 @@ class _MigrationRun:
                 while batch := await asyncio.to_thread(self._page, partition, after):
                     after = batch[-1].id
                     with self.embedding.in_flight.write():
-                        embedded = await embed_entries(batch, self.embedder, self._embed)
+                        embedded = await embed_entries(batch, self.embedder, partial(self._embed, partition))
                         store = partial(self._fill, partition)
                         await asyncio.to_thread(store_each, batch, embedded, store, self._forget)
                     self._report_progress()
@@ -254,9 +256,10 @@ class _MigrationRun:
                 raise
             # another process has filled the rest and switched: it is done
 
-    async def _embed(self, batch: Sequence[Entry]) -> list[EmbeddedText]:
+    async def _embed(self, partition: str, batch: Sequence[Entry]) -> list[EmbeddedText]:
         texts = [entry.text for entry in batch]
-        answer = checked_embeddings(await embed_detailed(self.embedder, texts), texts)
+        embedder = partition_embedder(self.embedder, parse_store_namespace(partition)[1])
+        answer = checked_embeddings(await embed_detailed(embedder, texts), texts)
         zeros = next((place for place, reason in answer.refused.items() if reason == ZERO_VECTOR), None)
         if zeros is not None:  # no word of the embedder's that it will not have the text: it is broken
             raise EmbedderError(

@@ -29,7 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MEMORY_KEYS = {
     "id", "text", "kind", "role", "speaker", "session", "sequence", "tags", "key", "importance", "pinned", "trust",
     "actor", "occurred_at", "recorded_at", "retired_at", "valid_from", "valid_to", "expires_at", "source", "title",
-    "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "supersedes",
+    "page", "heading", "start", "end", "metadata", "revision", "disabled", "withdrawn", "derived_from", "replaces",
+    "supersedes",
     "operation", "scopes", "sensitive", "caption",
 }  # fmt: skip
 CITATION_KEYS = {
@@ -55,6 +56,7 @@ def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: 
         "remember", "We adopted a cat called Miso.", "--speaker", "Ana", "--at", "2026-05-03T12:00", "--tag", "pets"
     )
     keys = {"id", "outcome", "reason", "of", "spans", "kept", "total", "deferred", "operation", "made", "retired"}
+    keys |= {"replaced", "may_replace"}
     assert set(report) == keys
     assert report["outcome"] == "stored"
     done = tellback("recall", "Which cat did Ana adopt?")
@@ -135,7 +137,7 @@ def test_recall_reports_an_abstention(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     done = tellback("recall", "Who won the election in Portugal?")
     assert done.code == 0
-    assert "nothing here seems to be about that" in done.err
+    assert "not sure that this is about it" in done.err
 
 
 def test_an_explained_score_shows_its_parts(tellback: CommandLine) -> None:
@@ -194,7 +196,7 @@ def test_ask_on_a_small_memory_quotes_the_nearest_entry_with_a_doubt(tellback: C
     tellback.json("remember", "The cat sleeps on the sofa.")
     answer = tellback.json("ask", "Who won the election in Portugal?")
     assert answer["answer"].splitlines() == [
-        "Nothing here seems to be about this; the nearest is:",
+        "I am not sure this is about it; the nearest is:",
         "“The cat sleeps on the sofa.” [1]",
     ]
     assert answer["abstain"] == "nothing"

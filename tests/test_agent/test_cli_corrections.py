@@ -359,3 +359,34 @@ def test_undo_passes_over_what_cannot_be_taken_back_and_names_it(tellback, tmp_p
     assert tellback("undo", "--yes")[0] == 0
     code, out, err = tellback("undo", "--yes")
     assert (code, out, "there is nothing to take back" in err) == (2, "", True)
+
+
+def test_a_replaced_memory_answers_for_its_time_and_comes_back_by_undo(tellback: Tellback) -> None:
+    old = kept(tellback, "I live in Lisbon.", "--at", "2025-01-01")
+    code, out, err = tellback("remember", "The boxes are in Porto.", "--at", "2025-06-01", "--replaces", old)
+    assert code == 0
+    assert "I live in Lisbon." in out
+    now, then = (answered(tellback, "recall", "live", *when) for when in ([], ["--as-of", "2025-03-01"]))
+    assert [[hit["text"] for hit in found["hits"]] for found in (now, then)] == [
+        ["The boxes are in Porto."],
+        ["I live in Lisbon."],
+    ]
+    assert "replaced by" in tellback("memories", "history", old)[1]
+    (undo,) = [line.partition(": ")[2] for line in err.splitlines() if "take it back with" in line]
+    assert tellback(*shlex.split(undo)[1:])[0] == 0
+    assert answered(tellback, "memories", "show", old)["valid_to"] is None
+    assert tellback("remember", "A", "--replaces", "nothing-like-it")[0] != 0
+
+
+def test_conflicts_are_listed_with_the_command_that_settles_them(tellback: Tellback) -> None:
+    old = kept(tellback, "The wifi password is tulip.", "--at", "2025-01-01", "--allow-sensitive")
+    new = kept(tellback, "The wifi password is rose.", "--at", "2025-06-01", "--allow-sensitive")
+    (conflict,) = answered(tellback, "memories", "conflicts")["conflicts"]
+    assert conflict["ids"] == [new, old]
+    _, out, err = tellback("memories", "conflicts")
+    assert "tulip" in out
+    command = err.strip().partition("hold: ")[2]
+    code, out, _ = tellback(*shlex.split(command)[1:])
+    assert (code, "held until" in out) == (0, True)
+    assert answered(tellback, "memories", "conflicts") == {"conflicts": []}
+    assert "No memories contradict" in tellback("memories", "conflicts")[1]

@@ -92,8 +92,10 @@ def test_eval_refuses_invalid_embedders_and_settings_before_it_runs(
 
 
 def test_a_setting_is_changed_by_its_name_and_the_others_stay() -> None:
-    changed = changed_recall_settings(RecallSettings(), ["conversation.session=0.25", "candidates=50"])
-    assert (changed.conversation.session, changed.candidates) == (0.25, 50)
+    changed = changed_recall_settings(
+        RecallSettings(), ["conversation.session=0.25", "conversation.cosine=0.9", "candidates=50"]
+    )
+    assert (changed.conversation.session, changed.conversation.cosine, changed.candidates) == (0.25, 0.9, 50)
     assert changed.documents == RecallSettings().documents
 
 
@@ -104,5 +106,5 @@ def test_an_embedder_of_an_endpoint_is_named_with_its_model() -> None:
         assert name.partition(":")[2] in embedder.fingerprint
         assert client is not None
         run_sync(client.aclose())
-    with pytest.raises(ConfigurationError, match="local, hashing"):
+    with pytest.raises(ConfigurationError, match="local, static, hashing"):
         make_named_embedder(settings, "local:x")

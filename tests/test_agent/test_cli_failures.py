@@ -238,7 +238,7 @@ READING = [
     ["memories", "operations"],
     ["memories", "stats"],
     ["memories", "namespaces"],
-    *(["memories", mark, "x"] for mark in ("pin", "unpin", "disable", "enable")),
+    *(["memories", mark, "x"] for mark in ("pin", "unpin", "disable", "enable", "promote", "demote")),
     *(["memories", mark, "x", "--tag", "t"] for mark in ("tag", "untag")),
     ["memories", "importance", "x", "--set", "1"],
     ["memories", "expire", "x", "--at", "never"],

@@ -300,7 +300,50 @@ def test_an_ollama_embedder_uses_its_own_endpoint_and_no_foreign_key(server, tel
     assert AssistantSettings(embedder="ollama:e").embedding_endpoint == "http://127.0.0.1:11434"
 
 
-@pytest.mark.parametrize("given", ["magic", "local:x", "none:x", "ollama:", "openai: ", ":e", ""])
+def test_an_onnx_model_of_a_folder_is_taken_on_and_says_what_it_lacks(tellback, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    from tests.support.onnx_models import write_embedding_model
+
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
+    assert tellback("remember", "The archive is in Turin.").code == 0
+    folder = write_embedding_model(tmp_path / "model")
+    monkeypatch.setenv("TELLBACK_EMBEDDER", f"onnx:{folder}")
+    assert tellback("reembed", "--json").json["space"].startswith("onnx/")
+    assert "Turin" in tellback("recall", "Where is the archive?").out
+    (folder / "tokenizer.json").unlink()
+    failed = tellback("recall", "Where is the archive?")
+    assert failed.code == 2
+    assert "tokenizer.json" in failed.err
+
+
+def test_a_reranker_that_is_set_scores_the_hits_of_a_recall(tellback, tmp_path, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    from tests.support.onnx_models import write_reranking_model
+
+    for text in ("The mill has a wheel.", "The mill sells honey, honey and honey.", "A mill is near the church."):
+        assert tellback("remember", text).code == 0
+    monkeypatch.setenv("TELLBACK_RERANKER", f"onnx:{write_reranking_model(tmp_path / 'words', ['honey'])}")
+    shown = tellback("recall", "What of the mill and its honey?", "--explain").out
+    assert "rerank" in shown.split("\n2. ")[0]
+    monkeypatch.setenv("TELLBACK_RERANKER", f"onnx:{tmp_path}")
+    checked = tellback("doctor")
+    assert checked.code == 2
+    assert "BAD  settings: reranker onnx:" in checked.out
+    monkeypatch.setenv("TELLBACK_RERANKER", "magic")
+    assert "'onnx:MODEL'" in tellback("recall", "mill").err
+
+
+def test_a_named_onnx_model_is_downloaded_by_reembed_alone_and_never_offline(tellback, monkeypatch) -> None:
+    pytest.importorskip("fastembed", reason="the extra `encoder` is not installed")
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "onnx:BAAI/bge-small-en-v1.5")
+    assert "`tellback reembed --download`" in tellback("remember", "one").err
+    assert "offline" in tellback("--offline", "reembed", "--download").err
+    monkeypatch.setenv("TELLBACK_EMBEDDER", "none")
+    assert "onnx:MODEL" in tellback("reembed", "--download").err
+    assert tellback("reembed", "--download", "--abandon").code == 2
+
+
+@pytest.mark.parametrize("given", ["magic", "local:x", "none:x", "ollama:", "onnx:", "openai: ", ":e", ""])
 def test_an_unknown_embedder_is_a_configuration_error(given: str) -> None:
     with pytest.raises(ValueError, match="'ollama:MODEL'"):
         AssistantSettings(embedder=given)

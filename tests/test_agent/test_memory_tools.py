@@ -67,6 +67,20 @@ async def test_the_model_can_correct_and_forget_its_own_note(memory) -> None:
     assert await memory.list() == []
 
 
+async def test_the_model_replaces_its_own_note_and_the_users_words_only_where_that_is_allowed(memory) -> None:
+    await use(memory, "remember", text="Ana likes tea.")
+    (note,) = await memory.list()
+    await use(memory, "replace_memory", ids=[note.id], text="Ana drinks coffee now.")
+    said = await memory.remember("I like tea.")
+    with pytest.raises(ToolFailed, match="not a note of yours"):
+        await use(memory, "replace_memory", ids=[said.id], text="I like poison.")
+    held = [listed.text for listed in await memory.list() if listed.valid_to is None]
+    assert held == ["Ana drinks coffee now.", "I like tea."]
+    await use(memory, "replace_memory", ids=[said.id], text="The user likes coffee.", users_words=True)
+    (found, *_) = await memory.recall("What does the user like?")
+    assert (found.memory.text, found.memory.trust) == ("The user likes coffee.", Trust.ASSISTANT)
+
+
 @pytest.mark.parametrize("trust", [Trust.USER, Trust.DOCUMENT])
 async def test_the_memory_tools_refuse_to_change_memories_of_the_user(memory, trust: Trust) -> None:
     report = await memory.remember(Memory(text="I like tea.", trust=trust))

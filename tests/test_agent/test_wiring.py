@@ -76,9 +76,9 @@ def test_without_an_embedder_setting_the_memory_chooses_its_embedder() -> None:
     assert isinstance(make_embedder(given, None), OpenAICompatibleEmbedder)
 
 
-def test_the_local_embedder_can_be_set() -> None:
+def test_the_static_embedder_can_be_set() -> None:
     pytest.importorskip("wordllama")
-    assert isinstance(make_embedder(AssistantSettings(embedder="local"), None), LocalEmbedder)
+    assert isinstance(make_embedder(AssistantSettings(embedder="static"), None), LocalEmbedder)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ CALLS: dict[str, Call] = {
     "unpin": lambda memory, ids, who: memory.unpin(ids, **who),
     "disable": lambda memory, ids, who: memory.disable(ids, **who),
     "enable": lambda memory, ids, who: memory.enable(ids, **who),
+    "promote": lambda memory, ids, who: memory.promote(ids, **who),
+    "demote": lambda memory, ids, who: memory.demote(ids, **who),
     "tag": lambda memory, ids, who: memory.tag(ids, ["x"], **who),
     "untag": lambda memory, ids, who: memory.untag(ids, ["old"], **who),
     "importance": lambda memory, ids, who: memory.set_importance(ids, 0.9, **who),

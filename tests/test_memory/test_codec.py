@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memory import Memory, Source, Trust
 from memory.codec import entry_context
-from memory.internals import DECLARED_FIELDS, from_entry, to_entry
+from memory.internals import DECLARED_FIELDS, Repetition, UtteranceKind, from_entry, to_entry
 from vectorstore import Entry
 
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
@@ -35,6 +35,9 @@ SOURCES = st.none() | st.builds(
     heading=st.lists(WORDS, max_size=3).map(tuple),
     start=st.none() | st.integers(0, 9),
     end=st.none() | st.integers(0, 9),
+)
+REPETITIONS = st.builds(
+    Repetition, MOMENTS.filter(bool), session=OPTIONAL, actor=st.sampled_from(["user", "assistant"])
 )
 FIELDS = {
     "text": WORDS,
@@ -64,9 +67,14 @@ FIELDS = {
     "counts_to": MOMENTS,
     "withdrawn": st.booleans(),
     "derived_from": st.lists(WORDS, max_size=3).map(tuple),
+    "replaces": st.lists(WORDS, max_size=3).map(tuple),
     "supersedes": OPTIONAL,
     "operation": OPTIONAL,
     "caption": st.just("") | WORDS,
+    "utterance": st.none() | st.sampled_from(UtteranceKind),
+    "utterance_reason": st.just("") | WORDS,
+    "evidence": st.none() | st.booleans(),
+    "repeated": st.lists(REPETITIONS, max_size=2).map(tuple),
     "metadata": st.dictionaries(WORDS, JSON, max_size=3),
 }
 MEMORIES = st.builds(Memory, **FIELDS)

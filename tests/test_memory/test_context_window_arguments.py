@@ -22,10 +22,9 @@ from memory import (
     SummaryWindow,
     TiktokenCounter,
     TokenWindow,
-    message_tokens,
     open_memory,
 )
-from memory.internals import Summary
+from memory.internals import Summary, message_tokens
 
 COUNTER = EstimatingCounter()
 POLICIES = (

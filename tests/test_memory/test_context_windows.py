@@ -19,8 +19,8 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     WindowPolicy,
-    message_tokens,
 )
+from memory.internals import message_tokens
 from memory.testing import WindowPolicyContract
 from memory.testing.window_contract import random_conversation
 

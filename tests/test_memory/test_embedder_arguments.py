@@ -21,10 +21,9 @@ from memory import (
     OllamaEmbedder,
     OpenAICompatibleEmbedder,
     SqliteEmbeddingCache,
-    local_available,
     open_memory,
 )
-from memory.internals import LocalWordVectors
+from memory.internals import LocalWordVectors, local_available
 
 HERE = "http://127.0.0.1:9"
 EMBEDDERS: dict[str, Callable[[Path], Any]] = {

@@ -20,20 +20,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory import (
-    ArgumentError,
-    EmbedderError,
-    HashingEmbedder,
-    LocalEmbedder,
-    OpenAICompatibleEmbedder,
-    local_available,
-    run_sync,
-)
+from memory import ArgumentError, EmbedderError, HashingEmbedder, LocalEmbedder, OpenAICompatibleEmbedder, run_sync
 from memory.embedders import local
 from memory.embedders.batching import split_batches
 from memory.embedders.local import TokenVectorTable, installed_table
 from memory.http import HttpClient
-from memory.internals import embedder_space
+from memory.internals import embedder_space, local_available
 from memory.testing import EmbedderContract
 from vectorstore import Metric, MissingExtra, Space
 

@@ -119,6 +119,22 @@ def test_an_embedder_is_probed_once_with_the_first_text_and_not_on_opening(tmp_p
     run(again.close())
 
 
+class NamedWeights(Model):
+    names_weights = True
+
+
+def test_an_embedder_whose_fingerprint_names_its_weights_is_probed_for_a_new_file_alone(tmp_path: Path) -> None:
+    model = NamedWeights()
+    memory = opened(tmp_path, model)
+    run(memory.remember("one"))
+    assert model.probed == 1
+    run(memory.close())
+    again = opened(tmp_path, model)
+    (hit,) = run(again.recall("one"))
+    run(again.close())
+    assert (hit.memory.text, model.probed, model.asked) == ("one", 1, ["one", "one"])
+
+
 def test_a_model_changed_under_the_same_name_is_detected_and_its_vectors_are_not_stored(tmp_path: Path) -> None:
     memory = opened(tmp_path, Model())
     run(memory.remember("The archive is in Turin."))

@@ -153,7 +153,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
     text, word, session = sentence(rng), rng.choice(WORDS), rng.choice(SESSIONS)
     said = [Message.user(text), Message.assistant(f"I see: {word}.")]
     day, operation = NOW + timedelta(hours=rng.randint(-3, 3)), f"o{rng.randint(1, 40)}"
-    vectors = rng.random() < 0.3
+    vectors, kept = rng.random() < 0.3, rng.choice(("newest", more[0]))
     chosen: dict[str, Any] = {"ids": more} if rng.random() < 0.5 else {"document": "notes.md"}
     item = Memory(text, id=id, tags=(word,), scopes={"user": rng.choice(("ana", "ben"))}, session=session)
     keyed = Memory(text, key=rng.choice(KEYS), importance=rng.random())
@@ -210,11 +210,14 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.get", lambda m, n: m.get([id, "i1", "nowhere"], namespace=n)),
         ("LongTermMemory.correct", lambda m, n: m.correct(id, text, namespace=n)),
         ("LongTermMemory.history", lambda m, n: m.history(id, namespace=n)),
+        ("LongTermMemory.settle", lambda m, n: m.settle(more, keep=kept, namespace=n)),
         ("LongTermMemory.merge", lambda m, n: m.merge(more, text, namespace=n)),
         ("LongTermMemory.pin", lambda m, n: m.pin(more, namespace=n)),
         ("LongTermMemory.unpin", lambda m, n: m.unpin([id], namespace=n)),
         ("LongTermMemory.disable", lambda m, n: m.disable([id], namespace=n)),
         ("LongTermMemory.enable", lambda m, n: m.enable([id], namespace=n)),
+        ("LongTermMemory.promote", lambda m, n: m.promote([id], namespace=n)),
+        ("LongTermMemory.demote", lambda m, n: m.demote([id], namespace=n)),
         ("LongTermMemory.tag", lambda m, n: m.tag([id], [word], namespace=n)),
         ("LongTermMemory.untag", lambda m, n: m.untag([id], [word], namespace=n)),
         ("LongTermMemory.set_importance", lambda m, n: m.set_importance([id], 0.5, namespace=n)),
@@ -226,6 +229,7 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.list", lambda m, n: m.list(namespace=n, order="newest", tags=(word,))),
         ("LongTermMemory.list", lambda m, n: m.list(namespace=n, limit=3)),
         ("LongTermMemory.pinned", lambda m, n: m.pinned(namespace=n)),
+        ("LongTermMemory.find_ids", lambda memory, namespace: memory.find_ids(id[:2], namespace=namespace, limit=100)),
         ("LongTermMemory.count", lambda m, n: m.count(namespace=n)),
         ("LongTermMemory.stats", lambda m, n: m.stats(namespace=n)),
         ("LongTermMemory.pending", lambda m, n: m.pending(namespace=n)),
@@ -414,9 +418,11 @@ OF_THE_FILE = {
     "LongTermMemory.complete": "the owner's: it catches up with every history, and answers with a number for the file",
     "LongTermMemory.complete_now": "as complete",
     "LongTermMemory.erase_due": "the owner's: it ends every time of grace that is over, and counts them",
+    "LongTermMemory.namespaces": "the owner's list of them",
     "LongTermMemory.reembed": "vectors are the file's",
     "LongTermMemory.reembedding": "vectors are the file's",
     "NearDuplicates.decide_beside": "a policy: it is shown what is near by remember and its like (Setting.near)",
+    "ReplacementJudge.decide_beside": "as NearDuplicates.decide_beside",
     "SqliteEmbeddingCache": "as CachedEmbedder",
     "history.namespaces": "the owner's list of them",
     "store_namespace": "a name of a partition, made of its arguments alone",

@@ -7,8 +7,8 @@ from asyncio import run
 import numpy as np
 import pytest
 
-from memory import EmbedderMismatch, Memory, Message, MinimumLength, local_available, open_memory
-from memory.internals import DECLARED_FIELDS
+from memory import EmbedderMismatch, Memory, Message, MinimumLength, open_memory
+from memory.internals import DECLARED_FIELDS, local_available
 from vectorstore import ArgumentError, NotAStore, Space, VectorStoreError, open_store
 
 

@@ -22,6 +22,7 @@ from memory import (
     RecallOptions,
     RecallResult,
     RecallSettings,
+    SentenceEncoder,
     Source,
     run_sync,
 )
@@ -501,3 +502,16 @@ def test_a_bad_query_names_its_argument(options: dict[str, object], argument: st
 def test_settings_refuse_no_candidates() -> None:
     with pytest.raises(ArgumentError):
         RecallSettings(candidates=0)
+
+
+def test_the_cosine_of_notes_weighs_what_the_profile_of_the_embedder_says_unless_a_setting_does() -> None:
+    def cosine_part(**settings: RecallSettings) -> float:
+        memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW, **settings)
+        run_sync(memory.remember_many(["The surgery opens at eight.", "The ferry to Skye was cancelled."]))
+        (first, *_) = run_sync(memory.recall("When does the doctor start work?", explain=True))
+        assert first.memory.text.startswith("The surgery")
+        parts = dict(first.parts)
+        return parts["cosine"] / sum(parts.values())
+
+    by_setting = RecallSettings(conversation=ConversationWeights(cosine=0.1))
+    assert cosine_part() > 0.7 > 0.4 > cosine_part(recall_settings=by_setting)

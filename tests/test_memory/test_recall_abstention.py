@@ -178,7 +178,7 @@ def test_a_repeated_question_is_no_evidence_and_ranks_after_its_answer():
     run(held.remember_many([*turns(), Memory("When does the train to Rome leave?", kind="turn", key="q1")]))
     run(held.remember(Memory("What am I allergic to?", kind="turn", session="s", sequence=9, key="q2")))
     assert run(held.recall("When does the train to Rome leave?")).abstain == "nothing"
-    found = run(held.recall("What am I allergic to?", explain=True))
+    found = run(held.recall("What am I allergic to?", explain=True, all_utterances=True))
     assert found[0].memory.text == "I am allergic to walnuts."
     (asked,) = [hit for hit in found if hit.memory.text == "What am I allergic to?"]
     assert asked.parts["echo"] < 0
@@ -198,7 +198,7 @@ def test_a_repeated_question_lends_its_words_to_its_answer_only():
     told = ("I started at the observatory.", "Where do I work?", "Thanks a lot.")
     said = [("user", text) for text in told]
     run(held.remember_many(_session("a", said)))
-    found = run(held.recall("Where do I work?", explain=True))
+    found = run(held.recall("Where do I work?", explain=True, all_utterances=True))
     thanks = next(hit for hit in found if hit.memory.text == "Thanks a lot.")
     assert thanks.parts.get("words", 0.0) == 0.0
     answered = [("user", "When does the ferry leave?"), ("assistant", "At noon, from the old pier.")]

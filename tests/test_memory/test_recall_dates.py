@@ -176,6 +176,23 @@ def test_a_query_naming_only_a_time_finds_the_turns_of_that_time_latest_first(ta
     assert dated(talk, "What did we talk about in January?", 1) == ["The roof was repaired by two workers."]
 
 
+def test_a_query_of_a_person_a_place_and_a_time_finds_where_that_person_was(talk):
+    moment = datetime(2025, 8, 11, 9, tzinfo=UTC)
+    lines = [
+        ("Ana", "I stayed at the office in Zurich."),
+        ("Ben", "I spent the whole day at the lake in Constance."),
+        ("Ana", "Did you swim?"),
+        ("Ben", "A little. Good night then!"),
+        ("Ana", "Good night!"),
+    ]
+    for place, (speaker, text) in enumerate(lines):
+        said = moment + timedelta(minutes=place)
+        turn = Memory(text, kind="turn", speaker=speaker, session="s", sequence=place, occurred_at=said)
+        run(talk.remember(turn))
+    assert dated(talk, "Where was Ben on 11 August?", 1) == ["I spent the whole day at the lake in Constance."]
+    assert dated(talk, "Where was Ana on 11 August?", 1) == ["I stayed at the office in Zurich."]
+
+
 def test_a_time_in_a_query_decides_between_matches_of_its_other_words(talk):
     assert dated(talk, "What about the kettle yesterday?", 1) == ["I bought a red kettle."]
     assert dated(talk, "What about the kettle today?", 1) == ["The kettle is already broken."]

@@ -14,18 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import (
-    ArgumentError,
-    HashingEmbedder,
-    LocalEmbedder,
-    LongTermMemory,
-    Memory,
-    RecallHooks,
-    RecallResult,
-    local_available,
-)
+from memory import ArgumentError, HashingEmbedder, LocalEmbedder, LongTermMemory, Memory, RecallHooks, RecallResult
 from memory import run_sync as run
-from memory.internals import RecallStage
+from memory.internals import RecallStage, local_available
 from memory.retrieval.scoring.scores import QueryVariant, ScoredCandidates, fuse_scores
 from vectorstore import open_store
 

@@ -116,6 +116,18 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
+def test_what_is_derived_of_a_single_long_memory_is_saved(path: Path, derived: list[str]) -> None:
+    memory = opened(path)
+    run_sync(memory.remember(Memory("The river winds on. " * 2_000, id="long")))
+    expected = answers(memory)
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {"long"}}
+    del derived[:]
+    memory = opened(path)
+    assert answers(memory) == expected
+    assert derived == []
+
+
 def test_a_reopened_index_derives_only_new_entries(path: Path, derived: list[str]) -> None:
     rng = random.Random(1)
     with_all = turns(20, rng)
@@ -386,8 +398,9 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.ids, columns.values.tolist(), columns.sessions, columns.speakers)).encode())
         digest.update(repr((columns.terms, columns.words.tolist(), columns.forms, columns.marks.tolist())).encode())
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
+        digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("4", "45616fec610bb7be")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("6", "860d39e9551b71e3")
 
 
 STOPS = {"the", "of"}
@@ -425,11 +438,15 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         mentioned_day=draw(st.integers(-(2**31), 2**31 - 1)),
         text_features=draw(st.integers(0, 127)),
         question_bits=draw(st.integers(0, 2**63 - 1)),
+        statement_features=draw(st.integers(0, 255)),
         importance=draw(st.floats(0, 1)),
         terms=(draw(TERMS), *draw(st.lists(TERMS.filter(bool), max_size=3))),
         surfaces=tuple(draw(st.lists(WORD_LISTS, max_size=5))),
         calls=tuple(draw(st.lists(st.sampled_from(["Mel", "Jo"]), max_size=2))),
+        people=tuple(draw(st.lists(st.sampled_from(["ana", "mother"]), max_size=2, unique=True))),
+        relations=draw(st.sampled_from([(), (("sister", "ana"),)])),
         disabled=draw(st.booleans()),
+        demotion=draw(st.integers(0, 2)),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],
@@ -465,6 +482,11 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
                 for call, row in zip(columns.calls.tolist(), columns.call_rows.tolist(), strict=True)
                 if row == at
             ],
+            "people": [
+                columns.people[person]
+                for person, row in zip(columns.mentions.tolist(), columns.mention_rows.tolist(), strict=True)
+                if row == at
+            ],
         }
         found.append(value)
     return found
@@ -472,7 +494,8 @@ def plain(columns: RecordBatch) -> list[dict[str, Any]]:
 
 def told(columns: RecordBatch) -> set[str]:
     """Every text that stands in *columns*."""
-    return {*columns.sessions, *columns.speakers, *columns.terms, *columns.forms, *columns.called, *columns.ids}
+    texts = (columns.sessions, columns.speakers, columns.terms, columns.forms, columns.called, columns.people)
+    return {*columns.ids}.union(*texts)
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, local_available, open_memory
+from memory import ArgumentError, LocalEmbedder, LongTermMemory, Memory, open_memory
 from memory import run_sync as run
-from memory.internals import LocalWordVectors
+from memory.internals import LocalWordVectors, local_available
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.languages.dates import DateSpan, PartialDate, find_dates
 from memory.retrieval.languages.lexicon import analyzer_language, lexicon_for

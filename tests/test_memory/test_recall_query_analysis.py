@@ -14,7 +14,13 @@ from memory import run_sync as run
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.index.session_statistics import Participants
 from memory.retrieval.languages.lexicon import NEUTRAL, lexicon_for
-from memory.retrieval.query_analysis import NameMentions, detect_mentions, follow_up_context, is_follow_up
+from memory.retrieval.query_analysis import (
+    NameMentions,
+    detect_mentions,
+    follow_up_context,
+    is_follow_up,
+    remove_exclusions,
+)
 from vectorstore import Analyzer, open_store
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
@@ -265,3 +271,34 @@ def test_asks_several_matches_questions_for_several_things(text: str) -> None:
 @pytest.mark.parametrize("text", ["What is her name?", "What does he do?", "Which book was it?", "Where is the bus?"])
 def test_asks_several_does_not_match_questions_for_one_thing(text: str) -> None:
     assert not ENGLISH.asks_several.search(text)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "searched"),
+    [
+        ("english", "What does Mum drink besides green tea?", "What does Mum drink ?"),
+        ("english", "Besides Rome, which cities did we see?", "which cities did we see?"),
+        ("english", "What did he order instead of the soup at Rossi's?", "What did he order at Rossi's?"),
+        ("english", "Which languages other than German does Ana speak?", "Which languages does Ana speak?"),
+        ("german", "Was trinkt Mama außer grünem Tee und Kaffee?", "Was trinkt Mama ?"),
+        ("spanish", "¿Qué bebe mamá aparte del té verde?", "¿Qué bebe mamá verde?"),
+        ("chinese", "除了茶以外妈妈喝什么?", "妈妈喝什么?"),
+        ("english", "Who lives beside the lake?", None),
+        ("english", "Besides the lake?", None),
+    ],
+)
+def test_what_a_question_sets_aside_is_not_searched_for(language: str, text: str, searched: str | None) -> None:
+    rest, note = remove_exclusions(text, lexicon_for(language), Analyzer(language).terms)
+    assert rest == (searched or text)
+    assert (note is None) == (searched is None)
+
+
+@pytest.mark.parametrize(
+    "question", ["What is my latest phone?", "What is my current phone?", "What was my first phone?"]
+)
+def test_a_word_that_asks_for_one_of_several_in_time_is_no_topic(question: str) -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    run(memory.remember_many(["The latest train, the first of the current plan, is late.", "My phone is a Nokia."]))
+    (hit,) = run(memory.recall(question, 1, explain=True))
+    assert hit.memory.text == "My phone is a Nokia."
+    assert [match.word for match in hit.matched] == ["phone"]

@@ -21,9 +21,8 @@ from memory import (
     ThinkingBlock,
     TokenCounter,
     ToolCallBlock,
-    local_available,
-    message_tokens,
 )
+from memory.internals import local_available, message_tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

@@ -59,6 +59,8 @@ DEEDS: dict[str, Callable[[LongTermMemory, str, str], Awaitable[Any]]] = {
     "unpin": lambda memory, _, other: memory.unpin(other),
     "disable": lambda memory, one, _: memory.disable([one]),
     "enable": lambda memory, _, other: memory.enable(other),
+    "promote": lambda memory, one, _: memory.promote(one),
+    "demote": lambda memory, one, other: memory.demote([one, other]),
     "tag": lambda memory, one, _: memory.tag(one, ["home", "city"]),
     "untag": lambda memory, one, _: memory.untag([one], ["place"]),
     "importance": lambda memory, one, _: memory.set_importance(one, 0.0),

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory import ArgumentError, local_available
+from memory import ArgumentError
 from memory.embedders import local
 from memory.embedders.local import installed_table
-from memory.internals import LocalWordVectors, WordVectors
+from memory.internals import LocalWordVectors, WordVectors, local_available
 from vectorstore import MissingExtra
 
 needs_local = pytest.mark.skipif(not local_available(), reason="the extra 'local' is not installed")

@@ -8,7 +8,8 @@ import pytest
 
 from benchmarks.datasets import Conversation, locomo
 from benchmarks.metrics import Answer, recall_at
-from memory import Memory, local_available, open_memory, run_sync
+from memory import Memory, open_memory, run_sync
+from memory.internals import local_available
 
 FLOOR_WITH_VECTORS = 0.80
 FLOOR_WITHOUT = 0.78

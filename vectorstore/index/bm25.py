@@ -19,13 +19,13 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vectorstore.analyzer import Analyzer
-from vectorstore.index.growable_array import GrowableArray
+from vectorstore.index.growable_array import GrowableArray, sorted_distinct
 
 BM25_K1: Final = 0.9
 """Saturation: no term counts more than its weight times ``BM25_K1 + 1``. 0.9 and 0.4 are Anserini's for short texts."""
@@ -39,6 +39,10 @@ _MERGE_FACTOR: Final = 3
 """A run of postings is merged into the next newer one unless it is this many times larger."""
 _BLOCK_POSTINGS: Final = 1 << 20
 """Postings that are scored at once: about 30 MB."""
+_MIN_PARTIAL_SLOTS: Final = 8_192
+"""Slots from which on postings of a question's terms alone are made first; to sort all of fewer is soon done."""
+_MAX_PARTIAL_INDEXES: Final = 4
+"""Partial indexes before all postings are made, which a process that asks on needs; one question may take several."""
 _DEAD_NUMBERS_LIMIT: Final = 1 << 16
 """Dead numbers of the forward index that are not worth a clean-up."""
 
@@ -107,8 +111,8 @@ def decode_terms(
 
 def distinct_term_numbers(sequences: Iterable[NDArray[np.int32]]) -> NDArray[np.int32]:
     """Return every term number of *sequences* once, sorted, without the sentence ends."""
-    arrays = [np.empty(0, dtype=np.int32), *map(np.unique, sequences)]
-    numbers = np.unique(np.concatenate(arrays))
+    arrays = [np.empty(0, dtype=np.int32), *map(sorted_distinct, sequences)]
+    numbers = sorted_distinct(np.concatenate(arrays))
     found: NDArray[np.int32] = numbers[numbers != SENTENCE_END]
     return found
 
@@ -225,6 +229,14 @@ def _run_starts(ordered: NDArray[np.signedinteger]) -> NDArray[np.int64]:
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))[: len(ordered)]
 
 
+class PartialIndex(NamedTuple):
+    """Postings of the term *numbers* alone, over the slots below *end*; the last of as many as were *made*."""
+
+    made: int = 0
+    end: int = -1
+    numbers: frozenset[int] = frozenset()
+
+
 class TermIndex:
     """Terms by row of the index, which reports each row that comes, goes or moves."""
 
@@ -239,6 +251,7 @@ class TermIndex:
         self._dead = 0
         self._runs: list[Postings] = []
         self._indexed = 0
+        self._partial = PartialIndex()
         self._df = np.zeros(1, dtype=np.int64)
         self._sums = np.zeros(0)
         self._marks = np.zeros(0, dtype=np.int64)
@@ -292,7 +305,7 @@ class TermIndex:
 
     def df(self, terms: Sequence[str]) -> list[int]:
         """Return in how many entries each term occurs."""
-        self._index()
+        self._index(terms)
         return [self._frequency(self._number_of.get(term, 0)) for term in terms]
 
     def vocabulary(self) -> dict[str, int]:
@@ -303,7 +316,7 @@ class TermIndex:
 
     def scores(self, terms: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Return (rows, BM25) of all entries that share a term with *terms*."""
-        self._index()
+        self._index(terms)
         weights = self._term_weights(terms)
         if not weights:
             return np.empty(0, dtype=np.int32), np.empty(0)
@@ -325,7 +338,7 @@ class TermIndex:
 
     def scores_of(self, terms: Sequence[str], rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return BM25 of *rows*, to the last bit as ``scores`` gives it; 0 where nothing matches."""
-        self._index()
+        self._index(terms)
         scores = np.zeros(len(rows))
         weights = self._term_weights(terms)
         slots = self._slot.rows[rows]
@@ -397,11 +410,17 @@ class TermIndex:
     def _frequency(self, number: int) -> int:
         return int(self._df[number]) if 0 < number < len(self._df) else 0
 
-    def _index(self) -> None:
-        """Make postings of the slots that have none, together with older runs that are not much larger."""
+    def _index(self, terms: Sequence[str] | None = None) -> None:
+        """Make postings of the slots that have none, together with older runs that are not much larger.
+
+        While no slot has any, the first questions of a process get those of their *terms* alone, without sorting all.
+        """
         end = len(self._row)
-        if self._indexed == end:
+        if self._indexed == end or (terms is not None and self._index_partly(terms, end)):
             return
+        if self._partial.made and not self._indexed:
+            self._runs, self._partial = [], PartialIndex(_MAX_PARTIAL_INDEXES)
+            self._df[:] = 0
         run = self._run(self._indexed, end)
         if len(run.numbers) and run.numbers[-1] >= len(self._df):
             self._df = np.concatenate((self._df, np.zeros(int(run.numbers[-1]) + 1 - len(self._df), dtype=np.int64)))
@@ -413,11 +432,31 @@ class TermIndex:
         self._runs.append(run if first == run.first else self._run(first, end))
         self._indexed = end
 
-    def _run(self, first: int, end: int) -> Postings:
-        """Build postings over the living slots from *first* to *end*."""
+    def _index_partly(self, terms: Sequence[str], end: int) -> bool:
+        """Make postings of *terms* over all slots, if that pays; return whether they are there."""
+        known, wanted = self._partial, frozenset(self._number_of.get(term, 0) for term in terms)
+        if known.end == end and wanted <= known.numbers:
+            return True
+        if self._indexed or end < _MIN_PARTIAL_SLOTS or known.made >= _MAX_PARTIAL_INDEXES:
+            return False
+        numbers = wanted | known.numbers if known.end == end else wanted
+        run = self._run(0, end, only=numbers)
+        self._runs, self._df = [run], np.zeros(max(numbers, default=0) + 1, dtype=np.int64)
+        self._df[run.numbers] = np.diff(run.offsets)
+        self._partial = PartialIndex(known.made + 1, end, numbers)
+        return True
+
+    def _run(self, first: int, end: int, *, only: Collection[int] | None = None) -> Postings:
+        """Build postings over the living slots from *first* to *end*; of the terms *only*, where they are given."""
         slots = first + np.flatnonzero(self._row.rows[first:end] != _NO_SLOT)
         owners, numbers = self._sequences.joined(slots)
-        words = numbers != SENTENCE_END
+        if only is None:
+            words = numbers != SENTENCE_END
+        else:
+            is_wanted = np.zeros(max(int(numbers.max(initial=0)), max(only, default=0)) + 1, dtype=np.bool_)
+            is_wanted[list(only)] = True
+            is_wanted[SENTENCE_END] = False
+            words = is_wanted[numbers]
         return build_postings(first, slots[owners[words]], numbers[words])
 
     def _drop(self, row: int) -> None:
@@ -426,7 +465,8 @@ class TermIndex:
             return
         sequence, _ = self._sequences.sequence(slot)
         if slot < self._indexed:
-            self._df[np.unique(sequence[sequence != SENTENCE_END])] -= 1
+            self._df[sorted_distinct(sequence[sequence != SENTENCE_END])] -= 1
+        self._partial = PartialIndex(self._partial.made)
         self._total -= int(self._sequences.lengths[slot])
         self._dead += len(sequence) + 1
         self._row.rows[slot] = _NO_SLOT
@@ -440,7 +480,7 @@ class TermIndex:
         self._sequences.keep(living)
         self._row.load(self._row.rows[living])
         self._slot.rows[self._row.rows] = np.arange(len(living), dtype=np.int32)
-        self._dead, self._runs, self._indexed = 0, [], 0
+        self._dead, self._runs, self._indexed, self._partial = 0, [], 0, PartialIndex(_MAX_PARTIAL_INDEXES)
         self._df[:] = 0
 
     def _add_terms(self, dictionary: Mapping[str, int]) -> None:

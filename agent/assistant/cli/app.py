@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli import edit, memories, sessions
+from agent.assistant.cli import conflicts, edit, memories, sessions
 from agent.assistant.cli.chat import ask, chat
 from agent.assistant.cli.command_context import GlobalOptions, global_options
 from agent.assistant.cli.command_groups import Command, Group, RootGroup
@@ -125,6 +125,8 @@ for command in (
     memories.stats,
     memories.namespaces,
     *edit.CHANGES,
+    conflicts.conflicts,
+    conflicts.settle,
 ):
     memories_app.command(cls=Command)(command)
 app.add_typer(memories_app, name="memories")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_assistant, run
+from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
 from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_piece, print_text
@@ -234,6 +234,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
 
     Nothing is stored; a conversation that is kept is `tellback chat`.
     """
+    compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_assistant(context, reads_only=True) as assistant:
         result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))

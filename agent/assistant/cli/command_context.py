@@ -50,6 +50,14 @@ def run(work: Awaitable[ResultT]) -> ResultT:
     return run_sync(work)
 
 
+def compute_in_one_thread() -> None:
+    """Have linear algebra done in one thread, unless the environment says otherwise; before numpy is imported.
+
+    For a command that asks one question: to start the other threads, which then wait, takes longer than its products.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def _settings(context: typer.Context) -> AssistantSettings:
     """Return the settings; mention the memory of the project's former name where it would be overlooked."""
     configuration = global_options(context).configuration()

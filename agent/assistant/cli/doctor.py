@@ -59,7 +59,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory import local_available
+    from memory.internals import local_available
     from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
@@ -193,8 +193,12 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
     try:
         opened = open_configured_memory(settings, create=False)
     except Exception as error:  # whatever keeps the file from opening is what this command is asked to say
+        code, line = describe_error(error)
+        if code == EXIT_USAGE:
+            yield DoctorCheck("settings", False, line, code=EXIT_USAGE)
+            return
         remedy = _SALVAGE_REMEDY if isinstance(error, DamageError) else "restore a backup, or name another file"
-        yield DoctorCheck("memory file", False, describe_error(error)[1], remedy, EXIT_FILE)
+        yield DoctorCheck("memory file", False, line, remedy, EXIT_FILE)
         return
     try:
         yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
@@ -254,6 +258,9 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     """Compare the probes of the embedder with those in the file; report a space migration that has not ended."""
     import asyncio
 
+    from memory import LocalEmbedder
+    from memory.internals import encoder_available
+
     async def mismatch() -> str | None:
         async with asyncio.timeout(_PROBE_SECONDS):
             return await memory.embedding.mismatch()
@@ -275,6 +282,8 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         except Exception as error:  # the endpoint's own check says what is wrong with it
             seen = f"{space.fingerprint}; not compared with the file: {describe_error(error)[1]}"
     remedy = "words alone are searched; `tellback reembed` mends it" if problem else ""
+    if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
+        remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
 
 

@@ -114,6 +114,9 @@ unpin = _marking("unpin", "unpinned", "Unpin memories.")
 disable = _marking("disable", "disabled", "Keep memories out of every answer; they stay and are listed.")
 enable = _marking("enable", "enabled", "Let disabled memories be found again.")
 
+promote = _marking("promote", "promoted", "Recall memories taken for questions or small talk.")
+demote = _marking("demote", "demoted", "Recall memories only where all are asked for.")
+
 
 @with_error_report
 def tag(context: typer.Context, ids: _IdsArgument, tags: _TagsOption, json: JsonOption = False) -> None:
@@ -211,7 +214,7 @@ def merge(
     _print_undo_hint(report.operation)
 
 
-CHANGES = (pin, unpin, disable, enable, tag, untag, importance, expire, end, merge)
+CHANGES = (pin, unpin, disable, enable, promote, demote, tag, untag, importance, expire, end, merge)
 """Commands of ``tellback memories`` that change memories, in the order of its help."""
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memory.internals import Evaluation, IngestReport, StoredMessage
 
 _KEYS: Final = {
+    "Conflict": "ids memories",
     "DoctorCheck": "name fine seen remedy",
     "DocumentInfo": "source title location chunks modified ingested",
     "ErasureVerification": "gone left rows files texts notes",
@@ -26,7 +27,8 @@ _KEYS: Final = {
     "Operation": "id kind actor at undoes undone_by changes",
     "ReembeddingReport": "before space embedded without truncated switched already",
     "Remnant": "where what",
-    "Report": "id outcome reason of spans kept total deferred operation made retired",
+    "Repetition": "at session actor",
+    "Report": "id outcome reason of spans kept total deferred operation made retired replaced may_replace",
     "SalvageReport": "path whole tables findings",
     "SalvagedTable": "table saved lost reasons",
     "SessionInfo": "session messages first_at last_at begins",
@@ -36,7 +38,8 @@ _KEYS: Final = {
 """Keys of a value by the name of its class, where they are the names of its fields."""
 _MEMORY_KEYS: Final = (
     "id text caption kind role speaker session sequence tags scopes key importance pinned disabled sensitive withdrawn "
-    "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from supersedes operation"
+    "trust actor occurred_at recorded_at retired_at valid_from valid_to expires_at derived_from replaces supersedes "
+    "operation utterance utterance_reason evidence repeated"
 )
 
 

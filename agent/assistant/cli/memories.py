@@ -27,6 +27,7 @@ from agent.assistant.cli.options import (
     with_options,
 )
 from agent.assistant.cli.output import (
+    demotion_marks,
     format_count,
     format_day,
     format_minute,
@@ -136,6 +137,7 @@ def list_memories(context: typer.Context, options: ListOptions) -> None:
     rows = []
     for number, memory in enumerate(page, start=1):
         marks = [name for name in ("pinned", "disabled", "sensitive", "withdrawn") if getattr(memory, name)]
+        marks += demotion_marks(memory)
         day, who = format_day(memory.occurred_at or memory.recorded_at), memory.speaker or memory.role or ""
         id = memory.id if options.full else short_id(memory.id)
         rows.append((str(number), id, day, who, " ".join([memory.kind, *marks]), memory.text))
@@ -175,6 +177,8 @@ def show(
         print_json(memory)
         return
     print_text(memory.text)
+    if marks := demotion_marks(memory):
+        print_text(f"  not recalled by default: {', '.join(marks)}; `tellback memories promote {id}` changes that")
     for name, value in json_object(memory).items():
         if name != "text" and value:
             print_text(f"  {name}: {_format_value(value)}", indent="    ")

@@ -249,6 +249,16 @@ def operation_line(operation: Operation, memory: str | None = None) -> str:
     return line + (f"  (taken back by {operation.undone_by})" if operation.undone_by else "")
 
 
+def demotion_marks(memory: Memory) -> list[str]:
+    """Return why *memory* is not recalled by default: "question", "small talk", "demoted"; nothing for evidence."""
+    from memory.internals import with_utterance
+
+    judged = with_utterance(memory)
+    if judged.is_evidence or judged.utterance is None:
+        return [] if judged.is_evidence else ["demoted"]
+    return ["demoted" if memory.evidence is False else judged.utterance.value]
+
+
 def version_line(version: Memory) -> str:
     """Return id, validity and actor of a version in one line, each only if it says something."""
     parts = [f"as {version.id}"] if version.retired_at is not None else []
@@ -267,6 +277,8 @@ def _operation_detail(operation: Operation, memory: str | None) -> str:
     if operation.kind == "merge" and memory is not None:
         others = [change.id for change in operation.changes[1:]]
         return f"with {', '.join(others)}" if memory == first else f"into {first}"
+    if memory is not None and any(change.before is not None for change in changes) and operation.kind == "remember":
+        return f"replaced by {first}"
     if operation.kind in _KINDS_WITHOUT_DETAIL:
         return ""
     details = list(dict.fromkeys(part for change in changes for part in _field_changes(change)))

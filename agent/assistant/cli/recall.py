@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.excerpt import excerpt, question_pattern
 from agent.assistant.cli.json_output import found_json
@@ -69,11 +69,15 @@ def recall(
             metavar="COUNT", help="So many turns or passages before and after each hit, or its whole 'exchange'."
         ),
     ] = "0",
+    every: Annotated[
+        bool, typer.Option("--all", help="Find questions, commands and small talk of the chat, too.")
+    ] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what each score is made of.")] = False,
     full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
     """Show what is known about QUESTION, best first."""
+    compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
@@ -89,6 +93,7 @@ def recall(
                 as_of=parse_time(as_of, name="--as-of"),
                 known_at=parse_time(known_at, name="--known-at"),
                 explain=explain,
+                all_utterances=every,
                 neighbours=turns,
             )
         )
@@ -126,6 +131,9 @@ def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain
         if explain:
             print_text(margin + score_line(hit.score, hit.parts))
             print_text(f"{margin}words: {one_line(matched_terms_line(hit.matched))}")
+            if hit.memory.utterance is not None:
+                reason = hit.memory.utterance_reason
+                print_text(f"{margin}said: {hit.memory.utterance.value}" + (f" ({reason})" if reason else ""))
     if shortened:
         note_shortened()
 
@@ -158,6 +166,7 @@ def why_not(
 
     The first stage that stopped the memory is named, or its place in the ranking.
     """
+    compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
     with opened_memory(context) as opened:
         id = resolve_id(opened, id)
@@ -180,7 +189,7 @@ def evaluate_memory(
     context: typer.Context,
     embedder: Annotated[
         str | None,
-        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, openai:MODEL or ollama:MODEL."),
+        typer.Option("--with", metavar="EMBEDDER", help="Try it too: local, hashing, ollama:MODEL, onnx:MODEL, …"),
     ] = None,
     setting: Annotated[
         list[str] | None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.command_context import global_options, opened_memory, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import format_count, print_json, print_note, print_text, progress_bar
@@ -27,6 +27,10 @@ def reembed(
     no_switch: Annotated[
         bool, typer.Option("--no-switch", help="Embed, and leave it to a later call to use the new vectors.")
     ] = False,
+    download: Annotated[
+        bool,
+        typer.Option("--download", help="First fetch the models that the settings name as onnx:MODEL."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no bar.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -34,8 +38,12 @@ def reembed(
 
     The vectors in use serve until all are made. Interrupted or killed, the same command goes on where it stopped.
     """
-    if abandon and (again or no_switch):
+    if abandon and (again or no_switch or download):
         raise typer.BadParameter("goes with no other option", param_hint="--abandon")
+    from agent.assistant.wiring import download_models, make_reembedding_target
+
+    if download:
+        download_models(global_options(context).configuration().settings)
     with opened_memory(context) as opened:
         if abandon:
             dropped = run(opened.memory.abandon_reembedding())
@@ -47,8 +55,9 @@ def reembed(
         if opened.memory.embedder is None:
             from vectorstore import MissingExtra
 
+            local = MissingExtra("it", "local").install
             raise typer.BadParameter(
-                f"no embedder is set: local ({MissingExtra('it', 'local').install}), ollama:MODEL or openai:MODEL",
+                f"no embedder is set: local ({local}), ollama:MODEL, onnx:MODEL or openai:MODEL",
                 param_hint="TELLBACK_EMBEDDER",
             )
         with progress_bar("embedding", quiet=json or quiet) as advance:
@@ -57,7 +66,8 @@ def reembed(
                 advance(step.done, step.total, "")
 
             try:
-                report = run(opened.memory.reembed(switch=not no_switch, again=again, on_progress=on_progress))
+                target = make_reembedding_target(opened.settings)
+                report = run(opened.memory.reembed(target, switch=not no_switch, again=again, on_progress=on_progress))
             except KeyboardInterrupt:
                 print_note("what was embedded so far is kept: the same command goes on, --abandon drops it")
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,12 +10,13 @@ import typer
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import EXIT_USAGE, with_error_report
 from agent.assistant.cli.options import JsonOption, parse_scopes, with_options
-from agent.assistant.cli.output import print_json, print_text
+from agent.assistant.cli.output import fit_line, format_minute, one_line, print_json, print_note, print_text
 from agent.assistant.cli.prompts import AllowSensitiveOption, confirm_sensitive, read_text_argument
+from agent.assistant.cli.short_ids import resolve_ids, short_id
 from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from memory import Memory
+    from memory import Memory, Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,10 @@ class RememberOptions:
     ] = None
     pin: Annotated[bool, typer.Option("--pin", help="Show it to the assistant always.")] = False
     key: Annotated[str | None, typer.Option(metavar="KEY", help="A name of your own that makes repeating safe.")] = None
+    replaces: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="A memory that holds no longer since this one; may be repeated."),
+    ] = None
     allow_sensitive: AllowSensitiveOption = False
     json: JsonOption = False
 
@@ -67,6 +72,8 @@ class RememberOptions:
 def remember(context: typer.Context, options: RememberOptions) -> None:
     """Keep TEXT in the memory.
 
+    With --replaces, the older memory ends at the time of this one; it stays for questions about its own time.
+
     What looks like a password, a key or a card number is asked about; it is then marked, and shown to no remote
     model or embedder.
     """
@@ -74,12 +81,28 @@ def remember(context: typer.Context, options: RememberOptions) -> None:
     from memory.internals import Outcome
 
     with opened_memory(context, create=True) as opened:
-        report = run(opened.memory.remember(item, namespace=opened.namespace))
+        replaces = resolve_ids(opened, options.replaces or (), changes=True)
+        report = run(opened.memory.remember(item, replaces=replaces, namespace=opened.namespace))
+        concerned = [*report.replaced, *filter(None, [report.may_replace])]
+        older = [] if options.json else run(opened.memory.get(concerned, namespace=opened.namespace))
     if options.json:
         print_json(report)
     else:
-        for written in (report, *report.made):
+        for written in (replace(report, replaced=(), may_replace=None), *report.made):
             outcome, _, rest = str(written).partition(" ")
             print_text(" ".join(part for part in (outcome.rstrip(","), written.id, rest) if part))
+        for memory in filter(None, older):
+            _print_older(memory, report)
     if report.outcome == Outcome.REJECTED:
         raise typer.Exit(EXIT_USAGE)
+
+
+def _print_older(memory: Memory, report: Report) -> None:
+    """Print the older *memory* that the one of *report* replaces, or may replace."""
+    old, new = short_id(memory.id), short_id(report.id)
+    if memory.id in report.replaced:
+        print_text(f"  replaces {old}, until {format_minute(memory.valid_to)}: {one_line(memory.text)}", indent="    ")
+        print_note("take it back with:", command=f"tellback undo {report.operation}")
+    else:
+        print_note(fit_line(f"this may replace {old}: {one_line(memory.text)}"))
+        print_note("if it does:", command=f"tellback memories settle {old} {new} --keep {new}")

@@ -1,4 +1,4 @@
-"""The local embedder and a product in numpy: what vectors alone find."""
+"""A local embedder and a product in numpy: what vectors alone find."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 
 from benchmarks.recall.system import Answered, Options, question_of, text_of
 from benchmarks.recall.task import Asked, Corpus
-from memory import LocalEmbedder
+from memory import Embedder, LocalEmbedder, SentenceEncoder
 
 
 class Cosine:
+    embedder: type[LocalEmbedder] | type[SentenceEncoder] = LocalEmbedder
+
     def __init__(self, folder: Path, options: Options) -> None:
-        self._embedder = LocalEmbedder()
+        self._embedder: Embedder = self.embedder()
         self._loop = asyncio.new_event_loop()
         self._ids: list[str] = []
         self._vectors = np.zeros((0, self._embedder.dimension), dtype=np.float32)
@@ -33,3 +35,9 @@ class Cosine:
     def close(self) -> None:
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+
+class CosineOfSentences(Cosine):
+    """With the sentence encoder."""
+
+    embedder = SentenceEncoder

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.recall.system import Answered, Options
 from benchmarks.recall.task import Asked, Corpus
-from memory import Chunk, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings
+from memory import Chunk, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings, local_embedder
 from memory.internals import LocalWordVectors
 from vectorstore import open_store
 
@@ -23,6 +23,7 @@ _EVERY = 1_000_000
 
 class Tellback:
     vectors = True
+    static = False
 
     def __init__(self, folder: Path, options: Options) -> None:
         address = "numpy:" if options.store == "numpy" else f"sqlite:///{folder}/memory.db"
@@ -33,7 +34,7 @@ class Tellback:
         self._store = open_store(address)
         self.memory = LongTermMemory(
             self._store,
-            embedder=LocalEmbedder() if there else None,
+            embedder=(LocalEmbedder() if self.static else local_embedder()) if there else None,
             word_vectors=LocalWordVectors() if there else None,
             clock=lambda: self._now,
             ids=lambda: f"m{next(names):07}",
@@ -75,6 +76,12 @@ class TellbackWords(Tellback):
     """As it is without the extra ``local``: no embedder, and words that match themselves alone."""
 
     vectors = False
+
+
+class TellbackStatic(Tellback):
+    """With static vectors for notes and turns, too."""
+
+    static = True
 
 
 class TellbackAll(Tellback):

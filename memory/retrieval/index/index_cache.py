@@ -327,8 +327,10 @@ def _delete_namespace(connection: Connection, namespace: str) -> int:
     return size
 
 
-_TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called")
-_NUMBER_PARTS = ("words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows")
+_TEXT_PARTS = ("sessions", "speakers", "terms", "forms", "called", "people")
+_NUMBER_PARTS = (
+    "words", "starts", "texts", "form_terms", "marks", "mark_starts", "calls", "call_rows", "mentions", "mention_rows",
+)  # fmt: skip
 
 
 _STORED_NAMES = {"mentioned_day": "about", "text_features": "cues", "question_bits": "asking"}
@@ -377,6 +379,7 @@ def _is_consistent(batch: RecordBatch) -> bool:
         (batch.texts, batch.ids),
         (batch.forms, batch.form_terms),
         (batch.calls, batch.call_rows),
+        (batch.mentions, batch.mention_rows),
     )
     offsets = ((batch.starts, batch.words), (batch.mark_starts, batch.marks))
     numbers = (
@@ -385,6 +388,8 @@ def _is_consistent(batch: RecordBatch) -> bool:
         (batch.marks >> 1, len(batch.forms)),
         (batch.calls, len(batch.called)),
         (batch.call_rows, rows),
+        (batch.mentions, len(batch.people)),
+        (batch.mention_rows, rows),
         (values["session"] + 1, len(batch.sessions) + 1),
         (values["speaker"], len(batch.speakers)),
     )

@@ -22,7 +22,8 @@ from vectorstore import Cursor, Entry, LifecycleStore, VectorStoreError, View
 _BATCH = 1000
 _MAX_UNSAVED_SEGMENTS = 64
 _MIN_SAVED_ROWS = 256
-"""Rows from which on saving pays: to derive fewer at the next start takes less than a moment."""
+_MIN_SAVED_WORDS = 5_000
+"""Rows, or words of them, from which on saving pays: to derive fewer at the next start takes less than a moment."""
 _FOLLOWED_ROWS = 1024
 """Added rows after which a writer extends the cache; the change log reaches back at least as far."""
 
@@ -182,7 +183,10 @@ class IndexSynchronizer:
             state.unsaved.append(IndexSegment(batch))
 
     def _save(self, state: _IndexState) -> None:
-        if self._cache is None or state.cursor is None or state.derived_count < _MIN_SAVED_ROWS:
+        if self._cache is None or state.cursor is None:
+            return
+        words = sum(len(segment.batch.words) for segment in state.unsaved)
+        if state.derived_count < _MIN_SAVED_ROWS and words < _MIN_SAVED_WORDS:
             return
         cursor = state.cursor
         basis, position = self._basis(conversation=state.conversation), cursor.position

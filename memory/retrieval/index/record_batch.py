@@ -34,8 +34,10 @@ RECORD_DTYPE = np.dtype(
         ("mentioned_day", "<i4"),
         ("text_features", "u1"),
         ("question_bits", "<i8"),
+        ("statement_features", "u1"),
         ("importance", "<f8"),
         ("disabled", "?"),
+        ("demotion", "u1"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
@@ -49,7 +51,9 @@ class RecordBatch:
 
     The terms of its context come first, until ``texts[i]``. *marks*, between ``mark_starts``, are the occurrences of
     surface forms: twice the position in *forms*, and 1 more where the word began with a small letter. *form_terms* has
-    the term of each form. *calls* are positions in *called*, each of the row in *call_rows*.
+    the term of each form. *calls* are positions in *called*, each of the row in *call_rows*; so are
+    *mentions* in *people*, of the row in *mention_rows*, those of a row in the order of ``IndexRecord.people``. A
+    relation is one of *people* written as the kin word, a blank and the name.
     """
 
     ids: tuple[str, ...]
@@ -67,6 +71,9 @@ class RecordBatch:
     called: tuple[str, ...]
     calls: Ints
     call_rows: Ints
+    people: tuple[str, ...]
+    mentions: Ints
+    mention_rows: Ints
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,6 +94,8 @@ class RecordBatch:
         terms, numbers = renumber(used_terms, len(self.terms))
         words[is_term] = numbers[: len(numbers) - len(forms)] + 1
         called, calls = renumber(self.calls[is_taken], len(self.called))
+        is_mentioned = positions[self.mention_rows] >= 0
+        people, mentions = renumber(self.mentions[is_mentioned], len(self.people))
         return RecordBatch(
             ids=_pick(self.ids, rows),
             values=values,
@@ -103,6 +112,9 @@ class RecordBatch:
             called=_pick(self.called, called),
             calls=calls,
             call_rows=positions[self.call_rows[is_taken]],
+            people=_pick(self.people, people),
+            mentions=mentions,
+            mention_rows=positions[self.mention_rows[is_mentioned]],
         )
 
 
@@ -111,13 +123,14 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
 
     *term_of* gives the term of a small-letter word, None for a word that is not exactly one term.
     """
-    sessions, speakers, terms, called = _TextNumbers(), _TextNumbers(), _TextNumbers(), _TextNumbers()
+    sessions, speakers, terms, called, people = (_TextNumbers() for _ in range(5))
     surface_marks = _SurfaceMarks(term_of, terms)
     values = np.empty(len(records), dtype=RECORD_DTYPE)
     words: list[int] = []
     marks: list[int] = []
     starts, texts, mark_starts = [0], [], [0]
     calls: list[tuple[int, int]] = []
+    mentions: list[tuple[int, int]] = []
     values["session"] = [NO_SESSION if record.session is None else sessions[record.session] for record in records]
     values["speaker"] = [speakers[record.speaker] for record in records]
     for name in _PLAIN_FIELDS:
@@ -133,6 +146,8 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
         marks += [mark for word in record.surfaces if (mark := surface_marks[word]) >= 0]
         mark_starts.append(len(marks))
         calls += [(i, called[word]) for word in record.calls]
+        mentions += [(i, people[person]) for person in record.people]
+        mentions += [(i, people[f"{kin} {name}"]) for kin, name in record.relations]
     return RecordBatch(
         ids=tuple(record.id for record in records),
         values=values,
@@ -149,6 +164,9 @@ def build_batch(records: Sequence[IndexRecord], term_of: Callable[[str], str | N
         called=tuple(called),
         calls=_int_array([word for _, word in calls]),
         call_rows=_int_array([i for i, _ in calls]),
+        people=tuple(people),
+        mentions=_int_array([person for _, person in mentions]),
+        mention_rows=_int_array([i for i, _ in mentions]),
     )
 
 
@@ -158,9 +176,10 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         return build_batch([], lambda form: None)
     if len(batches) == 1:
         return batches[0]
-    sessions, speakers, terms, called, forms = (_TextNumbers() for _ in range(5))
+    sessions, speakers, terms, called, forms, people = (_TextNumbers() for _ in range(6))
     form_terms: dict[int, int] = {}
     values, words, marks, calls, call_rows = [], [], [], [], []
+    mentions, mention_rows = [], []
     count = 0
     for batch in batches:
         term_numbers, form_numbers = np.append(terms.numbers(batch.terms), -1), forms.numbers(batch.forms)
@@ -173,6 +192,8 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         marks.append(form_numbers[batch.marks >> 1] * 2 + (batch.marks & 1))
         calls.append(called.numbers(batch.called)[batch.calls])
         call_rows.append(batch.call_rows + count)
+        mentions.append(people.numbers(batch.people)[batch.mentions])
+        mention_rows.append(batch.mention_rows + count)
         count += len(batch)
     starts = _join_starts([batch.starts for batch in batches])
     return RecordBatch(
@@ -191,6 +212,9 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         called=tuple(called),
         calls=np.concatenate(calls),
         call_rows=np.concatenate(call_rows),
+        people=tuple(people),
+        mentions=np.concatenate(mentions),
+        mention_rows=np.concatenate(mention_rows),
     )
 
 
@@ -249,7 +273,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 4
+_EXTRACTION_VERSION = 6
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

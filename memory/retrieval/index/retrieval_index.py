@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from memory.retrieval.index.record import NEVER
+from memory.retrieval.index.people import PeopleMentions
+from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER
 from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
+from memory.retrieval.languages.statements import StatementFeature
 from vectorstore.internals import GrowableArray
 
 _MIN_WORN_GAPS = 1000
@@ -38,6 +40,7 @@ class RetrievalIndex:
         self.session_bm25 = SessionBm25()
         self.alive = GrowableArray(np.bool_)
         self.bounded = 0
+        self._assistants: Counter[int] = Counter()
         self._columns = GrowableArray(RECORD_DTYPE)
         self.links = TurnLinks(self._columns, self.ids)
         self._words = GrowableArray(np.int32)
@@ -46,6 +49,7 @@ class RetrievalIndex:
         self._marks = GrowableArray(np.int32)
         self._mark_starts = GrowableArray(np.int32)
         self._rows: dict[str, int] = {}
+        self.people = PeopleMentions()
         self._calls: dict[int, tuple[str, ...]] = {}
         self._sessions: dict[str, int] = {}
         self._aliases: Mapping[str, int] | None = None
@@ -88,6 +92,23 @@ class RetrievalIndex:
         """Return the sequence number of *row* in its session, -1 where it has none."""
         return float(self.columns["sequence"][row]) if self.columns["placed"][row] else -1.0
 
+    def between_people(self, session: int) -> bool:
+        """Return whether more than one person spoke in *session*; assistants are none."""
+        people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
+        return len(people) > 1
+
+    def hidden_utterances(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *rows* state nothing and were said to an assistant, or to nobody.
+
+        In a talk between people a question or a short word is half of what the other one answers: nothing is hidden.
+        """
+        demotion, sessions = self.columns["demotion"][rows], self.columns["session"][rows]
+        hidden = demotion > 0
+        for session in np.unique(sessions[hidden]).tolist():
+            if self.between_people(session):
+                hidden &= (sessions != session) | (demotion == DEMOTED_BY_CALLER)
+        return np.asarray(hidden)
+
     def extend(self, batch: RecordBatch) -> None:
         """Add the rows of *batch*; they replace rows of the same ids."""
         for id in self._rows.keys() & batch.ids:
@@ -106,6 +127,9 @@ class RetrievalIndex:
         for position, word in zip(batch.call_rows.tolist(), batch.calls.tolist(), strict=True):
             row = first + position
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
+        for position, person in zip(batch.mention_rows.tolist(), batch.mentions.tolist(), strict=True):
+            about_person = columns["statement_features"][position] & int(StatementFeature.ABOUT_PERSON)
+            self.people.add(first + position, batch.people[person], is_subject=bool(about_person))
         self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, id: str) -> None:
@@ -116,6 +140,7 @@ class RetrievalIndex:
         self._count(np.array([row]), -1)
         self.links.remove(row)
         self._calls.pop(row, None)
+        self.people.remove(row)
         self.alive.rows[row] = False
         self.ids[row] = ""
 
@@ -157,6 +182,9 @@ class RetrievalIndex:
         self.session_bm25.add(sessions[is_term].astype(np.int64), terms[is_term].astype(np.int64), sign)
 
     def _count_participants(self, rows: NDArray[np.int64], sign: int) -> None:
+        assistants = self.columns["speaker"][rows[self.columns["assistant"][rows]]]
+        for speaker, count in Counter(assistants.tolist()).items():
+            self._assistants[speaker] += sign * count
         participations = list(zip(*(self.columns[name][rows].tolist() for name in ("speaker", "session")), strict=True))
         calls: dict[tuple[int, int], Counter[str]] = {}
         for row, participation in zip(rows.tolist(), participations, strict=True) if self._calls else ():

@@ -85,6 +85,10 @@ class Participants:
         """Return the sessions that *participant* takes part in."""
         return list(self._sessions_of.get(participant, ()))
 
+    def speakers(self, session: int) -> list[int]:
+        """Return the participants of *session*."""
+        return list(self._speakers_of.get(session, ()))
+
     def aliases(self, lower_case_count: Callable[[str], int]) -> Mapping[str, int]:
         """Return other names of participants; *lower_case_count* counts a word's uses with a small initial letter."""
         if self._aliases is None:

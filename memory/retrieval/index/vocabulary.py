@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
-from vectorstore.internals import GrowableArray
+from vectorstore.internals import GrowableArray, sorted_distinct
 
 NO_TERM = 0
 """The number of no term: marks the end of a sentence."""
@@ -53,6 +53,11 @@ class Vocabulary:
         """Return the number of *term*, ``NO_TERM`` if it was never given one."""
         return self._numbers.get(term, NO_TERM)
 
+    def find_form(self, form: str) -> int:
+        """Return the number of the term that the small-letter *form* is of, ``NO_TERM`` for an unknown form."""
+        number = self._form_numbers.get(form)
+        return NO_TERM if number is None else int(self._term_of_form.rows[number])
+
     def term(self, number: int) -> str:
         """Return the term of a number."""
         return self._terms[number]
@@ -83,7 +88,7 @@ class Vocabulary:
         forms = marks >> 1
         np.add.at(self._counts.rows, forms, sign)
         np.add.at(self._lower_case_counts.rows, forms[marks & 1 > 0], sign)
-        self._touched.append(np.unique(self._term_of_form.rows[forms]))
+        self._touched.append(sorted_distinct(self._term_of_form.rows[forms]))
 
     def take_touched(self) -> list[NDArray[np.int32]]:
         """Return the terms whose forms were counted since the last call of this method."""
@@ -227,7 +232,7 @@ class TermVectors:
         self._follow_vocabulary()
         missing = terms[~self._fresh.rows[terms]]
         if len(missing):
-            missing = np.unique(missing)
+            missing = sorted_distinct(missing)
             for start in range(0, len(missing), _VECTOR_BATCH):
                 self._make_vectors(missing[start : start + _VECTOR_BATCH])
         return np.asarray(self._slot.rows[terms])

@@ -181,7 +181,7 @@ def _parse_span(words: dict[str, str], lexicon: Lexicon, today: date) -> DateSpa
         return DateSpan(day, day)
     if named == "month":
         number = lexicon.months[word]
-        return _month_span(today.year - (number >= today.month), number)
+        return month_span(today.year - (number >= today.month), number)
     if named == "unit":
         return _span_ago(_parse_count(words["count"], lexicon), unit, today)
     if named == "of":
@@ -210,12 +210,13 @@ def _calendar_span(unit: str, day: date) -> DateSpan:
     if unit == "year":
         return DateSpan(date(day.year, 1, 1), date(day.year, 12, 31))
     if unit == "month":
-        return _month_span(day.year, day.month)
+        return month_span(day.year, day.month)
     monday = day - timedelta(days=day.weekday())
     return DateSpan(monday + timedelta(days=5 if unit == "weekend" else 0), monday + timedelta(days=6))
 
 
-def _month_span(year: int, month: int) -> DateSpan:
+def month_span(year: int, month: int) -> DateSpan:
+    """Return the days of a month."""
     following = date(year + month // 12, month % 12 + 1, 1)
     return DateSpan(date(year, month, 1), following - timedelta(days=1))
 
@@ -224,7 +225,7 @@ def _subtract_units(day: date, count: int, unit: str) -> date:
     if unit in ("day", "week"):
         return day - timedelta(days=count * (7 if unit == "week" else 1))
     months = day.year * 12 + day.month - 1 - count * (12 if unit == "year" else 1)
-    last = _month_span(months // 12, months % 12 + 1).last
+    last = month_span(months // 12, months % 12 + 1).last
     return last.replace(day=min(day.day, last.day))
 
 

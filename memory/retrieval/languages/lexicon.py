@@ -50,6 +50,8 @@ class Lexicon:
     - ``continuation`` finds the beginning of a follow-up, ``back_reference`` a word that refers to something said
       before. ``frame_words`` say nothing of a question's topic when it asks for a time alone ("what did I say
       yesterday").
+    - ``exclusion`` finds what a question sets aside ("besides tea"), ``order`` a word that asks for one of several in
+      time ("the latest") and names no topic.
     - ``possessive`` may follow a name. ``ordinal`` follows the number of a day, ``of`` joins it to its month and that
       to its year.
     - ``date_patterns`` find further ways to write a date, with groups "year", "month" or "name", and "day".
@@ -72,6 +74,8 @@ class Lexicon:
     change: re.Pattern[str] = _NO_MATCH
     continuation: re.Pattern[str] = _NO_MATCH
     back_reference: re.Pattern[str] = _NO_MATCH
+    exclusion: re.Pattern[str] = _NO_MATCH
+    order: re.Pattern[str] = _NO_MATCH
     relative_dates: re.Pattern[str] = _NO_MATCH
     date_patterns: tuple[re.Pattern[str], ...] = ()
     frame_words: frozenset[str] = frozenset()

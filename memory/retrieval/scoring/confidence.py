@@ -1,20 +1,22 @@
 """Confidence in a result and the two reasons for abstention, on a fixed scale in [0, 1].
 
-"nothing": no memory is about the question. "other": it was stated, but by another speaker than the question names; for
-that, several memories of each side are compared, since a single similar one proves little. Abstention begins below one
-half, in every partition, with and without vectors. Whether a passage about the question also answers it cannot be known
-without reading it.
+"nothing": no memory is about the question. "other": it was stated, but by another speaker than the question names, or
+about another person (``subjects``); for the speaker, several memories of each side are compared, since a single similar
+one proves little. Abstention begins below one half, in every partition, with and without vectors. Whether a passage
+about the question also answers it cannot be known without reading it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.profile import EmbedderProfile
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
@@ -35,6 +37,10 @@ _LARGE_MEMORY = 80
 """Number of memories from which on the bounds are those of a large memory."""
 _SCALE_ROOM = 0.09
 """Room of the scale below a low bound, which would otherwise have none down to 0."""
+_NOTE_WORDS_WEIGHT = 0.6
+_NOTE_ROOM = 0.3
+_NOTE_RANGE = 0.8
+"""What a note proves reaches so far below its bound, and so far above it."""
 _WORD_BONUS = 0.005
 _MAX_BONUS_WORDS = 10
 """Terms that get a bonus: a high share of few terms proves less than the same share of many."""
@@ -77,6 +83,46 @@ def topic_confidence(
         to_confidence_scale(_positive_maximum(with_vector) + bonus, bounds[0], low=lows[0]),
         to_confidence_scale(_positive_maximum(by_words[~has_vector]) + bonus, bounds[1], low=lows[1]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicEvidence:
+    """The arguments *soft*, *exact*, *cosine* and *bonus* of ``topic_confidence`` for the same candidates."""
+
+    soft: Floats
+    exact: Floats
+    cosine: Floats | None
+    bonus: float
+
+
+def conversation_confidence(
+    evidence: TopicEvidence,
+    is_note: NDArray[np.bool_],
+    profile: EmbedderProfile,
+    bounds: AbstentionBounds,
+    count: int,
+) -> float:
+    """Return how far the best of *count* turns and notes is about the question, as ``topic_confidence`` does.
+
+    Notes with a vector count by the *profile* of their embedder: said in other words, a note shares few with a
+    question, while the turns around another one lend it theirs.
+    """
+    soft, exact, cosine, bonus = evidence.soft, evidence.exact, evidence.cosine, evidence.bonus
+    limits = abstention_bounds(bounds, count)
+    if cosine is None or profile.unrelated is None:
+        return topic_confidence(soft, exact, cosine, bonus=bonus, bounds=limits)
+    unrelated, _ = bounds_for_size(count, (profile.unrelated, 0.0), bounds.few)
+    by_profile = is_note & np.isfinite(cosine)
+    others = ~by_profile
+    topic = topic_confidence(soft[others], exact[others], cosine[others], bonus=bonus, bounds=limits)
+    if topic < ABSTENTION_LEVEL and float(np.nan_to_num(cosine[others]).max(initial=0.0)) - unrelated >= profile.clear:
+        topic = ABSTENTION_LEVEL
+    if not by_profile.any():
+        return topic
+    words = (_SOFT_MATCH_WEIGHT * soft + exact)[by_profile].max() / (1 + _SOFT_MATCH_WEIGHT)
+    value = float(cosine[by_profile].max()) - unrelated + _NOTE_WORDS_WEIGHT * (float(words) + bonus)
+    low, high = profile.note_bound - _NOTE_ROOM, profile.note_bound + _NOTE_RANGE
+    return max(topic, to_confidence_scale(value, profile.note_bound, low=low, high=high))
 
 
 def question_bonus(

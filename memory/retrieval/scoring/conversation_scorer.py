@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.scoring.confidence import (
-    abstention_bounds,
+    TopicEvidence,
     attribution_margin,
+    conversation_confidence,
     question_bonus,
     to_confidence_scale,
-    topic_confidence,
 )
 from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
@@ -36,6 +37,8 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.newer_statements import find_newer_statements, own_speakers
+from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
 from memory.retrieval.scoring.soft_matching import (
@@ -46,7 +49,8 @@ from memory.retrieval.scoring.soft_matching import (
     weighted_sum,
     word_match,
 )
-from memory.retrieval.scoring.superseded import promote_newest, stated_after
+from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -63,61 +67,101 @@ _YEAR_FIT = 0.3
 
 
 def score_conversation(
-    query: NamespaceQuery, rows: Rows, *, weights: ConversationWeights, abstention: AbstentionBounds
+    query: NamespaceQuery,
+    rows: Rows,
+    *,
+    silent: Rows,
+    weights: ConversationWeights,
+    abstention: AbstentionBounds,
 ) -> ScoredCandidates:
-    """Score the turns in *rows* of the index for the question."""
+    """Score the turns in *rows* of the index for the question; *silent* ones beside them state nothing.
+
+    The words of a silent turn count for its neighbours, and prove nothing by themselves.
+    """
     index, question, validity, frequencies = query.index, query.question, query.validity, query.frequencies
     ids = query.ids(rows)
     fit = date_fit(index, rows, question)
     if question.only_when:
-        parts = {"date": weights.date * fit, "recency": weights.recency * _recency_ranks(index, rows)}
+        parts = _turn_parts(index, rows, question, fit, weights)
+        parts["recency"] = weights.recency * _recency_ranks(index, rows)
         parts["importance"] = _importance_part(index, rows, parts, weights)
         topic = to_confidence_scale(float(fit.max(initial=0.0)), _YEAR_FIT)
         return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
     words = weigh_terms(question, index, frequencies)
     matches = _match_turns(query, rows, words, weights)
     bm25 = query.text_scores(question.text_without_names, ids)
+    channel = _vector_channel(query, rows, weights)
+    cover = _word_cover(matches.words, words) if channel.cover else 1.0
     session_weight = weights.session_several if question.asks_several else weights.session
     parts = {
-        "words": weights.words * scale_to_maximum(matches.words),
-        "cosine": weights.cosine * scale_to_maximum(matches.cosine),
-        "speaker": weights.speaker * speaker_match(index, rows, question),
-        "participant": weights.participant * participant_share(index, rows, question),
-        "session": session_weight * _session_scores(index, rows, question, bm25),
+        "words": cover * weights.words * scale_to_maximum(matches.words),
+        "cosine": channel.cosine * scale_to_maximum(matches.cosine),
+        "session": cover * session_weight * channel.session * _session_scores(index, rows, question, bm25),
         "echo": weights.echo * matches.is_echo.astype(np.float64),
-        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
-        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
-        "kind": _answer_kind_scores(index, rows, question, weights),
-        "date": weights.date * fit,
-        "text": weights.text * scale_to_maximum(bm25),
+        **_turn_parts(index, rows, question, fit, weights),
+        "text": cover * weights.text * scale_to_maximum(bm25),
     }
-    if weights.asked:
+    if weights.asked and (question.asks_several or not question.asks_time):
         parts["asked"] = weights.asked * _answered_question_scores(query, rows, words, matches.answered, parts)
     if question.asks_several:
-        best = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
-        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, best, frequencies)
+        first = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
+        parts["feedback"] = weights.feedback * relevance_feedback(index, rows, first, frequencies)
     parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
+    later: dict[int, int] = {}
+    moment = to_microseconds(validity.as_of or validity.now)
+    if question.time.period is not None:
+        after = made_after(index, rows, question.time.period.last, sum_features(parts, len(ids)))
+        is_own = np.isin(index.columns["speaker"][rows], own_speakers(index))
+        parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
-        moment = to_microseconds(validity.as_of or validity.now)
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+    asked, mismatch = asked_people(question, index), None
+    if asked is not None and len(rows):
+        lacking = lacks_subject(index, rows, asked)
+        totals = sum_features(parts, len(ids))
+        best = top_positions(ids, totals, 1)[0]
+        mismatch = subject_mismatch(query, rows, asked, lacking, words, best)
+        parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
+    if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
+        found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
+        parts["newest"] = parts.get("newest", 0.0) + found.leading
+        parts["linked"] = found.linked
+        newer, later = {**newer, **found.newer}, found.later
+    if not question.dates:  # a date may be that of the repetition
+        parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
+        newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
     states = ~matches.is_echo
-    seen = words.seen if states.all() else np.array(frequencies.df(question.terms)) > np.count_nonzero(~states)
+    unstated = np.concatenate([rows[~states], silent])
+    seen = words.seen if not len(unstated) else _terms_seen_beside(query, unstated)
     total_weight = words.total_weight
-    topic = topic_confidence(
+    evidence = TopicEvidence(
         (matches.stated_words / total_weight if total_weight > 0 else matches.stated_words)[states],
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
-        bonus=question_bonus(words.bounded_weights, seen, question.is_proper),
-        bounds=abstention_bounds(abstention, frequencies.count),
+        question_bonus(words.bounded_weights, seen, question.is_proper),
     )
+    is_note = (index.columns["session"][rows] == NO_SESSION)[states]
+    topic = conversation_confidence(evidence, is_note, query.profile, abstention, frequencies.count)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer)
+    note = ""
+    if mismatch is not None and mismatch.lead < lead:
+        lead, note = mismatch.lead, mismatch.note
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, note)
+
+
+def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
+    """Return which terms of the question occur in another memory than those *unstated*."""
+    index, terms = query.index, query.question.terms
+    found, starts = index.text_terms(unstated)
+    numbers = [index.vocabulary.find(term) for term in terms]
+    unproven = [int(np.count_nonzero(np.logical_or.reduceat(found == number, starts))) for number in numbers]
+    return np.asarray(np.array(query.frequencies.df(terms)) > np.array(unproven, dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +215,34 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     return _TurnMatches(smoothed, stated, own_words, cosine, own_cosine, is_echo, window.answered)
 
 
+@dataclass(frozen=True, slots=True)
+class _VectorChannel:
+    """Weight of the *cosine* of each row, and of the *session*, by the profile of the embedder.
+
+    *cover*: the weight of words falls with the share of the question that they leave open.
+    """
+
+    cosine: Floats
+    session: Floats
+    cover: bool
+
+
+def _vector_channel(query: NamespaceQuery, rows: Rows, weights: ConversationWeights) -> _VectorChannel:
+    alone = query.index.columns["session"][rows] == NO_SESSION
+    profile = query.profile
+    turns, notes = (profile.turns, profile.notes) if weights.cosine is None else (weights.cosine, weights.cosine)
+    if query.vector is None:
+        return _VectorChannel(np.zeros(len(rows)), np.ones(len(rows)), cover=False)
+    session = np.where(alone, profile.note_session, 1.0)
+    return _VectorChannel(np.where(alone, notes, turns), session, profile.cover)
+
+
+def _word_cover(matches: Floats, words: QuestionTerms) -> float:
+    """Return the share of the question's weight that the best row matches, in [0, 1]; 1 for a question of no words."""
+    total = words.total_weight
+    return min(1.0, float(matches.max(initial=0.0)) / total) if total > 0 else 1.0
+
+
 def _answered_question_scores(
     query: NamespaceQuery, rows: Rows, words: QuestionTerms, answered: Rows, parts: Mapping[str, Floats]
 ) -> Floats:
@@ -187,6 +259,23 @@ def _answered_question_scores(
     similarities = np.zeros(len(rows))
     similarities[likely] = question_similarity(words, answered[likely], index, query.frequencies)
     return similarities
+
+
+def _turn_parts(
+    index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion, fit: Floats, weights: ConversationWeights
+) -> dict[str, Floats]:
+    """Return the parts of the score that need no word of the question: speaker, session, form, kind and date.
+
+    *fit* is that of the dates that the question names.
+    """
+    return {
+        "speaker": weights.speaker * speaker_match(index, rows, question),
+        "participant": weights.participant * participant_share(index, rows, question),
+        "turn": weights.ends_asking * has_text_feature(index, rows, TextFeature.ENDS_ASKING)
+        + weights.first_person * has_text_feature(index, rows, TextFeature.FIRST_PERSON),
+        "kind": _answer_kind_scores(index, rows, question, weights),
+        "date": weights.date * fit,
+    }
 
 
 def _importance_part(

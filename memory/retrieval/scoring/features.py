@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.profile import EmbedderProfile
 from memory.models import DEFAULT_IMPORTANCE
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.record_batch import NO_SESSION
@@ -21,12 +22,14 @@ from memory.retrieval.index.turn_links import NO_ROW, TurnLinks
 from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
+from memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from vectorstore import Filter, Vector, View
-from vectorstore.internals import idf, idf_array
+from vectorstore.internals import idf, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
+_NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class AnalyzedQuestion:
     *terms* are those of *text_without_names*, where the names of *participants* are left out, and *forms* the words as
     they were written; *all_terms* are those of *text*. *asks_state*: it asks how something is, not what happened.
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
-    that are written as names.
+    that are written as names. *time* is what it asks about. *people* are those that it names, as in
+    ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves.
     """
 
     text: str
@@ -53,6 +57,9 @@ class AnalyzedQuestion:
     asks_state: bool = False
     only_when: bool = False
     proper_terms: frozenset[str] = frozenset()
+    time: QuestionTime = _NOW
+    people: frozenset[str] = frozenset()
+    about_self: bool = False
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
@@ -76,7 +83,8 @@ class TermFrequencies:
 class NamespaceQuery:
     """A question as it is analyzed in one store namespace, with the *view* and the *index* that it is scored with.
 
-    *vector* is that of the question there, None without one; *where* is everything that candidates must pass.
+    *vector* is that of the question there, None without one, and *profile* that of the embedder it comes from; *where*
+    is everything that candidates must pass.
     """
 
     view: View
@@ -85,6 +93,7 @@ class NamespaceQuery:
     index: RetrievalIndex
     question: AnalyzedQuestion
     vector: Vector | None
+    profile: EmbedderProfile
     validity: ValidityFilter
     where: Filter | None
     frequencies: TermFrequencies
@@ -190,7 +199,7 @@ class NeighbourWindow:
 
     def distinct_rows(self) -> Rows:
         """Return all rows of the window, each once, in ascending order."""
-        found = np.unique(np.concatenate([self.rows, *self.sides, self.answered]))
+        found = sorted_distinct(np.concatenate([self.rows, *self.sides, self.answered]))
         return np.asarray(found[found != NO_ROW])
 
     def without(self, hidden: NDArray[np.bool_]) -> NeighbourWindow:

@@ -26,7 +26,9 @@ class ScoredCandidates:
 
     *topic* in [0, 1] is how far the best candidate is about the question at all. *lead* is the lead of the memories of
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
-    *newer* maps the position of a superseded statement to that of the newer one.
+    *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
+    which may have changed the first hit to that of the first hit. *subject_note* says in words whose
+    attribute was found instead of that asked for, where *lead* is below 0 for that reason.
     """
 
     namespace: str
@@ -36,6 +38,8 @@ class ScoredCandidates:
     topic: float = 0.0
     lead: float = 0.0
     newer: Mapping[int, int] = field(default_factory=dict)
+    later: Mapping[int, int] = field(default_factory=dict)
+    subject_note: str = ""
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
@@ -72,6 +76,11 @@ class RankedCandidate:
         """Return the id of the newer statement that supersedes this one, None for none."""
         newer = self.source.newer.get(self.position)
         return None if newer is None else self.source.ids[newer]
+
+    def later_than(self) -> str | None:
+        """Return the id of the older statement that this one may have changed, None for none."""
+        older = self.source.later.get(self.position)
+        return None if older is None else self.source.ids[older]
 
 
 def sum_features(parts: Mapping[str, Floats], size: int) -> Floats:

@@ -12,7 +12,8 @@ class ConversationWeights:
     """Weights of the features of a turn; each feature is in [0, 1] or a cosine."""
 
     words: float = 1.0
-    cosine: float = 0.45
+    cosine: float | None = None
+    """None: what the profile of the embedder says, for turns and for notes."""
     speaker: float = 0.3
     participant: float = 0.3
     asked: float = 0.5
@@ -35,6 +36,8 @@ class ConversationWeights:
     later: float = -1.0
     newest: float = 1.0
     """0: older statements keep their place before newer ones."""
+    subject: float = -0.1
+    """Share of the best score that a statement loses which names none of the people asked about."""
     text: float = 0.15
     word_window: tuple[float, float, float, float] = (0.7, 0.5, 0.65, 0.45)
     """Share of a word match that counts one turn before, one after, two before, two after."""

@@ -21,7 +21,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM, renumber
 from memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
-from vectorstore.internals import BM25_K1, idf_array
+from vectorstore.internals import BM25_K1, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -173,7 +173,7 @@ def pair_match(words: QuestionTerms, rows: Rows, index: RetrievalIndex) -> Float
     owners = np.searchsorted(starts, np.arange(len(terms) - 1), side="right") - 1
     for a, b, weight in zip(first[known], second[known], weights[known], strict=True):
         adjacent = ((terms[:-1] == a) & (terms[1:] == b)) | ((terms[:-1] == b) & (terms[1:] == a))
-        shares[np.unique(owners[adjacent])] += weight
+        shares[sorted_distinct(owners[adjacent])] += weight
     return np.asarray(shares / weights.sum())
 
 
@@ -200,7 +200,7 @@ def question_similarity(
     a row that asks nothing.
     """
     similarities = np.zeros(len(answered))
-    rows = np.unique(answered[answered != NO_ROW])
+    rows = sorted_distinct(answered[answered != NO_ROW])
     rows = rows[index.columns["question_bits"][rows] != 0]
     if not len(rows) or not len(words.numbers):
         return similarities

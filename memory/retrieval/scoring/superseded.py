@@ -8,6 +8,7 @@ cellar's). They exchange their scores, so that nothing is lost and the ranks of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,18 +16,22 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import NEVER, TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.dates import NO_DAY, day_number
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.soft_matching import QuestionTerms, weighted_sum, word_match
+from vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _COMPARED_STATEMENTS = 6
-_TIE_STEP = 1e-6
+TIE_STEP = 1e-6
 """Step between equal scores, so that ids do not decide which statement leads."""
 _MIN_SIMILARITY = 0.45
 _MIN_SIMILARITY_OF_CHANGE = 0.2
 """Similarity needed where the later statement says itself that something changed."""
 _MIN_TOPIC_SHARE = 0.5
+_MIN_EARLIER_SHARE = 0.3
+_DAY_MICROSECONDS = 86_400_000_000
 _MAX_STATEMENT_TERMS = 10
 """Terms of a statement; a longer text states several things, and another text does not contradict it as a whole."""
 
@@ -44,15 +49,28 @@ def promote_newest(
     newer: dict[int, int] = {}
     best = top_positions(ids, totals, _COMPARED_STATEMENTS)
     for group in _near_equal_groups(index, rows, best, words):
-        times = {i: _statement_time(index, int(rows[i])) for i in group}
+        times = {i: statement_time(index, int(rows[i])) for i in group}
         turns = {i: index.turn(int(rows[i])) for i in group}
         newest_first = sorted(group, key=lambda i: (times[i] > moment, -times[i], -turns[i], ids[i]))
         scores = sorted((float(totals[i]) for i in group), reverse=True)
         for rank, (i, score) in enumerate(zip(newest_first, scores, strict=True)):
-            change[i] = score - rank * _TIE_STEP - totals[i]
+            change[i] = score - rank * TIE_STEP - totals[i]
             if rank and times[i] < times[newest_first[0]]:
                 newer[i] = newest_first[0]
     return change, newer
+
+
+def made_after(index: RetrievalIndex, rows: Rows, day: date, totals: Floats) -> Floats:
+    """Return by how much the scores *totals* of rows that speak of a time after *day* fall: by the best of them.
+
+    Nothing falls where no row until then has a fair share of the best score: then the statement came later.
+    """
+    best = float(totals.max(initial=0.0))
+    valid_from, days = index.columns["valid_from"][rows], index.columns["day"][rows].astype(np.int64)
+    stated = np.where(valid_from == NEVER, days, valid_from // _DAY_MICROSECONDS)
+    is_later = (stated > day_number(day)) & (days != NO_DAY)
+    earlier = float(totals[~is_later].max(initial=0.0))
+    return np.where(is_later, -best, 0.0) if earlier >= _MIN_EARLIER_SHARE * best > 0 else np.zeros(len(rows))
 
 
 def stated_after(index: RetrievalIndex, rows: Rows, moment: int) -> Floats:
@@ -92,11 +110,12 @@ def _is_statement(index: RetrievalIndex, row: int) -> bool:
 def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: QuestionTerms) -> bool:
     if index.columns["speaker"][row] != index.columns["speaker"][other]:
         return False
-    later, earlier = (row, other) if _statement_time(index, row) >= _statement_time(index, other) else (other, row)
+    later, earlier = (row, other) if statement_time(index, row) >= statement_time(index, other) else (other, row)
     later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
     announced = bool(index.columns["text_features"][later] & int(TextFeature.CHANGE))
-    later_topic = np.intersect1d(later_terms, words.numbers)
-    earlier_topic = np.intersect1d(earlier_terms, words.numbers)
+    asked = sorted_distinct(words.numbers)
+    later_topic = np.intersect1d(later_terms, asked, assume_unique=True)
+    earlier_topic = np.intersect1d(earlier_terms, asked, assume_unique=True)
     if not _have_same_subject(later_topic, earlier_topic, announced=announced):
         return False
     equal = (later_terms[:, None] == earlier_terms[None, :]).astype(np.float64)
@@ -116,11 +135,11 @@ def _have_same_subject(later: Rows, earlier: Rows, *, announced: bool) -> bool:
 
 
 def _distinct_terms(index: RetrievalIndex, row: int) -> Rows:
-    terms = np.unique(index.text_terms(np.array([row], dtype=np.int64))[0])
+    terms = sorted_distinct(index.text_terms(np.array([row], dtype=np.int64))[0])
     return np.asarray(terms[terms != NO_TERM])
 
 
-def _statement_time(index: RetrievalIndex, row: int) -> int:
+def statement_time(index: RetrievalIndex, row: int) -> int:
     """Return the time of a statement in microseconds: its valid_from, else when it was said, else recorded."""
     times = (int(index.columns[name][row]) for name in ("valid_from", "occurred_at", "recorded_at"))
     return next((time for time in times if time != NEVER), NEVER)

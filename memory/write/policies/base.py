@@ -38,7 +38,7 @@ class PolicyDecision:
     """Action to take, a *reason* code for the report, and the *memory* that takes the place of the one judged.
 
     *action* may be given as its text ("reject"). *spans* counts what was taken out of it; *of* is the id of the memory
-    that it nearly repeats.
+    that it nearly repeats, *may_replace* that of an older statement which it may replace: a suggestion for the report.
     """
 
     action: Action
@@ -46,6 +46,7 @@ class PolicyDecision:
     memory: Memory | None = None
     spans: int = 0
     of: str | None = None
+    may_replace: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "action", choice(Action, self.action, "action"))
@@ -82,6 +83,14 @@ class TurnDecision:
 
     decisions: tuple[PolicyDecision, ...]
     made: tuple[tuple[Memory, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementCandidates:
+    """A new *memory*, and the *older* ones most like it which it may replace, the most alike first."""
+
+    memory: Memory
+    older: tuple[Memory, ...]
 
 
 class MemoryLookup(Protocol):

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from memory.errors import ArgumentError
 from memory.models import Memory
+from memory.retrieval.languages.statements import StatementFeature, analyze_statement
 from memory.validation import checked_int, checked_number
 from memory.write.policies.base import (
     NEAR_DUPLICATE_KEY,
@@ -19,6 +21,7 @@ from memory.write.policies.base import (
     MemoryLookup,
     MemoryTurn,
     PolicyDecision,
+    SimilarMemory,
     TurnDecision,
 )
 
@@ -67,6 +70,10 @@ def _text_length(memory: Memory) -> int:
 
 
 _NEAR_DUPLICATE: Final = "near-duplicate"
+_LINKED: Final = 0.3
+"""Similarity from which on a statement that tells of a change may be one of the other; chosen on told stories."""
+_ALIKE: Final = 0.5
+"""Similarity from which on two statements of one subject may contradict each other."""
 _WORD: Final = re.compile(r"\w+", re.UNICODE)
 
 
@@ -76,10 +83,11 @@ class NearDuplicates:
 
     Near is a cosine of at least *meaning* where an embedder answers, else a share of common words of at least
     *words*. With *fold* on, one that has no word that the other lacks is not stored a second time: the report names
-    the other. One with a word, number or "not" more is always stored, since it may say something else.
+    the other. One with a word, number or "not" more is always stored, since it may say something else. A memory that
+    tells of a change names in its report the nearest older statement that it may replace; nothing is done about it.
     """
 
-    meaning: float = 0.95
+    meaning: float = 0.92
     words: float = 0.8
     fold: bool = False
 
@@ -93,15 +101,33 @@ class NearDuplicates:
 
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Look for the nearest one of the same kind and speaker."""
-        for similar in await stored.nearest(memory):
+        nearest = await stored.nearest(memory)
+        older = None if memory.replaces else replaceable_statement(memory, nearest)
+        for similar in nearest:
             limit = self.meaning if similar.by == "meaning" else self.words
             if similar.similarity >= limit and _shared_fields(similar.memory) == _shared_fields(memory):
                 other = similar.memory.id
                 if self.fold and _sorted_words(memory.text) == _sorted_words(similar.memory.text):
                     return PolicyDecision(Action.REJECT, _NEAR_DUPLICATE, of=other)
                 linked = replace(memory, metadata={**memory.metadata, NEAR_DUPLICATE_KEY: other})
-                return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other)
-        return PolicyDecision(Action.ACCEPT)
+                return PolicyDecision(Action.TRANSFORM, _NEAR_DUPLICATE, linked, of=other, may_replace=older)
+        return PolicyDecision(Action.ACCEPT, may_replace=older)
+
+
+def replaceable_statement(memory: Memory, nearest: Iterable[SimilarMemory]) -> str | None:
+    """Return the id of the nearest older statement that *memory* may replace, None where nothing says so.
+
+    Both state how things are (no plan, quotation or past habit), and differ in their words; *memory* tells of a change,
+    or says nearly the same of the same subject.
+    """
+    best = next((similar for similar in nearest if _shared_fields(similar.memory) == _shared_fields(memory)), None)
+    if best is None or best.similarity < _LINKED or _sorted_words(best.memory.text) == _sorted_words(memory.text):
+        return None
+    new, old = analyze_statement(memory.text), analyze_statement(best.memory.text)
+    if not (new.is_factual and old.is_factual) or "?" in memory.text or "?" in best.memory.text:
+        return None
+    is_alike = best.similarity >= _ALIKE and new.subject == old.subject
+    return best.memory.id if is_alike or new.features & StatementFeature.CHANGE else None
 
 
 def _shared_fields(memory: Memory) -> tuple[object, ...]:

@@ -14,10 +14,19 @@ from functools import partial
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from memory.errors import ArgumentError
-from memory.models import Memory
+from memory.models import Memory, Trust
 from memory.runtime import run_in_thread
 from memory.validation import checked_int, checked_labels, checked_number
-from memory.write.policies.base import Action, MemoryTurn, OnPolicyFailure, PolicyDecision, TurnDecision, accept_all
+from memory.write.policies.base import (
+    Action,
+    MemoryLookup,
+    MemoryTurn,
+    OnPolicyFailure,
+    PolicyDecision,
+    ReplacementCandidates,
+    TurnDecision,
+    accept_all,
+)
 
 CALLBACK_PATIENCE: Final = 60.0
 """Seconds that a function has for its answer, unless its policy says otherwise."""
@@ -85,6 +94,18 @@ class Judge:
     def __repr__(self) -> str:
         return f"Judge({self.reason})"
 
+    @staticmethod
+    def of_replacements(
+        function: Callable[[ReplacementCandidates], Iterable[str] | Awaitable[Iterable[str] | None] | None],
+        *,
+        similarity: float = 0.3,
+        count: int = 5,
+        on_failure: OnPolicyFailure | None = None,
+        patience: float | None = CALLBACK_PATIENCE,
+    ) -> ReplacementJudge:
+        """Return the policy that asks *function* which older memories a new one replaces."""
+        return ReplacementJudge(function, similarity=similarity, count=count, on_failure=on_failure, patience=patience)
+
     async def decide(self, memory: Memory) -> PolicyDecision:
         """Ask about one memory; of a judge of turns, as a turn of one."""
         if self.of == "turn":
@@ -115,6 +136,49 @@ class Judge:
         if verdict is None or isinstance(verdict, bool):
             return PolicyDecision(Action.ACCEPT) if verdict else PolicyDecision(Action.REJECT, self.reason)
         raise ArgumentError("verdict", verdict, "True, False, a text, a Memory or a Decision is needed from a judge")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReplacementJudge:
+    """Asks *function* which older memories a new one replaces, where there are some like it; these end at its time.
+
+    *function* gets ``ReplacementCandidates`` and returns the ids of those that hold no longer, or None. The candidates
+    are the *count* most like it of its kind and speaker, at least as like as *similarity* (a cosine, or the share of
+    common words), and only those that its author may change. Other ids are ignored. A function that fails leaves all
+    as it was (*on_failure* and *patience* as for a judge).
+    """
+
+    function: Callable[[ReplacementCandidates], Iterable[str] | Awaitable[Iterable[str] | None] | None]
+    _: KW_ONLY
+    similarity: float = 0.3
+    count: int = 5
+    on_failure: OnPolicyFailure | None = None
+    patience: float | None = CALLBACK_PATIENCE
+
+    def __post_init__(self) -> None:
+        _check_callback(self.function, "a memory and the older ones", self.patience)
+        checked_int(self.count, "count", 1)
+        checked_number(self.similarity, "similarity", "a number in [0, 1] is needed", lambda number: 0 <= number <= 1)
+
+    def decide(self, memory: Memory) -> PolicyDecision:
+        """Accept: there is nothing to replace."""
+        return PolicyDecision(Action.ACCEPT)
+
+    async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
+        """Ask about *memory* beside those *stored* that are like it."""
+        nearest = [
+            near.memory for near in await stored.nearest(memory, self.count) if near.similarity >= self.similarity
+        ]
+        trust = Trust.least([memory.trust, Trust.of(memory.actor)])
+        older = tuple(other for other in nearest if other.trust.rank >= trust.rank and other.scopes == memory.scopes)
+        if not older or memory.replaces:
+            return PolicyDecision(Action.ACCEPT)
+        answer = await call_function(self.function, ReplacementCandidates(memory, older), self.patience)
+        chosen = set(checked_labels(answer or (), "replaced"))
+        replaces = tuple(other.id for other in older if other.id in chosen)
+        if not replaces:
+            return PolicyDecision(Action.ACCEPT)
+        return PolicyDecision(Action.TRANSFORM, memory=replace(memory, replaces=replaces))
 
 
 @dataclass(frozen=True, slots=True)

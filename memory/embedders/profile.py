@@ -1,0 +1,103 @@
+"""Profile of an embedder: what its cosines weigh in recall, and from where on they say that nothing fits.
+
+How far apart an embedder puts what belongs together and what does not differs from model to model, so the weight of the
+vector channel belongs to the embedder and not to recall. Profiles of known embedders are found by the beginning of
+their fingerprints; ``python -m benchmarks calibrate`` measures that of another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbedderProfile:
+    """Weights of an embedder's cosine beside the words of a question, which weigh 1.
+
+    *turns* is for turns of a conversation, whose neighbours speak along; *notes* for memories without a session.
+    *note_session* is the share of the session's weight that a note's own BM25 has in its place. *cover*: words weigh
+    less by the share of the question that no memory has, so that meaning leads where no word fits.
+
+    *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
+    over ``PROBE_QUESTIONS``). Doubt counts from it: a note proves what its cosine is above it, and .6 of the share of
+    the words, and below *note_bound* it is doubted; turns whose best is *clear* above it are not. None: it was never
+    measured, and doubt goes by the bounds of the static vectors.
+    """
+
+    turns: float = 0.45
+    notes: float = 0.45
+    note_session: float = 1.0
+    cover: bool = False
+    unrelated: float | None = None
+    note_bound: float = 0.075
+    clear: float = 0.25
+
+
+PROBE_QUESTIONS: Final = (
+    "Who invented the telescope?",
+    "What is the boiling point of lead?",
+    "How do I repair a zip?",
+    "Which river flows through Baghdad?",
+    "What is my favourite board game?",
+    "Who taught me to swim?",
+    "When did I buy a sailing boat?",
+    "How tall is the Matterhorn?",
+    "Which opera did Bellini write last?",
+    "What is the plot of Moby Dick?",
+    "How many strings has a lute?",
+    "Who painted the Night Watch?",
+    "When was the zebra crossing invented?",
+    "What is the recipe for goulash?",
+    "Where can I get my watch repaired?",
+    "Which insects live in my loft?",
+    "How much does an elephant eat?",
+    "Why did the Mayan cities fall?",
+    "What is the square root of 1764?",
+    "Who is the mayor of Palermo?",
+    "Which planet has the most moons?",
+    "What did the plumber say about the geyser?",
+    "How often should I oil a sewing machine?",
+    "When does the mushroom season begin?",
+    "What is my lucky number?",
+    "Who gave me the telescope?",
+    "Which chess opening do I play?",
+    "Where did I bury the time capsule?",
+    "How do you fold a paper crane?",
+    "What is the currency of Laos?",
+    "When did my uncle emigrate to Chile?",
+    "Which perfume does my aunt wear?",
+    "What is the password of the fax machine?",
+    "How deep is the Baltic Sea?",
+    "Who repaired the church organ?",
+    "Which wine goes with venison?",
+    "What is the speed of a falcon?",
+    "When did the volcano erupt?",
+    "Where is my stamp collection?",
+    "How long is a cricket pitch?",
+    "Who wrote the national anthem?",
+    "What did I sell at the flea market?",
+    "Which horse won the race?",
+    "How many teeth has a shark?",
+    "What is the motto of the regiment?",
+    "When is the lunar eclipse?",
+    "Why is the lighthouse closed?",
+    "What colour is the canoe?",
+    "Who stole the bicycle pump?",
+    "Which glue holds porcelain?",
+)
+"""Questions about what hardly anybody notes, half of them general and half personal."""
+
+UNKNOWN_PROFILE: Final = EmbedderProfile()
+"""Profile of an embedder that nobody measured: it leads nowhere against the words."""
+
+_KNOWN: Final = {
+    "local/use-multilingual-3-": EmbedderProfile(turns=0.45, notes=1.3, note_session=0.0, cover=True, unrelated=0.205),
+    "local/wordllama-": EmbedderProfile(unrelated=0.205, note_bound=0.025),
+}
+
+
+def known_profile(fingerprint: str) -> EmbedderProfile:
+    """Return the profile of the embedder with this *fingerprint*; the conservative one of a stranger."""
+    known = (profile for beginning, profile in _KNOWN.items() if fingerprint.startswith(beginning))
+    return next(known, UNKNOWN_PROFILE)

@@ -1,0 +1,209 @@
+"""Embedder of an ONNX model on this machine: one of the user's own, or one that fastembed knows by name.
+
+embedder = OnnxEmbedder("~/models/multilingual-e5-small", query_prefix="query: ", document_prefix="passage: ")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from threading import Lock
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.embedders.batching import (
+    TextVector,
+    check_embedder_input,
+    check_positive_number,
+    distinct_texts,
+    spread_vectors,
+)
+from memory.embedders.normalization import normalize_rows
+from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation
+from memory.errors import ArgumentError, EmbedderError
+from memory.onnx.model_files import ModelFiles, find_model, register_once
+from memory.runtime import run_in_thread
+
+Pooling = Literal["mean", "cls", "last", "none"]
+_SENTENCE_OUTPUT = "sentence_embedding"
+"""Output of models that pool by themselves, as sentence-transformers exports them."""
+_CHARACTERS_A_TOKEN = 8
+"""In every language a token has fewer on average; what is longer is not tokenized to its end."""
+_BGE_QUERY = "Represent this sentence for searching relevant passages: "
+_PREFIXES: Final = (
+    ("intfloat/multilingual-e5", "query: ", "passage: "),
+    ("nomic-ai/nomic-embed-text", "search_query: ", "search_document: "),
+    ("mixedbread-ai/mxbai-embed", _BGE_QUERY, ""),
+    ("snowflake/snowflake-arctic-embed", _BGE_QUERY, ""),
+    ("baai/bge-small-en", _BGE_QUERY, ""),
+    ("baai/bge-base-en", _BGE_QUERY, ""),
+    ("baai/bge-large-en", _BGE_QUERY, ""),
+)
+"""Prefixes that the authors of models which fastembed knows ask for on their cards: of questions, of texts."""
+
+
+class OnnxEmbedder:
+    """Embeds with the ONNX model in a folder, or with one of the models that fastembed knows by name.
+
+    A folder has ``model.onnx`` (*file* names another), ``tokenizer.json`` and ``tokenizer_config.json``. A named model
+    is looked for in the cache alone; *download* fetches it once where it is missing. Nothing else leaves this machine.
+
+    - *pooling*: "mean", "cls" (the first token) or "last" of the vectors of the tokens, or "none" for a model that
+      gives one vector a text. None: as sentence-transformers recorded in the folder, else as the model's outputs are,
+      else the mean. A named model has its own.
+    - *query_prefix*, *document_prefix*: put before questions and texts. None: as recorded in the folder, or as the
+      authors of a named model ask.
+    - *dimensions*: so many first numbers of each vector are used, of models that are made for it.
+    - *threads* of the processor (None: all); *batch_texts* go through the model together.
+
+    Vectors have length 1. Of a text longer than the model reads, the beginning is embedded, and reported as cut. The
+    model is loaded with the first text. Any thread may call. ``MissingExtra``: the extra `encoder` is not installed.
+    """
+
+    remote = False
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str],
+        *,
+        file: str | None = None,
+        download: bool = False,
+        pooling: Pooling | None = None,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        dimensions: int | None = None,
+        threads: int | None = None,
+        batch_texts: int = 32,
+    ) -> None:
+        if pooling not in (None, "mean", "cls", "last", "none"):
+            raise ArgumentError("pooling", pooling, "'mean', 'cls', 'last', 'none' or None is needed")
+        for name, prefix in (("query_prefix", query_prefix), ("document_prefix", document_prefix)):
+            if prefix is not None and not isinstance(prefix, str):
+                raise ArgumentError(name, prefix, "a text is needed; an empty one for no prefix")
+        for name, number in (("dimensions", dimensions), ("threads", threads)):
+            check_positive_number(name, number, unset=True)
+        check_positive_number("batch_texts", batch_texts)
+        self._files = find_model(model, "embedding", file=file, download=download)
+        if self._files.name and pooling is not None:
+            raise ArgumentError("pooling", pooling, f"{self._files.name} has its own; it is for models in a folder")
+        self._pooling = pooling or self._files.pooling
+        asked, passed = _own_prefixes(self._files)
+        self._prefixes = {
+            "query": asked if query_prefix is None else query_prefix,
+            "document": passed if document_prefix is None else document_prefix,
+        }
+        self._dimensions, self._dimension = dimensions, 0
+        self._threads, self._batch_texts = threads, batch_texts
+        self._model: Any = None
+        self._loading = Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, hash of the files, pooling and prefixes; the folder may be moved and renamed."""
+        parts = ["onnx", self._files.name, self._files.mark, self._pooling or "", str(self._dimensions or "")]
+        prefixes = "+".join(map(repr, self._prefixes.values())) if any(self._prefixes.values()) else ""
+        return "/".join(part for part in (*parts, prefixes) if part)
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors; 0 until the first text."""
+        return self._dimension
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> NDArray[np.float32]:
+        """As the protocol says."""
+        return (await self.embed_detailed(texts, kind)).vectors
+
+    async def embed_detailed(self, texts: Sequence[str], kind: EmbeddingKind = "document") -> Embeddings:
+        """As ``DetailedEmbedder``: of a text longer than the model reads, the beginning is embedded."""
+        check_embedder_input(texts, kind)
+        distinct, positions = distinct_texts(texts)
+        found: Sequence[TextVector] = ()
+        if distinct:
+            found = await run_in_thread(partial(self._encode, distinct, kind), name="tellback-onnx")
+        vectors = dict(zip(distinct, found, strict=True))
+        return spread_vectors(len(texts), self._dimension, positions, vectors, {})
+
+    def _encode(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector]:
+        limit = self._files.token_limit
+        whole = [self._prefixes[kind] + text for text in texts]
+        beginnings = [text[: _CHARACTERS_A_TOKEN * limit] for text in whole]
+        try:
+            model, tokenizer = self._loaded_model()
+            counts = [len(encoding.ids) for encoding in tokenizer.encode_batch(beginnings)]
+            order = sorted(range(len(texts)), key=counts.__getitem__)  # texts of one length need no padding
+            embed = model.query_embed if kind == "query" else model.passage_embed
+            rows = list(embed([beginnings[index] for index in order], batch_size=self._batch_texts))
+        except EmbedderError:
+            raise
+        except Exception as error:  # the runtime raises classes of its own, by model and version
+            raise EmbedderError(f"{self!r} failed: {type(error).__name__}: {error}") from error
+        cut = [np.asarray(row, np.float32)[: self._dimensions] for row in rows]
+        unit = normalize_rows(cut, expected=self._dimension, who=repr(self))
+        self._dimension = unit.shape[1]
+        results: list[Any] = [None] * len(texts)
+        for row, index in zip(unit, order, strict=True):
+            total = counts[index] * len(whole[index]) // len(beginnings[index])  # as if all were like its beginning
+            results[index] = TextVector(row, Truncation(limit, total) if total > limit else None)
+        return results
+
+    def _loaded_model(self) -> tuple[Any, Any]:
+        """Return fastembed's model and a tokenizer that cuts nothing; load them at the first call."""
+        with self._loading:
+            if self._model is None:
+                from tokenizers import Tokenizer
+
+                tokenizer = Tokenizer.from_file(str(self._files.folder / "tokenizer.json"))
+                tokenizer.no_truncation()
+                tokenizer.no_padding()
+                self._model = self._load(), tokenizer
+            loaded: tuple[Any, Any] = self._model
+        return loaded
+
+    def _load(self) -> Any:
+        from fastembed import TextEmbedding
+        from fastembed.common.model_description import PoolingType
+
+        files, name = self._files, self._files.name
+        if not name:
+            pooling, output = (self._pooling, None) if self._pooling else _own_pooling(files)
+            name = "/".join(["tellback", files.mark, files.file, pooling or "", output or ""])
+            types = {"mean": PoolingType.MEAN, "cls": PoolingType.CLS, "last": PoolingType.LAST_TOKEN}
+            register_once(
+                name,
+                TextEmbedding.add_custom_model,
+                pooling=types.get(pooling or "", PoolingType.DISABLED),
+                normalization=True,
+                dim=1,  # not used: vectors are as long as they come
+                model_file=files.file,
+                output_name=output,
+            )
+        return TextEmbedding(name, threads=self._threads, specific_model_path=str(files.folder))
+
+    def __repr__(self) -> str:
+        return f"OnnxEmbedder({self._files.name or str(self._files.folder)!r})"
+
+
+def _own_prefixes(files: ModelFiles) -> tuple[str, str]:
+    """Return the prefixes of questions and of texts that belong to the model."""
+    for beginning, query, document in _PREFIXES:
+        if files.name.lower().startswith(beginning):
+            return query, document
+    prompts = files.prompts
+    return prompts.get("query", ""), prompts.get("document") or prompts.get("passage", "")
+
+
+def _own_pooling(files: ModelFiles) -> tuple[Pooling, str | None]:
+    """Return the pooling that fits the outputs of the model, and the output to use if it is not the first."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    outputs = onnxruntime.InferenceSession(
+        str(files.folder / files.file), options, providers=["CPUExecutionProvider"]
+    ).get_outputs()
+    if any(output.name == _SENTENCE_OUTPUT for output in outputs):
+        return "none", _SENTENCE_OUTPUT
+    return ("none" if len(outputs[0].shape) == 2 else "mean"), None

@@ -1,0 +1,174 @@
+"""Newer statements of the same matter, for questions about now: which leads the older one, which is shown behind it.
+
+A statement about a question is mostly older than the one that changed it, and nearer to the question's words. Among
+near ties the newest leads. Where nothing is certain, the newer statement that is linked best with the first hit comes
+right behind it. Plans, hypotheses, quotations, past habits, and statements about other people do neither. The evidence
+of a link is a sum of log odds, rounded from logistic regressions on stories of change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.retrieval.index.record import TextFeature
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.session_statistics import NOBODY
+from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
+from memory.retrieval.scoring.features import NamespaceQuery
+from memory.retrieval.scoring.scores import top_positions
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from vectorstore.internals import sorted_distinct
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_NEAR_TIE = 0.9
+"""Share of the best score above which a newer statement leads."""
+_COMPARED_TIES = 8
+_MIN_TIE_COSINE = 0.3
+_MIN_EVIDENCE = -6.0
+"""Evidence of a link from which a newer statement is shown behind the first hit."""
+_COSINE, _QUESTION_COSINE, _WORDS, _SHARED_NAME, _CHANGE, _BIAS = 6.5, 4.0, 4.0, 1.4, 1.5, -7.9
+_CHANCE_STATEMENTS = 3
+"""So many newer statements need no more evidence: the more there are, the more resemble by chance."""
+_CHECKED_LINKS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class NewerStatements:
+    """Changes of scores by position: *leading* of statements that lead, *linked* of one shown behind the first hit.
+
+    *newer* maps the position of an older statement to that of the one that leads it, *later* the position of a linked
+    statement to that of the first hit.
+    """
+
+    leading: Floats
+    linked: Floats
+    newer: dict[int, int]
+    later: dict[int, int]
+
+
+def own_speakers(index: RetrievalIndex) -> list[int]:
+    """Return the participants whose statements are of one person: nobody, the user, or the only one with a name."""
+    present = index.participants.present()
+    named = [number for number, name in present if name not in ("user", "assistant")]
+    users = [number for number, name in present if name == "user"]
+    return [NOBODY, *users, *(named if len(named) == 1 else ())]
+
+
+def find_newer_statements(
+    query: NamespaceQuery, rows: Rows, ids: Sequence[str], totals: Floats, moment: int
+) -> NewerStatements:
+    """Find the newer statements of the best of *rows* by *totals*, among those made until *moment* (microseconds)."""
+    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {})
+    best = top_positions(ids, totals, _COMPARED_TIES)
+    if len(best) < 2 or totals[best[0]] <= 0:
+        return found
+    matter = _Matter(query, rows, ids, best[0], moment)
+    tie = matter.newest_tie([i for i in best[1:] if totals[i] >= _NEAR_TIE * totals[best[0]]])
+    if tie is not None:
+        found.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
+        found.newer[best[0]] = tie
+        matter = _Matter(query, rows, ids, tie, moment)
+    linked = matter.best_link()
+    if linked is not None:
+        raised = totals + found.leading
+        second = top_positions(ids, raised, 2)[1]
+        found.later[linked] = matter.position
+        if linked != second:
+            found.linked[linked] = raised[second] + TIE_STEP - raised[linked]
+    return found
+
+
+class _Matter:
+    """The statement at *position*, and the newer factual ones about the same person."""
+
+    def __init__(self, query: NamespaceQuery, rows: Rows, ids: Sequence[str], position: int, moment: int) -> None:
+        index, columns = query.index, query.index.columns[rows]
+        self.position = position
+        self._query, self._index, self._rows = query, index, rows
+        self._features = columns["statement_features"]
+        self._times = np.array([statement_time(index, row) for row in rows.tolist()])
+        barred = (self._features & int(NOT_FACTUAL)) != 0
+        barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
+        barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
+        is_newer = (self._times > self._times[position]) & (self._times <= moment) & ~barred
+        own = np.isin(columns["speaker"][position], own_speakers(index)) and not columns["assistant"][position]
+        self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
+        self._cosines = np.zeros(len(rows))
+        (entry,) = query.view.get([ids[position]], namespace=query.namespace) if len(self._newer) else (None,)
+        if entry is not None and entry.vector is not None:
+            newer_ids = [ids[i] for i in self._newer.tolist()]
+            cosines = query.view.similarity(entry.vector, newer_ids, namespace=query.namespace)
+            self._cosines[self._newer] = np.nan_to_num(cosines)
+
+    def newest_tie(self, positions: Sequence[int]) -> int | None:
+        """Return the newest of *positions* that leads the statement, None for none."""
+        newer = set(self._newer.tolist())
+        ties = [i for i in positions if i in newer and self._cosines[i] >= _MIN_TIE_COSINE and not self._is_other(i)]
+        return max(ties, key=lambda i: (self._times[i], -positions.index(i)), default=None)
+
+    def best_link(self) -> int | None:
+        """Return the newer statement with the most evidence for a link, None for none."""
+        if not len(self._newer):
+            return None
+        evidence = _COSINE * self._cosines[self._newer] + _WORDS * self._word_shares()
+        of_question = self._query.cosines(self._rows[self._newer])
+        if of_question is not None:
+            evidence += _QUESTION_COSINE * np.nan_to_num(of_question)
+        evidence += _CHANGE * ((self._features[self._newer] & int(StatementFeature.CHANGE)) != 0)
+        evidence += _BIAS - math.log(max(1.0, len(self._newer) / _CHANCE_STATEMENTS))
+        best: tuple[float, int] | None = None
+        for k in np.argsort(-evidence, kind="stable")[:_CHECKED_LINKS].tolist():
+            position, shared = int(self._newer[k]), self._shared_people(int(self._newer[k]))
+            score = float(evidence[k]) + (_SHARED_NAME if shared else 0.0)
+            if score < _MIN_EVIDENCE or (best is not None and score <= best[0]):
+                continue
+            if shared or not (self._is_other(position) or self._have_other_subjects(position)):
+                best = score, position
+        return None if best is None else best[1]
+
+    def _word_shares(self) -> Floats:
+        """Return the share of the statement's words, weighted by idf, that each newer one has."""
+        own = sorted_distinct(self._index.text_terms(self._rows[[self.position]])[0])
+        own = own[own != NO_TERM]
+        terms, starts = self._index.text_terms(self._rows[self._newer])
+        weights = self._query.frequencies.idf([self._index.vocabulary.term(number) for number in own.tolist()])
+        shares = np.zeros(len(self._newer))
+        for number, weight in zip(own.tolist(), weights.tolist(), strict=True):
+            shares += weight * np.maximum.reduceat(terms == number, starts)
+        return np.asarray(shares / max(float(weights.sum()), 1e-9))
+
+    def _shared_people(self, position: int) -> set[str]:
+        """Return the people that both statements name, beside those that the question asks about."""
+        people = self._index.people
+        own, other = people.of(int(self._rows[self.position])), people.of(int(self._rows[position]))
+        return set(own) & set(other) - self._query.question.people
+
+    def _is_other(self, position: int) -> bool:
+        """Return whether a statement is about a person whom the question does not ask about."""
+        features, question = int(self._features[position]), self._query.question
+        if not features & StatementFeature.ABOUT_PERSON:
+            return False
+        if question.people:
+            return question.people.isdisjoint(self._index.people.of(int(self._rows[position])))
+        return question.about_self and not features & StatementFeature.SELF
+
+    def _have_other_subjects(self, position: int) -> bool:
+        """Return whether the two statements are about different people."""
+        first, second = self._subject(self.position), self._subject(position)
+        if not first or not second or first == second:
+            return False
+        both = int(self._features[self.position]) & int(self._features[position]) & StatementFeature.SELF
+        return not ("self" in (first, second) and both)
+
+    def _subject(self, position: int) -> str:
+        features = int(self._features[position])
+        if features & StatementFeature.ABOUT_PERSON:
+            return self._index.people.of(int(self._rows[position]))[0]
+        return "self" if features & StatementFeature.ABOUT_SELF else ""

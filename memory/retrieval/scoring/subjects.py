@@ -1,0 +1,115 @@
+"""Subjects of statements against the people whom a question asks about: their match, and doubt where it fails.
+
+A question about Mira is not answered by a statement about Ana. Statements that name none of the people asked about are
+demoted; where such a statement fits the rest of the question, and none that names them comes near, somebody else's
+attribute would be given, which is doubted. People are compared as ``StatementAnalysis`` writes them, with one hop over
+kin ("Ana is my sister"). Participants of a conversation are left to the features of speakers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.retrieval.index.record import ROLES
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
+from memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
+from memory.retrieval.scoring.soft_matching import QuestionTerms, word_match
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_GENITIVE = re.compile("['\u2019]s?$")
+_MIN_LEAD = 0.3
+"""Share of the question's other words by which a statement about somebody else must be ahead to raise doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPeople:
+    """People whom a question asks about: those *named* in it, and *all* with the names and kin words of the same."""
+
+    named: tuple[str, ...]
+    all: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectMismatch:
+    """What is asked of the person *asked* is known of *known*, None for the speaker or a thing; *lead* is below 0."""
+
+    asked: str
+    known: str | None
+    lead: float
+
+    @property
+    def note(self) -> str:
+        """The mismatch in words."""
+        known = "something like it is known" if self.known is None else f"known of {_shown(self.known)}"
+        return f"{known}, not of {_shown(self.asked)}"
+
+
+def asked_people(question: AnalyzedQuestion, index: RetrievalIndex) -> AskedPeople | None:
+    """Return the people whom *question* asks about, None where it names nobody known to be a person.
+
+    Names count before kin words beside them ("Ana's sister" is asked of Ana).
+    """
+    speakers = {part.lower() for _, name in index.participants.present() for part in (name, *name.split())}
+    known = [person for person in people_of(question.text) if person not in speakers and index.people.is_person(person)]
+    named = tuple([person for person in known if not is_kin(person)] or known)
+    return AskedPeople(named, index.people.with_relations(named)) if named else None
+
+
+def lacks_subject(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray[np.bool_]:
+    """Return which of *rows* name none of the people *asked* about, nor do their neighbours.
+
+    Turns of participants with names never lack one: who speaks says more there than who is named.
+    """
+    window = neighbour_window(index.links, rows)
+    distinct = window.distinct_rows()
+    named = np.append(_names_any(index, distinct, asked), False)
+    positions = row_positions(distinct, len(index.ids))
+    lacking = ~named[positions[rows]]
+    for side in (*window.sides, window.answered):
+        lacking &= ~named[positions[side]]
+    of_people = [number for number, name in index.participants.present() if name not in ROLES]
+    return np.asarray(lacking & ~np.isin(index.columns["speaker"][rows], of_people))
+
+
+def _names_any(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray[np.bool_]:
+    numbers = [number for person in asked.all if (number := index.vocabulary.find_form(person)) != NO_TERM]
+    terms, starts = index.text_terms(rows)
+    has_name = np.logical_or.reduceat(np.isin(terms, numbers), starts)
+    mentions = [not asked.all.isdisjoint(index.people.of(row)) for row in rows.tolist()]
+    return np.asarray(has_name | np.array(mentions, dtype=np.bool_))
+
+
+def subject_mismatch(
+    query: NamespaceQuery, rows: Rows, asked: AskedPeople, lacking: NDArray[np.bool_], words: QuestionTerms, best: int
+) -> SubjectMismatch | None:
+    """Return the mismatch if the *best* of *rows*, by position, gives somebody else's attribute, else None.
+
+    *lacking* is that of ``lacks_subject``. Compared are the words of the question beside the people in it.
+    """
+    index, question = query.index, query.question
+    is_topic = np.array([not _is_person(form, asked) for form in question.forms], dtype=np.float64)
+    total = float((words.weights * is_topic).sum())
+    if not lacking[best] or total <= 0:
+        return None
+    share = (word_match(words, rows, index) * (words.weights * is_topic)).sum(axis=1) / total
+    lead = float(share[~lacking].max(initial=0.0) - share[best])
+    if lead > -_MIN_LEAD:
+        return None
+    people = index.people.of(int(rows[best]))
+    is_person = index.columns["statement_features"][rows[best]] & int(StatementFeature.ABOUT_PERSON)
+    return SubjectMismatch(asked.named[0], people[0] if is_person else None, lead)
+
+
+def _is_person(form: str, asked: AskedPeople) -> bool:
+    return _GENITIVE.sub("", form) in asked.all or bool(people_of(form))
+
+
+def _shown(person: str) -> str:
+    return f"your {person}" if is_kin(person) else person.title()

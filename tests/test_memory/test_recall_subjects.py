@@ -1,0 +1,89 @@
+"""Subjects: whose attribute a question asks for, whose is known, and the doubt where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from memory import LongTermMemory, Memory
+from memory import run_sync as run
+from vectorstore import open_store
+
+NOTES = [
+    "My sister Ana lives in Porto.",
+    "Ana is allergic to walnuts.",
+    "Mira runs a bakery in Graz.",
+    "Dad's birthday is on 3 March.",
+    "Mum has moved into a flat in Bristol.",
+    "I wear shoes in size 43.",
+    "The dentist is on Park Street.",
+]
+
+
+@pytest.fixture
+def memory() -> Iterator[LongTermMemory]:
+    opened = LongTermMemory(open_store("numpy:"))
+    run(opened.remember_many(NOTES))
+    yield opened
+    run(opened.close())
+
+
+@pytest.mark.parametrize(
+    ("question", "note"),
+    [
+        ("What is Mira allergic to?", "known of Ana, not of Mira"),
+        ("When is Mum's birthday?", "known of your father, not of your mother"),
+        ("When is my mother's birthday?", "known of your father, not of your mother"),
+        ("What shoe size does Mira wear?", "something like it is known, not of Mira"),
+    ],
+)
+def test_an_attribute_of_somebody_else_is_given_with_doubt_and_their_name(
+    memory: LongTermMemory, question: str, note: str
+) -> None:
+    found = run(memory.recall(question, 3))
+    assert found.abstain == "other"
+    assert found.confidence < 0.5
+    assert note in found.notes
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What is Ana allergic to?", "Ana is allergic to walnuts."),
+        ("What nuts is my sister allergic to?", "Ana is allergic to walnuts."),
+        ("When is my father's birthday?", "Dad's birthday is on 3 March."),
+        ("Where does my mother have a flat?", "Mum has moved into a flat in Bristol."),
+        ("What does Mira run in Graz?", "Mira runs a bakery in Graz."),
+        ("Where is the dentist?", "The dentist is on Park Street."),
+    ],
+)
+def test_a_person_is_known_by_name_by_kin_and_by_one_hop(memory: LongTermMemory, question: str, answer: str) -> None:
+    found = run(memory.recall(question, 3))
+    assert answer in [hit.memory.text for hit in found[:2]]
+    assert found.abstain is None
+    assert not any("not of" in note for note in found.notes)
+
+
+def test_a_statement_that_names_nobody_asked_about_is_demoted_with_a_part_of_its_own(memory: LongTermMemory) -> None:
+    run(memory.remember("Pollen makes everybody allergic in May."))
+    found = run(memory.recall("What is my sister allergic to?", 7, explain=True))
+    parts = {hit.memory.text: hit.parts.get("subject", 0.0) for hit in found}
+    assert parts["Ana is allergic to walnuts."] == parts["My sister Ana lives in Porto."] == 0
+    assert parts["Pollen makes everybody allergic in May."] < 0
+
+
+def test_a_turn_beside_one_that_names_the_person_is_not_demoted() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    lines = ["My cousin Jonas has a new job.", "He repairs violins in Mainz.", "The gutter leaks again."]
+    for place, text in enumerate(lines):
+        run(
+            memory.remember(
+                Memory(text, kind="turn", role="user", session="s", sequence=place * 5 if place > 1 else place)
+            )
+        )
+    run(memory.remember(Memory("Violins are repaired on Mondays.", kind="note")))
+    found = run(memory.recall("What does Jonas repair?", 4, explain=True))
+    parts = {hit.memory.text: hit.parts.get("subject", 0.0) for hit in found}
+    assert parts["He repairs violins in Mainz."] == 0
+    assert parts["Violins are repaired on Mondays."] < 0
