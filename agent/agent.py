@@ -99,6 +99,7 @@ class Agent:
                 namespace=namespace,
                 k=settings.recall,
                 sensitive=settings.share_sensitive or not is_remote(provider),
+                floor=settings.relevance_floor,
             ),
             turns=TurnStore(memory, history, namespace=namespace),
             seed=settings.seeds(),

@@ -45,6 +45,10 @@ class AgentMemory(Protocol):
         """Return *text* as it would be kept, without what the write policies take out."""
         ...
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> Sequence[float] | None:
+        """Return the cosine of each of *texts* with *question*; None where nothing on this machine can tell."""
+        ...
+
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories, the most important first, then the newest."""
         ...

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from agent.context.assembly import DEFAULT_PROFILE_TOKENS
-from agent.context.memory_reader import MemoryReader
+from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, MemoryReader
 from agent.errors import ArgumentError, check_count, check_seconds
 from agent.events import Hooks
 from agent.loop import EMPTY_REPLY_PROMPT, Loop, LoopLimits
@@ -39,8 +39,9 @@ class AgentSettings:
     """Settings of an agent. One value may serve any number of agents.
 
     - *name* stands in events and names the agent for those that call it; *system* is the system prompt.
-    - *recall* is the number of memories and passages recalled for a prompt. *token_budget* bounds a request, as
-      *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. Without a *counter* tokens are
+    - *recall* is the number of memories and passages recalled for a prompt, at most; what scores less than the share
+      *relevance_floor* of the best, and all where nothing is near, is left out (0: nothing is) and named in
+      ``RunResult.left_out``. *token_budget* bounds a request, as *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. Without a *counter* tokens are
       counted exactly for a model whose tokenizer tiktoken has, else by an estimate that rather counts too many.
       *window* chooses from the history first. Memories marked sensitive are shown to a remote provider only with
       *share_sensitive*.
@@ -61,6 +62,7 @@ class AgentSettings:
     name: str = ""
     system: str = ""
     recall: int = 10
+    relevance_floor: float = DEFAULT_RELEVANCE_FLOOR
     token_budget: int | None = 16_000
     profile_tokens: int = DEFAULT_PROFILE_TOKENS
     counter: TokenCounter | None = None
@@ -91,6 +93,8 @@ class AgentSettings:
             check_count("token_budget", self.token_budget, expected="at least 1 token is needed, or None")
         for name in ("profile_tokens", "recall", "repairs"):
             check_count(name, getattr(self, name), 0)
+        if not 0 <= self.relevance_floor <= 1:
+            raise ArgumentError("relevance_floor", self.relevance_floor, "a number in [0, 1] is needed")
         check_count("parallel_tools", self.parallel_tools)
         for name in ("tool_timeout", "deadline"):
             check_seconds(name, getattr(self, name))

@@ -284,6 +284,7 @@ class AgentRun:
         )
 
     def _request(self, gathered: GatheredContext, assembled: AssembledContext) -> Request:
+        memory = self._components.reader.memory
         return Request(
             messages=assembled.messages,
             system=assembled.system,
@@ -293,9 +294,9 @@ class AgentRun:
             context=assembled.items,
             abstain=gathered.abstain,
             remembers=self._stores,
-            searched=gathered.searched,
             analyzer=self._components.reader.analyzer,
-            redact=None if self._components.reader.memory is None else self._components.reader.memory.redacted,
+            redact=None if memory is None else memory.redacted,
+            similarities=None if memory is None else memory.similarities,
         )
 
     async def _store(self, outcome: LoopOutcome, items: Sequence[ContextItem]) -> tuple[MemoryAccess, Exception | None]:

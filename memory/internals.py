@@ -11,7 +11,8 @@ from typing import Final
 
 _EXPORTS: Final = {
     "memory.codec": "DECLARED_FIELDS from_entry to_entry",
-    "memory.documents.citations": "Citation",
+    "memory.documents.answers": "MAX_COMPARED AnswerSentence best_sentences with_meaning",
+    "memory.documents.citations": "QUOTE_LIMIT Citation",
     "memory.documents.discovery": "report_unreadable",
     "memory.documents.document": "Document Passages passages_of",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
@@ -40,6 +41,7 @@ _EXPORTS: Final = {
         "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
         "TermMatch WhyNot"
     ),
+    "memory.retrieval.languages.lexicon": "lexicon_for",
     "memory.runtime": "run_in_thread",
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",

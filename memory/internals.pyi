@@ -3,6 +3,11 @@
 from memory.codec import DECLARED_FIELDS as DECLARED_FIELDS
 from memory.codec import from_entry as from_entry
 from memory.codec import to_entry as to_entry
+from memory.documents.answers import MAX_COMPARED as MAX_COMPARED
+from memory.documents.answers import AnswerSentence as AnswerSentence
+from memory.documents.answers import best_sentences as best_sentences
+from memory.documents.answers import with_meaning as with_meaning
+from memory.documents.citations import QUOTE_LIMIT as QUOTE_LIMIT
 from memory.documents.citations import Citation as Citation
 from memory.documents.discovery import report_unreadable as report_unreadable
 from memory.documents.document import Document as Document
@@ -77,6 +82,7 @@ from memory.results import Remnant as Remnant
 from memory.results import Stats as Stats
 from memory.results import TermMatch as TermMatch
 from memory.results import WhyNot as WhyNot
+from memory.retrieval.languages.lexicon import lexicon_for as lexicon_for
 from memory.retrieval.languages.utterances import classify_utterance as classify_utterance
 from memory.retrieval.languages.utterances import with_utterance as with_utterance
 from memory.runtime import run_in_thread as run_in_thread

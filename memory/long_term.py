@@ -270,6 +270,13 @@ class LongTermMemory:
         """The embedder of texts and questions; another one after ``reembed``."""
         return self.embedding.embedder
 
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of each of *texts* with *question*; None without an embedder on this machine.
+
+        Nothing is kept of them.
+        """
+        return await self.embedding.similarities(question, texts)
+
     async def remember(
         self,
         item: str | Memory,

@@ -152,16 +152,22 @@ def assemble_context(
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
     shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
-    # What the window shows anyway is not shown again; all keep their numbers.
+    # What the window shows anyway is not shown again; the numbers of what is shown leave no gap.
+    inside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) in shown]
     outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
+    numbered = [
+        replace(item, number=number) for number, item in enumerate((*chosen.pinned, *outside, *inside), start=1)
+    ]
+    items = {(item.lane, item.id): item for item in numbered}
+    pinned, outside = numbered[: len(chosen.pinned)], numbered[len(chosen.pinned) : len(numbered) - len(inside)]
     recalled = render_items(outside, _heading_of_recalled(gathered), mark)
     messages = [*history, _prepend_text(sources.prompt, recalled)]
     first = next(index for index, message in enumerate(messages) if message.role == "user")
-    messages[first] = _prepend_text(messages[first], render_items(chosen.pinned, PROFILE_HEADING, mark))
+    messages[first] = _prepend_text(messages[first], render_items(pinned, PROFILE_HEADING, mark))
     return AssembledContext(
         system=system,
         messages=alternate_roles(messages),
-        items=(*chosen.pinned, *chosen.recalled),
+        items=tuple(items[item.lane, item.id] for item in (*chosen.pinned, *chosen.recalled)),
         left_out=(*_omitted_items(gathered, chosen, profile), *gathered.left_out),
         dropped=stored.dropped + len(stored.messages) - len(history),
         shortened=chosen.shortened,
@@ -229,7 +235,7 @@ def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) 
 def _heading_of_recalled(gathered: GatheredContext) -> str:
     if gathered.abstain == "other":
         return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
-    return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; none of them may be about it"
+    return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; the nearest, perhaps not about it"
 
 
 def _message_texts(message: Message) -> Iterator[str]:

@@ -138,7 +138,38 @@ NOT_SENSITIVE_FILTER = {"sensitive": {"$ne": True}}
 _CONTEXT_TURNS = 3
 """Number of the user's last texts that a question may lean on."""
 _BELOW_LIMIT = "below the first {k} of what was found"
+_BELOW_SHARE = "scored below {share:.0%} of the best"
+_NOTHING_NEAR = "nothing was near"
 _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the other source was sure"
+
+
+DEFAULT_RELEVANCE_FLOOR = 0.3
+"""Share of the best score below which an item is left out."""
+_NEAR_CONFIDENCE = 0.05
+"""Confidence below which nothing is near: the embedder's own bound of doubt is one half on this scale."""
+_SMALL_MEMORY = 20
+"""Memories up to which the best one is never left out: reading it costs less than missing it."""
+
+
+def above_floor(
+    items: Sequence[ContextItem], confidence: float, *, share: float, searched: int | None = None
+) -> tuple[list[ContextItem], list[Omitted]]:
+    """Return the items above the floor, in their order, and those below it with the reason.
+
+    Left out is what scores less than *share* of the best, and everything where the *confidence* in the best says that
+    nothing is near. *searched* is the number of items that there were to find (None: not known); in a small memory the
+    best one always stays. A *share* of 0 leaves nothing out.
+    """
+    best = max((item.score for item in items), default=0.0)
+    if best <= 0 or not share:
+        return list(items), []
+    lowest, reason = best * share, _BELOW_SHARE.format(share=share)
+    if confidence < _NEAR_CONFIDENCE:
+        lowest, reason = best, _NOTHING_NEAR
+        if searched is None or searched > _SMALL_MEMORY:
+            return [], [Omitted(item.id, reason) for item in items]
+    kept = [item for item in items if item.score >= lowest]
+    return kept, [Omitted(item.id, reason) for item in items if item.score < lowest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +237,8 @@ class MemoryReader:
     k: int = 10
     sensitive: bool = True
     """True if memories that were marked sensitive may be shown to the model."""
+    floor: float = DEFAULT_RELEVANCE_FLOOR
+    """Share of the best score below which an item is left out."""
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -291,19 +324,25 @@ class MemoryReader:
         """
         sources = []
         if self.memory is not None:
-            sources.append(([item_from_hit(hit, 0) for hit in recall], recall.abstain))
+            items = [item_from_hit(hit, 0) for hit in recall]
+            searched = recall.searched if self.knowledge is None else None
+            sources.append(
+                (*above_floor(items, recall.confidence, share=self.floor, searched=searched), recall.abstain)
+            )
         if self.knowledge is not None:
-            sources.append(([item_from_passage(passage) for passage in passages], passages.abstain))
-        sure = [source for source in sources if source[0] and source[1] is None]
+            items = [item_from_passage(passage) for passage in passages]
+            sources.append((*above_floor(items, passages.confidence, share=self.floor), passages.abstain))
+        sure = [source for source in sources if source[0] and source[2] is None]
         chosen = sure or sources
         by_id: dict[str, ContextItem] = {}
-        for item in (item for items, _ in chosen for item in items):
+        for item in (item for items, _, _ in chosen for item in items):
             by_id.setdefault(item.id, item)
         ranked = sorted(by_id.values(), key=lambda item: -item.score)
         reasons = {item.id: _BELOW_LIMIT.format(k=self.k) for item in ranked[self.k :]}
         for item in (item for source in sources if source not in chosen for item in source[0]):
             if item.id not in by_id:
                 reasons[item.id] = _FROM_DOUBTFUL_SOURCE
-        doubts = [abstain for _, abstain in chosen if abstain is not None]
-        left_out = [Omitted(id, reason) for id, reason in reasons.items()]
+        doubts = [abstain for _, _, abstain in chosen if abstain is not None]
+        below = [omitted for _, omitted_items, _ in sources for omitted in omitted_items if omitted.id not in by_id]
+        left_out = [*(Omitted(id, reason) for id, reason in reasons.items()), *below]
         return ranked[: self.k], left_out, None if sure or not doubts else max(doubts)

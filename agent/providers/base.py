@@ -7,7 +7,7 @@ A provider turns a ``Request`` into ``Delta``s and knows neither the loop nor me
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -108,10 +108,10 @@ class Request:
 
     *messages* end with the prompt and already show the recalled items, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may not
-    answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored, *searched*
-    how many memories and passages there were to find (None: not known), *analyzer* what makes words comparable in
-    the memory's language, *redact* what makes of a text what would be kept of it. A provider with a model needs
-    only the messages.
+    answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored, *analyzer*
+    what makes words comparable in the memory's language, *redact* what makes of a text what would be kept of it,
+    *similarities* what compares texts with a question by meaning (it gives None where it cannot). A provider with a
+    model needs only the messages.
     """
 
     messages: tuple[Message, ...]
@@ -123,9 +123,9 @@ class Request:
     context: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
     remembers: bool = False
-    searched: int | None = None
     analyzer: Analyzer | None = None
     redact: Callable[[str], str] | None = None
+    similarities: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None
 
     @property
     def system_words(self) -> str:

@@ -1,7 +1,9 @@
-"""Extractive answers without a model: a question is answered by quotes of recalled items, a statement is noted.
+"""Extractive answers without a model: a question is answered by a quote of a recalled item, a statement is noted.
 
-The provider reads recalled items as data (``Request.context``) and adds no words of its own about them. It calls no
-tools and never quotes the present turn. Questions are recognized by rules for a few languages; a wrong guess
+The provider reads recalled items as data (``Request.context``) and says beside the quote only how sure it is, and when
+it held. It calls no tools and never quotes the present turn.
+
+Questions are recognized by rules for a few languages; a wrong guess
 costs little: a question taken for a statement is stored and acknowledged, a statement taken for a question is stored
 and answered with quotes about it.
 
@@ -18,16 +20,23 @@ and answered with quotes about it.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, replace
 
 from agent.context_items import AnswerCitation, ContextItem, cite_item
 from agent.errors import ArgumentError
 from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from agent.results import StopReason
-from memory import Passage, cite
-from memory.internals import classify_utterance
+from memory import Passage
+from memory.internals import (
+    MAX_COMPARED,
+    QUOTE_LIMIT,
+    AnswerSentence,
+    best_sentences,
+    classify_utterance,
+    lexicon_for,
+    with_meaning,
+)
 from vectorstore import Analyzer
 
 # Question marks: Latin, full width, Arabic, doubled, Greek.
@@ -63,30 +72,38 @@ def is_question(text: str) -> bool:
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
 NOTHING_FOUND_TEXT = "Nothing here is about this."
-DOUBTFUL_TEXT = "Nothing here seems to be about this; the nearest is:"
+DOUBTFUL_TEXT = "I am not sure this is about it; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
 _ECHO_LENGTH = 200
+_WHOLE_LENGTH = 240
+"""Characters up to which a memory is quoted whole; of a longer one, the sentence that answers is."""
 _CERTAIN_SCORE_SHARE = 0.8
-"""Share of the best score from which a memory is quoted, too, without a term of the question."""
-_NEAREST_TERM_SHARE = 1 / 3
-"""Share of the question's terms that a memory must hold to be shown as the nearest, in doubt."""
-_SMALL_MEMORY = 20
-"""Memories up to which the nearest is always shown, in doubt: reading it costs less than missing it."""
+"""Share of the best score from which an item of another source is quoted beside the best."""
+_COMPARED_PASSAGES = 5
+"""Best passages whose sentences compete for the quote."""
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
-TermFunction: TypeAlias = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Quote:
+    """A quoted part of an item, and the words that go before it."""
+
+    citation: AnswerCitation
+    lead: str = ""
 
 
 class QuotingProvider:
     """Provider that answers by quotes: no key, no download, no server.
 
-    At most *quotes* memories or passages are quoted, each with at most *limit* characters; those that scored less
-    than *share* of the best one are left out, and those below four fifths of it that share no term with the question.
-    Words are compared as ``Request.analyzer`` does, else as English.
+    A question gets one quote: the memory, or the sentence of a passage, that answers it best. There are two where a
+    newer and an older statement of the same thing are known, or where a memory and a document both fit; where the
+    question asks for several things, at most *quotes*. Each has at most *limit* characters, and beside the first only
+    those are given that score at least *share* of it. Words are compared as ``Request.analyzer`` does, else as English.
     """
 
     remote = False
 
-    def __init__(self, *, quotes: int = 3, limit: int = 400, share: float = 0.5) -> None:
+    def __init__(self, *, quotes: int = 3, limit: int = QUOTE_LIMIT, share: float = 0.5) -> None:
         if type(quotes) is not int or quotes < 1:
             raise ArgumentError("quotes", quotes, "at least 1 is needed")
         if type(limit) is not int or limit < 40:
@@ -115,54 +132,127 @@ class QuotingProvider:
             yield TextPiece(f"Noted: “{shown}”")
             yield StoredReply(note="acknowledged")
         else:
-            quotes = self._choose(question, request)
+            quotes = await self._choose(question, request)
             if quotes and request.abstain is not None:
                 yield TextPiece((OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT) + "\n")
-            for index, quote in enumerate(quotes):
-                # on one line, with its number, and its speaker where that is not clear
-                words = " ".join(quote.quote.split())
-                where = f" ({quote.where})" if request.abstain == "other" and quote.speaker else ""
-                yield TextPiece(("\n" if index else "") + f"“{words}” [{quote.number}]{where}")
-                yield CitationPiece(quote)
+            for number, quote in enumerate(quotes, start=1):
+                # Numbered as they are shown: a reader of the answer sees no other numbers.
+                citation = replace(quote.citation, number=number)
+                words = " ".join(citation.quote.split())
+                origin = f" ({citation.where})" if request.abstain is not None and citation.date is not None else ""
+                yield TextPiece(("\n" if number > 1 else "") + f"{quote.lead}“{words}” [{number}]{origin}")
+                yield CitationPiece(citation)
             if not quotes:
                 yield TextPiece(NOTHING_FOUND_TEXT)
             yield StoredReply(note="quoted" if quotes else "nothing found")
         yield StopPiece(StopReason.STOP)
 
-    def _choose(self, question: str, request: Request) -> list[AnswerCitation]:
-        """Return the quotes, best first; in doubt only the best, and only if it may be about the question."""
-        terms = (request.analyzer or self._analyzer).terms
-        question_text, question_terms = _comparable_text(question), set(terms(question))
+    async def _choose(self, question: str, request: Request) -> list[_Quote]:
+        """Return the quotes, best first; in doubt only the nearest."""
+        question_text = _comparable_text(question)
         items = [item for item in request.context if _comparable_text(item.text) != question_text]
-        candidates = [item for item in items if not _is_stored_question(item)] or items
+        candidates = sorted(
+            [item for item in items if not _is_stored_question(item)] or items, key=lambda item: -item.score
+        )
         if not candidates:
             return []
-        if request.abstain == "nothing":
-            few = request.searched is not None and request.searched <= _SMALL_MEMORY
-            shared = len(_shared_terms(question_terms, candidates[0], terms))
-            candidates = candidates[:1] if few or shared >= _NEAREST_TERM_SHARE * max(len(question_terms), 1) else []
-        top = max((item.score for item in candidates), default=0.0)
-        floor = top * self._share if top > 0 else top
-        certain = top * _CERTAIN_SCORE_SHARE if top > 0 else top
-        # An item that shares no term with the question and scored well below the best is only the next best guess.
-        likely = [
+        best = candidates[0]
+        if best.lane == "documents":
+            first = await self._best_of_documents(question, candidates, request)
+        else:
+            first = self._quote(question, best, request)
+        if request.abstain is not None:
+            return [_Quote(first)] if first.quote else []
+        pair = _pair_in_time(best, candidates)
+        if pair is not None:
+            return self._quotes_in_time(question, best, pair, request)
+        others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
+        return [_Quote(citation) for citation in (first, *others) if citation.quote]
+
+    async def _best_of_documents(
+        self, question: str, candidates: Sequence[ContextItem], request: Request
+    ) -> AnswerCitation:
+        """Return the sentence that answers best among those of the best passages."""
+        floor = candidates[0].score * self._share
+        items = [item for item in candidates if item.lane == "documents" and item.score >= floor][:_COMPARED_PASSAGES]
+        sentences = self._sentences(question, items or candidates[:1], request)
+        if request.similarities is not None and len(sentences) > 1:
+            compared = sentences[:MAX_COMPARED]
+            texts = [items[sentence.passage].text[sentence.start : sentence.end] for sentence in compared]
+            similarities = await request.similarities(question, texts)
+            if similarities is not None:
+                sentences = with_meaning(sentences, similarities)
+        return _cite_sentence(items, sentences) if sentences else cite_item(candidates[0], 0, 0)
+
+    def _beside(
+        self, question: str, first: AnswerCitation, candidates: Sequence[ContextItem], request: Request
+    ) -> list[ContextItem]:
+        """Return the items to quote after *first*: several where the question asks for several, else one of another
+        source that fits as well."""
+        analyzer = request.analyzer or self._analyzer
+        terms = set(analyzer.terms(question))
+        best = candidates[0]
+        if best.score <= 0:
+            return []
+        others = [
             item
             for item in candidates
-            if item.score >= floor
-            and (item.score >= certain or not question_terms or _shared_terms(question_terms, item, terms))
+            if item.id != first.id
+            and item.score >= best.score * self._share
+            and terms.intersection(analyzer.terms(item.text))
         ]
-        chosen = sorted(likely, key=lambda item: -item.score)[: self._quotes]
-        quotes = [quote for item in chosen if (quote := self._quote(question, item, terms)).quote]
-        # Numbered as they are shown: a reader of the answer sees no other numbers.
-        return [replace(quote, number=number) for number, quote in enumerate(quotes, start=1)]
+        if lexicon_for(analyzer.language).asks_several.search(question):
+            return others[: self._quotes - 1]
+        certain = best.score * _CERTAIN_SCORE_SHARE
+        return [item for item in others if item.lane != first.lane and item.score >= certain][
+            : min(1, self._quotes - 1)
+        ]
 
-    def _quote(self, question: str, item: ContextItem, terms: TermFunction) -> AnswerCitation:
+    def _quotes_in_time(
+        self, question: str, best: ContextItem, pair: tuple[ContextItem, ContextItem], request: Request
+    ) -> list[_Quote]:
+        """Return the newer and the older statement of *pair*, the *best* one first."""
+        newer, older = (self._quote(question, item, request) for item in pair)
+        day = "" if newer.date is None else f" {newer.date.day} {newer.date:%B %Y}"
+        if self._quotes == 1:
+            return [_Quote(newer if best is pair[0] else older)]
+        if best is pair[0]:
+            return [_Quote(newer, f"Since{day}: " if day else "Now: "), _Quote(older, "Before: ")]
+        return [_Quote(older, f"Until{day}: " if day else "Before: "), _Quote(newer, "Since then: ")]
+
+    def _quote(self, question: str, item: ContextItem, request: Request) -> AnswerCitation:
         """Return the part of *item* that is about *question*; a short memory whole."""
-        if item.lane == "conversation" and len(item.text) <= self._limit:
+        if item.lane == "conversation" and len(item.text) <= min(_WHOLE_LENGTH, self._limit):
             return cite_item(item)
-        passage = Passage(id=item.id, text=item.text, document=item.source)
-        citation = cite(question, [passage], terms=terms, limit=self._limit)[0]
-        return cite_item(item, citation.start, citation.end)
+        sentences = self._sentences(question, [item], request)
+        return _cite_sentence([item], sentences) if sentences else cite_item(item, 0, 0)
+
+    def _sentences(self, question: str, items: Sequence[ContextItem], request: Request) -> list[AnswerSentence]:
+        passages = [
+            Passage(
+                id=item.id,
+                text=item.text,
+                document=item.source,
+                title=item.title,
+                heading=item.heading,
+                score=item.score,
+            )
+            for item in items
+        ]
+        return best_sentences(question, passages, analyzer=request.analyzer or self._analyzer, limit=self._limit)
+
+
+def _cite_sentence(items: Sequence[ContextItem], sentences: Sequence[AnswerSentence]) -> AnswerCitation:
+    best = sentences[0]
+    return cite_item(items[best.passage], best.leads_in, best.end)
+
+
+def _pair_in_time(best: ContextItem, candidates: Sequence[ContextItem]) -> tuple[ContextItem, ContextItem] | None:
+    """Return (newer, older) where *best* and another candidate state the same at different times."""
+    for item in candidates:
+        if best.outdated_by == item.id:
+            return item, best
+    return next(((best, item) for item in candidates if item.outdated_by == best.id), None)
 
 
 def _is_stored_question(item: ContextItem) -> bool:
@@ -171,11 +261,6 @@ def _is_stored_question(item: ContextItem) -> bool:
         return False
     marked = any(mark in item.text for mark in _QUESTION_MARKS)
     return item.text.rstrip().endswith(_QUESTION_MARKS) if marked else is_question(item.text)
-
-
-def _shared_terms(question_terms: set[str], item: ContextItem, terms: TermFunction) -> set[str]:
-    """Return the terms of the question that *item* holds."""
-    return question_terms.intersection(terms(item.text))
 
 
 def _comparable_text(text: str) -> str:

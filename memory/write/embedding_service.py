@@ -33,6 +33,7 @@ from memory.embedders.protocol import (
 from memory.entry_store import database_for, follow_recorded_space
 from memory.errors import ArgumentError, EmbedderChanged, EmbedderError, EmbedderMismatch
 from memory.http.redaction import redact_line
+from memory.http.requests import is_remote
 from memory.partitions import CONVERSATION, DOCUMENTS
 from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from memory.validation import checked_seconds
@@ -300,6 +301,22 @@ class EmbeddingService:
         if refused and not found:
             return EmbeddedQuery({}, f"{_WORDS_ONLY_NOTE}: the embedder refused: {redact_line(refused)}", failed=True)
         return EmbeddedQuery(found)
+
+    async def similarities(self, question: str, texts: Sequence[str]) -> list[float] | None:
+        """Return the cosine of each of *texts* with *question*; None without an embedder on this machine.
+
+        Nothing is kept of them, and one that fails gives None.
+        """
+        if self.embedder is None or is_remote(self.embedder):
+            return None
+        try:
+            vectors = checked_embeddings(
+                await embed_detailed(self.embedder, [question, *texts], "query"), [question, *texts]
+            ).vectors
+        except Exception as error:  # as in vectors(): an answer without this comparison is better than none
+            _log.warning("embedding failed: %s", type(error).__name__)
+            return None
+        return [float(value) for value in vectors[1:] @ vectors[0]]
 
     async def mismatch(self) -> str | None:
         """Ask the embedder for the probes; return why its vectors are not the memory's, None where they are.

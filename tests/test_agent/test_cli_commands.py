@@ -137,7 +137,7 @@ def test_recall_reports_an_abstention(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     done = tellback("recall", "Who won the election in Portugal?")
     assert done.code == 0
-    assert "nothing here seems to be about that" in done.err
+    assert "not sure that this is about it" in done.err
 
 
 def test_an_explained_score_shows_its_parts(tellback: CommandLine) -> None:
@@ -196,7 +196,7 @@ def test_ask_on_a_small_memory_quotes_the_nearest_entry_with_a_doubt(tellback: C
     tellback.json("remember", "The cat sleeps on the sofa.")
     answer = tellback.json("ask", "Who won the election in Portugal?")
     assert answer["answer"].splitlines() == [
-        "Nothing here seems to be about this; the nearest is:",
+        "I am not sure this is about it; the nearest is:",
         "“The cat sleeps on the sofa.” [1]",
     ]
     assert answer["abstain"] == "nothing"

@@ -145,7 +145,7 @@ def test_recalled_and_pinned_text_is_never_in_a_system_message() -> None:
     assert "plan" not in said
 
 
-def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_keeps_its_number() -> None:
+def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_leaves_no_gap_in_the_numbers() -> None:
     history = (Message.user("I live in Porto."), Message.assistant("Noted."))
     recalled = (item(1, "I live in Porto.", session="s", sequence=7), item(2, "I moved.", session="t", sequence=7))
     assembled = assemble_context(
@@ -153,8 +153,8 @@ def test_a_recalled_turn_shown_by_the_window_is_not_repeated_and_keeps_its_numbe
     )
     whole = "\n".join(message.text for message in assembled.messages)
     assert whole.count("I live in Porto.") == 1
-    assert "item 2" in whole
-    assert [one.number for one in assembled.items] == [1, 2]
+    assert "item 1 " in whole
+    assert [(one.id, one.number) for one in assembled.items] == [("m1", 2), ("m2", 1)]
 
 
 def test_history_begins_with_a_user_message() -> None:
@@ -245,7 +245,7 @@ def test_a_prompt_over_the_budget_is_sent_alone_and_flagged_as_over_budget() -> 
 
 def test_an_abstention_is_stated_in_the_prompt() -> None:
     assembled = assemble_context(ingredients(recalled=(item(1, "x"),), abstain="nothing"), counter=COUNTER)
-    assert "none of them may be about it" in assembled.messages[-1].text
+    assert "the nearest, perhaps not about it" in assembled.messages[-1].text
     assembled = assemble_context(ingredients(recalled=(item(1, "x"),), abstain="other"), counter=COUNTER)
     assert "somebody else" in assembled.messages[-1].text
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,6 @@ from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
 from agent.providers.extractive import DOUBTFUL_TEXT, NOTHING_FOUND_TEXT, OTHER_SPEAKER_TEXT, is_question
 from memory import Message
-from vectorstore import Analyzer
 
 
 def item(number: int, text: str, score: float = 1.0, **fields) -> ContextItem:
@@ -54,31 +54,16 @@ def test_a_question_without_recalled_items_gets_the_nothing_found_answer() -> No
     assert answer("Where do I live?").text == NOTHING_FOUND_TEXT
 
 
-def test_an_unrelated_item_is_not_quoted_under_abstention() -> None:
-    response = answer("Where do I live?", item(1, "The cat sleeps."), abstain="nothing")
-    assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
-
-
 def test_under_abstention_only_the_nearest_item_is_quoted_with_a_doubt() -> None:
     near, other = item(1, "France laid siege to Montpellier in 1622."), item(2, "The siege of Montpellier ended.")
     response = answer("When did France besiege Montpellier?", near, other, abstain="nothing")
     assert response.text == f"{DOUBTFUL_TEXT}\n“France laid siege to Montpellier in 1622.” [1]"
 
 
-def test_under_abstention_an_item_with_few_words_of_the_question_is_not_quoted() -> None:
-    far = item(1, "The siege of Vienna was long.")
-    response = answer("Who led the third Ottoman siege across Hungary?", far, abstain="nothing")
-    assert (response.text, response.citations) == (NOTHING_FOUND_TEXT, ())
-
-
-def test_under_abstention_a_question_of_stop_words_alone_gets_no_quote() -> None:
-    assert answer("Who am I?", item(1, "I am who I am."), abstain="nothing").text == NOTHING_FOUND_TEXT
-
-
 def test_a_statement_of_another_speaker_is_quoted_with_the_speaker() -> None:
     response = answer("Where do I live?", item(1, "I live in Rome.", speaker="Ben"), abstain="other")
     assert response.text.startswith(OTHER_SPEAKER_TEXT)
-    assert "(Ben)" in response.text
+    assert "“I live in Rome.” [1]" in response.text
 
 
 def test_a_recalled_question_is_not_quoted_as_an_answer() -> None:
@@ -89,18 +74,6 @@ def test_a_recalled_question_is_not_quoted_as_an_answer() -> None:
         item(3, "In Porto.", 1.0),
     )
     assert [one.id for one in response.citations] == ["m3"]
-
-
-def test_items_scored_far_below_the_best_are_not_quoted() -> None:
-    items = (item(1, "In Porto.", 1.0), item(2, "Near it.", 0.6), item(3, "Far off.", 0.4), item(4, "No.", 0.1))
-    assert [one.id for one in answer("Where?", *items).citations] == ["m1", "m2"]
-
-
-def test_an_item_without_a_shared_word_and_a_much_lower_score_is_not_quoted() -> None:
-    dog, lisbon = item(1, "My dog is called Rex.", score=1.0), item(2, "I moved to Lisbon.", score=0.7)
-    cat, other = item(3, "Tom is a cat.", score=0.9), item(4, "Another dog barked.", score=0.6)
-    said = answer("How is my dog called?", dog, lisbon, cat, other)
-    assert [one.id for one in said.citations] == ["m1", "m3", "m4"]
 
 
 def test_the_best_item_is_quoted_even_with_a_negative_score() -> None:
@@ -199,23 +172,32 @@ def test_classifying_very_long_texts_as_questions_terminates() -> None:
         assert isinstance(is_question(text), bool)
 
 
-@pytest.mark.parametrize(("searched", "shown"), [(3, True), (20, True), (21, False), (None, False)])
-def test_in_a_small_memory_the_nearest_item_is_quoted_with_a_doubt_without_shared_words(
-    searched: int | None, shown: bool
-) -> None:
-    nuts = item(1, "My sister is allergic to nuts.")
-    response = answer("What must I not cook for her?", nuts, abstain="nothing", searched=searched)
-    assert response.text == (f"{DOUBTFUL_TEXT}\n“{nuts.text}” [1]" if shown else NOTHING_FOUND_TEXT)
-
-
-def test_words_are_compared_in_the_language_of_the_memory() -> None:
-    asked, house = "Wer wohnt in den Häusern?", item(1, "Das gelbe Haus gehört Ana.")
-    english = answer(asked, house, abstain="nothing", searched=100)
-    german = answer(asked, house, abstain="nothing", searched=100, analyzer=Analyzer("german"))
-    assert english.text == NOTHING_FOUND_TEXT
-    assert german.text == f"{DOUBTFUL_TEXT}\n“{house.text}” [1]"
-
-
 def test_a_recalled_request_without_a_question_mark_is_not_quoted_as_an_answer() -> None:
     asked, told = item(1, "Tell me about Karim", 2.0), item(2, "Karim runs marathons.", 1.5)
     assert [one.id for one in answer("Does Karim do sports?", asked, told).citations] == ["m2"]
+
+
+def test_a_question_gets_one_quote_and_one_about_several_things_more() -> None:
+    items = (item(1, "Mum got a scarf.", 1.0), item(2, "Mum got a vase.", 0.6), item(3, "Mum got tea.", 0.4))
+    assert [quoted.id for quoted in answer("What has Mum got?", *items).citations] == ["m1"]
+    assert [quoted.id for quoted in answer("Which presents has Mum got?", *items).citations] == ["m1", "m2"]
+
+
+def test_a_newer_and_an_older_statement_are_quoted_with_the_day_of_the_change() -> None:
+    day = datetime(2026, 6, 3, tzinfo=UTC)
+    lyon = item(1, "I live in Lyon.", 0.9, outdated_by="m2")
+    grenoble = item(2, "I moved to Grenoble.", 1.0, date=day)
+    now = answer("Where do I live?", lyon, grenoble)
+    assert now.text == "Since 3 June 2026: “I moved to Grenoble.” [1]\nBefore: “I live in Lyon.” [2]"
+    then = answer("Where did I live?", replace(lyon, score=1.0), replace(grenoble, score=0.9))
+    assert then.text == "Until 3 June 2026: “I live in Lyon.” [1]\nSince then: “I moved to Grenoble.” [2]"
+
+
+def test_the_sentence_that_answers_is_quoted_not_a_heading_code_or_table() -> None:
+    text = (
+        "webserve\n--------\n\nWhat is webserve?\n\n::\n\n    python -m webserve 9000\n\n| port | default |\n\n"
+        "The server listens to port 8000 by default. It can be told another.\n"
+    )
+    passage = item(1, text, lane="documents", source="webserve.rst")
+    quoted = answer("What is the default port of webserve?", passage).citations
+    assert [citation.quote for citation in quoted] == ["The server listens to port 8000 by default."]

@@ -159,8 +159,8 @@ def test_passages_of_a_recall_result_are_its_document_hits_alone():
     assert (only.score, only.parts) == (1.0, {"bm25": 1.0})
 
 
-def test_fenced_code_is_quoted_only_if_it_matches_the_question_far_better_than_the_prose() -> None:
+def test_fenced_code_is_quoted_only_from_a_passage_without_prose() -> None:
     text = "```text\nrestore a backup ──> done\n```\n\nThe tide comes in at noon. A backup is made at night.\n"
     assert cite("How do I restore a backup?", [Passage("c", text, "a.md")])[0].quote == "A backup is made at night."
-    code = "```sh\ntellback restore backup.db\n```\n\nThe tide comes in at noon."
+    code = "```sh\ntellback restore backup.db\n```\n"
     assert "restore" in cite("How do I restore a backup?", [Passage("c", code, "a.md")])[0].quote

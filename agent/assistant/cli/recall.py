@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
 
 _ABSTENTION_NOTES = {
-    "nothing": "nothing here seems to be about that; the nearest is:",
+    "nothing": "not sure that this is about it; the nearest:",
     "other": "something like it was said, but by or about someone else:",
 }
 

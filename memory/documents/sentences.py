@@ -1,0 +1,137 @@
+"""Sentences of a text, and those among them that state something: no headings, code, tables or directives. Rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+Span = tuple[int, int]
+"""Where a sentence begins in a text, and where it ends."""
+
+_SENTENCE_BREAK = re.compile(
+    r"""
+      (?P<stop> [.!?\u2026]+ ["'\u201d\u2019)\]]* (?=\s) )
+    | (?P<wide> [\u3002\uff01\uff1f]+ [\u300d\u300f\u201d\uff09]? )
+    | (?P<gap> \n [ \t]* \n )
+    | (?P<line> \n (?= [ \t]{0,8} (?: [-*+\u2022][ \t] | \d{1,3}[.)][ \t] | [#>|] ) ) )
+    | (?P<head> ^\# [^\n]* \n )
+    """,
+    re.VERBOSE | re.MULTILINE,
+)
+_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
+_ABBREVIATION_TEXT = (
+    "al approx bzw ca cf ch co corp dept dr eq eqs etc fig figs inc jr ltd mr mrs ms no nos pp prof sec sr "
+    "st vol vs apr aug dec feb jan jul jun mar nov oct sep sept a.m d.h e.g i.e p.m ph.d u.k u.s z.b"
+)
+_ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_UNDERLINED = re.compile(r"^[^\n]+\n([=\-~^\"'`#*+])\1{2,}[ \t]*$", re.MULTILINE)
+_LITERAL_BLOCK = re.compile(r"::[ \t]*\n[ \t]*\n((?:[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
+"""Lines that are indented after a double colon: literal text of reStructuredText."""
+_CODE_DIRECTIVE = re.compile(
+    r"^([ \t]*)\.\. (?:code|code-block|sourcecode|highlight|parsed-literal|csv-table|list-table|math|toctree)::[^\n]*\n"
+    r"(?:\1[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)*",
+    re.MULTILINE,
+)
+_NOT_PROSE = (_FENCE, _UNDERLINED, _LITERAL_BLOCK, _CODE_DIRECTIVE)
+_MARKUP_LINE = re.compile(
+    r"""[ \t]*(?:
+        \#{1,6}(?:\s|$)             # heading
+      | \||[+][-=+]{3}              # row or rule of a table
+      | ([=\-~^"'`*_#+])\1{2,}\s*$  # rule, underline
+      | \.\.(?:\s|$)|:[\w-]+:\s*$|:[\w-]+(?:\s[^:\n]*)?:\s  # directive, field
+      | >>>|\.\.\.\s|\$\s           # dialogue with an interpreter or a shell
+      | <!--|\[[^\]]+\]:\s          # comment, target of a link
+    )""",
+    re.VERBOSE,
+)
+_INLINE_ROLE = re.compile(r"[ \t]*:[\w-]+:`")
+_QUESTION_END = re.compile("[?\uff1f\u061f][\"'\u201d\u2019)\\]*_]*\\Z")
+_MIN_WORDS = 2
+_WORD = re.compile(r"\w+")
+
+
+def split_sentences(text: str) -> list[Span]:
+    """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty.
+
+    Rules, not a model: a sentence ends at . ! ? … and their wide forms before a blank, at a blank line, and at a line
+    that begins a list item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a
+    small letter, ends nothing.
+    """
+    breaks = _SENTENCE_BREAK.finditer(text)
+    ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]
+    spans = (strip_span(text, start, end) for start, end in pairwise((0, *ends, len(text))))
+    return [(start, end) for start, end in spans if start < end]
+
+
+def stating_sentences(text: str) -> list[Span]:
+    """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
+
+    Left out are headings, code and dialogues with a program, rows of tables, directives and fields of
+    reStructuredText, questions, lines that only lead to a list or block ("as follows:"), and single words.
+    """
+    blocks = sorted(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))
+    spans = []
+    for start, end in split_sentences(text):
+        inner = start
+        for block_start, block_end in blocks:
+            if block_start <= inner < block_end:
+                inner = min(block_end, end)
+        outer = next((begin for begin, _ in blocks if inner < begin < end), end)
+        inner, outer = strip_span(text, *_without_markup_lines(text, inner, outer))
+        if inner < outer and _states(text[inner:outer]):
+            spans.append((inner, outer))
+    return spans
+
+
+def strip_span(text: str, start: int, end: int) -> Span:
+    """Return the span without the blanks at its ends; start and end do not ascend if nothing is left."""
+    piece = text[start:end]
+    return end - len(piece.lstrip()), start + len(piece.rstrip())
+
+
+def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
+    if stop[0][0] != ".":
+        return True
+    following = text[stop.end() : stop.end() + 80].lstrip()
+    if following[:1].islower():
+        return False
+    before = _WORD_BEFORE.search(text, max(0, stop.start() - 40), stop.start())
+    if before is None or len(stop[0]) > 1:
+        return True
+    word = before[0]
+    initial = len(word) == 1 and word.isupper() and word != "I"
+    return not (initial or word.lower() in _ABBREVIATIONS)
+
+
+def _without_markup_lines(text: str, start: int, end: int) -> Span:
+    """Return the span from its first line that is no markup up to the next one that is."""
+    lines = list(_lines(text, start, end))
+    prose = [not _is_markup(text[begin:stop]) for begin, stop in lines]
+    if True not in prose:
+        return end, end
+    first = prose.index(True)
+    last = prose.index(False, first) if False in prose[first:] else len(prose)
+    return lines[first][0], lines[last - 1][1]
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[Span]:
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop + 1
+        yield start, stop
+        start = stop
+
+
+def _is_markup(line: str) -> bool:
+    return _MARKUP_LINE.match(line) is not None and not _INLINE_ROLE.match(line)
+
+
+def _states(sentence: str) -> bool:
+    return (
+        not sentence.endswith((":", "\uff1a"))
+        and not _QUESTION_END.search(sentence)
+        and (len(_WORD.findall(sentence)) >= _MIN_WORDS or not sentence.isascii())
+    )
