@@ -110,7 +110,6 @@ def _item_header(item: ContextItem) -> str:
         "page": item.page,
         "said by": item.speaker or item.role,
         "date": item.date.isoformat(timespec="minutes") if item.date else "",
-        "outdated by": item.outdated_by or "",
         "trust": item.trust,
         "outdated by": item.outdated_by,
         "may change": item.later_than,
