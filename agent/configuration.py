@@ -41,7 +41,8 @@ class AgentSettings:
     - *name* stands in events and names the agent for those that call it; *system* is the system prompt.
     - *recall* is the number of memories and passages recalled for a prompt, at most; what scores less than the share
       *relevance_floor* of the best, and all where nothing is near, is left out (0: nothing is) and named in
-      ``RunResult.left_out``. *token_budget* bounds a request, as *counter* counts it (None: no bound), *profile_tokens* the pinned memories in it. Without a *counter* tokens are
+      ``RunResult.left_out``. *token_budget* bounds a request, as *counter* counts
+      it (None: no bound), *profile_tokens* the pinned memories in it. Without a *counter* tokens are
       counted exactly for a model whose tokenizer tiktoken has, else by an estimate that rather counts too many.
       *window* chooses from the history first. Memories marked sensitive are shown to a remote provider only with
       *share_sensitive*.
