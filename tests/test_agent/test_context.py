@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.assembly import PROFILE_HEADING, RECALLED_HEADING, ContextSources, assemble_context
-from agent.context.memory_reader import GatheredContext, SessionHistory
+from agent.context.memory_reader import GatheredContext, SessionHistory, above_floor
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
 from agent.providers.base import ToolSpec
@@ -314,3 +315,19 @@ def test_the_marks_in_an_answer_become_citations_in_the_order_of_the_text() -> N
     items = (item(1, "one", end=3), item(2, "two", end=3))
     found = citations_in("As said [2], and [1], and [2] again, not [7] or [x].", items)
     assert [(one.number, one.quote) for one in found] == [(2, "two"), (1, "one")]
+
+
+@pytest.mark.parametrize(
+    ("scores", "confidence", "options", "kept"),
+    [
+        ((0.8, 0.3, 0.2), 0.8, {"share": 0.3}, 2),
+        ((0.8, 0.3, 0.2), 0.8, {"share": 0}, 3),
+        ((0.03, 0.02), 0.03, {"share": 0.3, "searched": 100}, 0),
+        ((0.03, 0.02), 0.03, {"share": 0.3, "searched": 20}, 1),
+    ],
+)
+def test_items_below_the_floor_are_left_out_with_the_reason(scores, confidence, options, kept) -> None:
+    items = [item(number, "text", score=score) for number, score in enumerate(scores, start=1)]
+    above, below = above_floor(items, confidence, **options)
+    assert ([shown.id for shown in above], len(below)) == ([f"m{n}" for n in range(1, kept + 1)], len(scores) - kept)
+    assert all(omitted.reason for omitted in below)
