@@ -63,6 +63,7 @@ from memory.models import Actor as Actor
 from memory.models import MemoryChange as MemoryChange
 from memory.models import Operation as Operation
 from memory.models import Repetition as Repetition
+from memory.models import Utterance as Utterance
 from memory.models import UtteranceKind as UtteranceKind
 from memory.partitions import ARCHIVE as ARCHIVE
 from memory.partitions import CONVERSATION as CONVERSATION

@@ -88,6 +88,9 @@ class Utterance:
     kind: UtteranceKind
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", choice(UtteranceKind, self.kind, "kind"))
+
 
 DEFAULT_IMPORTANCE: Final = 0.5
 """Importance of a memory that has none: it counts neither for it nor against it."""

@@ -24,7 +24,16 @@ from agent.providers.accumulator import Response
 from agent.testing import Reply
 from agent.tools.base import ToolAnnotations
 from memory import LongTermMemory, Memory, Message, Report, run_sync
-from memory.internals import ImportLine, IngestAction, IngestLine, Outcome, RecallStage, WhyNot
+from memory.internals import (
+    ImportLine,
+    IngestAction,
+    IngestLine,
+    Outcome,
+    RecallStage,
+    Utterance,
+    UtteranceKind,
+    WhyNot,
+)
 from vectorstore import Entry, Metric, Space, open_store
 
 FACES = ("vectorstore", "memory", "memory.internals", "agent")
@@ -94,6 +103,7 @@ MEMBERS: dict[type[Enum], list[Callable[[Any], Any]]] = {
         lambda outcome: Report(outcome, "id").outcome,
         lambda outcome: ImportLine(1, "id", outcome).outcome,
     ],
+    UtteranceKind: [lambda kind: Utterance(kind).kind],
     RecallStage: [lambda stage: WhyNot("id", stage, "").stage],
     IngestAction: [lambda action: IngestLine("a.md", action).action],
     memory.Action: [lambda action: memory.PolicyDecision(action).action],

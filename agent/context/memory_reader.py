@@ -152,19 +152,19 @@ _SMALL_MEMORY = 20
 
 
 def above_floor(
-    items: Sequence[ContextItem], confidence: float, *, share: float, searched: int | None = None
+    items: Sequence[ContextItem], found: RecallResult | Passages, *, share: float, searched: int | None = None
 ) -> tuple[list[ContextItem], list[Omitted]]:
     """Return the items above the floor, in their order, and those below it with the reason.
 
-    Left out is what scores less than *share* of the best, and everything where the *confidence* in the best says that
-    nothing is near. *searched* is the number of items that there were to find (None: not known); in a small memory the
+    Left out is what scores less than *share* of the best, and everything where *found*, their result, doubts that
+    anything is near. *searched* is the number of items that there were to find (None: not known); in a small memory the
     best one always stays. A *share* of 0 leaves nothing out.
     """
     best = max((item.score for item in items), default=0.0)
     if best <= 0 or not share:
         return list(items), []
     lowest, reason = best * share, _BELOW_SHARE.format(share=share)
-    if confidence < _NEAR_CONFIDENCE:
+    if found.abstain is not None and found.confidence < _NEAR_CONFIDENCE:
         lowest, reason = best, _NOTHING_NEAR
         if searched is None or searched > _SMALL_MEMORY:
             return [], [Omitted(item.id, reason) for item in items]
@@ -326,12 +326,10 @@ class MemoryReader:
         if self.memory is not None:
             items = [item_from_hit(hit, 0) for hit in recall]
             searched = recall.searched if self.knowledge is None else None
-            sources.append(
-                (*above_floor(items, recall.confidence, share=self.floor, searched=searched), recall.abstain)
-            )
+            sources.append((*above_floor(items, recall, share=self.floor, searched=searched), recall.abstain))
         if self.knowledge is not None:
             items = [item_from_passage(passage) for passage in passages]
-            sources.append((*above_floor(items, passages.confidence, share=self.floor), passages.abstain))
+            sources.append((*above_floor(items, passages, share=self.floor), passages.abstain))
         sure = [source for source in sources if source[0] and source[2] is None]
         chosen = sure or sources
         by_id: dict[str, ContextItem] = {}

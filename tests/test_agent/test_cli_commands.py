@@ -144,7 +144,7 @@ def test_an_explained_score_shows_its_parts(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     lines = tellback("recall", "What is the cat called?", "--explain").out.splitlines()
     assert len(lines) == 4
-    assert re.fullmatch(r"   0\.\d\d = words 0\.\d\d( [+-] \w+ 0\.\d\d)+", lines[2])
+    assert re.fullmatch(r"   [01]\.\d\d = \w+ 0\.\d\d( [+-] \w+ 0\.\d\d)+", lines[2])
     assert lines[3] == "   words: called, cat"
 
 
@@ -153,7 +153,7 @@ def test_why_not_prints_the_stage_in_its_first_line(tellback: CommandLine) -> No
     tellback.json("remember", "The cat sleeps.", "--tag", "night")
     found = tellback("why-not", "What is the cat called?", first).out.splitlines()
     assert found[0] == "found: hit 1 of 2"
-    assert found[1].startswith("score 0.")
+    assert re.match(r"score [01]\.\d\d = ", found[1])
     filtered = tellback("why-not", "What is the cat called?", first, "--tag", "night")
     assert filtered.out == "filter: the filter or the tags asked for leave it out\n"
     assert tellback("why-not", "cat?", "nobody").out == "unknown: no memory of that id is in what was asked\n"
@@ -183,22 +183,22 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
     assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
 
 
-def test_ask_without_a_fitting_memory_abstains_without_citations(tellback: CommandLine) -> None:
+def test_ask_without_a_fitting_memory_quotes_the_nearest_with_a_doubt(tellback: CommandLine) -> None:
     towns = ("Oslo", "Graz", "Leeds", "Turin", "Lyon", "Porto", "Bergen")
     said = [f"The {animal} of {town} sleeps." for town in towns for animal in ("cat", "dog", "horse")]
     for line in said:
         tellback.json("remember", line)
     answer = tellback.json("ask", "Who won the election?")
-    assert (answer["answer"], answer["citations"], answer["abstain"]) == ("Nothing here is about this.", [], "nothing")
+    assert answer["answer"].startswith("I am not sure this is about it; the nearest is:\n")
+    assert (len(answer["citations"]), answer["abstain"]) == (1, "nothing")
 
 
 def test_ask_on_a_small_memory_quotes_the_nearest_entry_with_a_doubt(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat sleeps on the sofa.")
     answer = tellback.json("ask", "Who won the election in Portugal?")
-    assert answer["answer"].splitlines() == [
-        "I am not sure this is about it; the nearest is:",
-        "“The cat sleeps on the sofa.” [1]",
-    ]
+    doubt, quote = answer["answer"].splitlines()
+    assert doubt == "I am not sure this is about it; the nearest is:"
+    assert re.fullmatch(r"“The cat sleeps on the sofa.” \[1\] \(\d+ \w+ \d{4}\)", quote)
     assert answer["abstain"] == "nothing"
 
 

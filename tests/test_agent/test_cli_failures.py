@@ -244,6 +244,8 @@ READING = [
     ["memories", "expire", "x", "--at", "never"],
     ["memories", "end", "x", "--at", "never"],
     ["memories", "merge", "x", "y", "--text", "z"],
+    ["memories", "conflicts"],
+    ["memories", "settle", "x", "y"],
     ["list"],
     ["show", "x"],
     ["search", "why?"],

@@ -18,7 +18,7 @@ from agent.context.memory_reader import GatheredContext, SessionHistory, above_f
 from agent.context.rendering import item_rules, mark_for_items, parse_items, render_items
 from agent.context_items import ContextItem, citations_in
 from agent.providers.base import ToolSpec
-from memory import EstimatingCounter, FixedWindow, Message
+from memory import EstimatingCounter, FixedWindow, Message, RecallResult
 from memory import ToolCallBlock as Call
 from memory import ToolResultBlock as Result
 from memory.internals import message_tokens
@@ -327,7 +327,8 @@ def test_the_marks_in_an_answer_become_citations_in_the_order_of_the_text() -> N
     ],
 )
 def test_items_below_the_floor_are_left_out_with_the_reason(scores, confidence, options, kept) -> None:
+    found = RecallResult((), confidence, "nothing" if confidence < 0.5 else None)
     items = [item(number, "text", score=score) for number, score in enumerate(scores, start=1)]
-    above, below = above_floor(items, confidence, **options)
+    above, below = above_floor(items, found, **options)
     assert ([shown.id for shown in above], len(below)) == ([f"m{n}" for n in range(1, kept + 1)], len(scores) - kept)
     assert all(omitted.reason for omitted in below)

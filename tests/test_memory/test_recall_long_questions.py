@@ -50,7 +50,7 @@ def test_a_question_of_thousands_of_words_takes_bounded_memory_and_says_what_was
 
 def test_the_rarest_words_of_a_long_question_find_their_memory_wherever_they_stand() -> None:
     common = invented_words(600, 2)
-    memory = opened([*(" ".join(common) for _ in range(3)), "The kestrel nests in the belfry."])
+    memory = opened([*(" ".join([*common, f"copy {n}"]) for n in range(3)), "The kestrel nests in the belfry."])
     pasted = " ".join([*common[:300], "kestrel", "belfry", *common[300:]])
     found = run(memory.recall(pasted, explain=True))
     kestrel = next(hit for hit in found if hit.memory.text.startswith("The kestrel"))

@@ -129,7 +129,11 @@ _BAD = "CAST(x'ff' AS TEXT)"
         ("tombstones", 1, "UPDATE tombstones SET at = 'no time' WHERE id = (SELECT min(id) FROM tombstones)"),
         ("held", 1, f"UPDATE held SET space = {_BAD}"),
         ("held_things", 1, "UPDATE held_things SET data = '[]' WHERE key = 1"),
-        ("keys", 1, f"UPDATE keys SET id = {_BAD}"),
+        (
+            "keys",
+            1,
+            f"UPDATE keys SET id = {_BAD} WHERE (namespace, name) IN (SELECT namespace, name FROM keys LIMIT 1)",
+        ),
         ("documents", 1, "UPDATE documents SET location = 'elsewhere'"),
         ("embedder_probes", 1, "UPDATE embedder_probes SET texts = 7"),
         (

@@ -102,7 +102,7 @@ def test_recall_finds_each_message_of_a_tool_turn_that_left_the_window(memory: L
     assert window.dropped == len(questions)
     told_by = {3: 4}  # what was asked is told with what came of it
     for sequence, question in questions.items():
-        found = [hit.memory.sequence for hit in run(memory.recall(question, 3))]
+        found = [hit.memory.sequence for hit in run(memory.recall(question, 3, all_utterances=True))]
         assert told_by.get(sequence, sequence) in found, question
 
 

@@ -112,7 +112,7 @@ def test_why_not_of_a_memory_outside_the_filter_names_the_filter_stage(memory):
 
 def test_why_not_of_a_deduplicated_memory_names_the_memory_with_the_same_text(memory):
     first = kept(memory, "My sister plays the cello.", speaker="Ana")
-    second = kept(memory, "My  sister plays the CELLO.", speaker="Ana")
+    second = kept(memory, "My  sister plays the CELLO.", speaker="Ana", key="again")
     stages = {id: told(memory, id) for id in (first, second)}
     (folded,) = [id for id, (stage, _) in stages.items() if stage is RecallStage.FOLDED]
     (other,) = {first, second} - {folded}

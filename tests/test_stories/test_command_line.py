@@ -85,7 +85,7 @@ def abstracts(folder: Path, data: Path, count: int) -> None:
         (folder / f"abstract-{number:02}.md").write_text(record.split("\n.I ")[0], encoding="utf-8")
 
 
-@pytest.mark.parametrize(("count", "right"), first_fast([(4, 3), (20, 17)]))
+@pytest.mark.parametrize(("count", "right"), first_fast([(10, 8), (20, 17)]))
 def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_changes(
     tmp_path: Path, data_dir: Path, count: int, right: int
 ) -> None:
