@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -37,6 +37,7 @@ from memory.http import HttpClient, Timeouts
 from tests.support.slow import first_fast
 
 REQUEST = Request((Message.user("Hello"),))
+UNBOUNDED = replace(REQUEST, settings=ModelSettings(max_characters=1 << 30))
 TEXT = "Zürich 🚀 \u2028 東京"
 REPLY = Reply(TEXT, calls=(call("add", text="ü\n🚀"),), piece=3)
 
@@ -56,7 +57,7 @@ class Wire:
 
     async def _complete(self, url: str, client: HttpClient) -> Response:
         async with client:
-            return await collect_response(self.provider(url, client), REQUEST)
+            return await collect_response(self.provider(url, client), UNBOUNDED)
 
 
 WIRES = [

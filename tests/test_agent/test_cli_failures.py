@@ -165,9 +165,9 @@ def test_an_interrupt_of_piped_chat_prints_one_line_and_exits_130(tmp_path: Path
         assert chat.stdin is not None
         assert chat.stdout is not None
         assert chat.stderr is not None
-        chat.stdin.write("I am here.\n")
+        chat.stdin.write("The key is in the jar.\n")
         chat.stdin.flush()
-        assert chat.stdout.readline() == "Noted: “I am here.”\n"
+        assert chat.stdout.readline() == "Noted: “The key is in the jar.”\n"
         for _ in range(10):  # one that comes just before it reads on is noticed with the next one
             if chat.poll() is not None:
                 break

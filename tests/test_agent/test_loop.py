@@ -1,6 +1,7 @@
 """The loop: rounds of model and tools, and each of its endings.
 
-Inner parts, on no face: ``agent.events``, ``agent.loop``, ``agent.tool_executor``, ``agent.tools.base``.
+Inner parts, on no face: ``agent.events``, ``agent.loop``, ``agent.results``, ``agent.tool_executor``,
+``agent.tools.base``.
 """
 
 from __future__ import annotations

@@ -1250,7 +1250,7 @@ def peak(work):
 
 @pytest.mark.slow
 def test_the_peak_memory_of_export_and_import_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (engines, "_PAGE_SIZE")):
+    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (engines, "PAGE_SIZE")):
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):

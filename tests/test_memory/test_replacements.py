@@ -1,6 +1,6 @@
 """What a memory replaces: the older statement ends at its time, stays for questions about then, and comes back.
 
-Inner parts, on no face: ``memory.retrieval.conflicts``.
+Inner parts, on no face: ``memory.retrieval``.
 """
 
 from __future__ import annotations

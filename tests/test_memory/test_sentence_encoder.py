@@ -1,4 +1,7 @@
-"""The sentence encoder; its cache and tokenizer through the inner ``sentence_pieces`` and ``encoder_files``."""
+"""The sentence encoder, its cache and its tokenizer.
+
+Inner parts, on no face: ``memory.embedders``, ``memory.embedders.sentence_pieces``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What was deleted leaves the bytes on the disk, at once or at the next chance, and the file says which."""
+"""What was deleted leaves the bytes on the disk, at once or at the next chance, and the file says which.
+
+Inner part, on no face: ``vectorstore.sqlite.page_gaps``.
+"""
 
 # ruff: noqa: PT012 - it is leaving a block of several statements that must raise
 from __future__ import annotations

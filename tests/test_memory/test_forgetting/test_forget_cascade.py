@@ -1,6 +1,6 @@
 """Cascade of a forgetting: what goes with a memory, what stays, its tombstones, in one transaction over all parts.
 
-Inner parts, on no face: ``memory.erasure.cascade_plan``, ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
+Inner parts, on no face: ``memory.erasure``, ``memory.erasure.verbatim_match``, ``memory.tables.erasers``.
 """
 
 import random
