@@ -43,7 +43,7 @@ from memory.codec import to_metadata
 from memory.export_import import reader
 from memory.internals import ARCHIVE, CONVERSATION, Outcome, store_namespace, to_entry
 from tests.test_memory.exporting import Ticking, Toy, exported, filled, items, run, sealed
-from vectorstore.engines import base as engines
+from vectorstore.engines import base, sqlite_store
 from vectorstore.persisted_names import EXPORT_FORMAT
 
 
@@ -1250,7 +1250,8 @@ def peak(work):
 
 @pytest.mark.slow
 def test_the_peak_memory_of_export_and_import_does_not_grow_with_the_texts(opened, tmp_path, monkeypatch):
-    for module, name in ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (engines, "PAGE_SIZE")):
+    sizes = ((reader, "_BATCH"), (entry_store, "ERASED_PAGE_SIZE"), (base, "PAGE_SIZE"), (sqlite_store, "PAGE_SIZE"))
+    for module, name in sizes:
         monkeypatch.setattr(module, name, 4)
     most = {}
     for count in (12, 48):
