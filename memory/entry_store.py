@@ -86,7 +86,8 @@ class EntryStore:
         """Write *entries*, as ``VectorStore.upsert``; the followers hear of it."""
         self.store.upsert(entries, namespace=partition, expect=expect)
         if self.database is not None and self.database.in_write():
-            self.database.on_commit(lambda: [follow(partition, len(entries)) for follow in self.followers])
+            count = len(entries)  # the entries themselves would stay until the commit of a whole import
+            self.database.on_commit(lambda: [follow(partition, count) for follow in self.followers])
 
     @contextmanager
     def settling(self) -> Iterator[list[HistoryRow]]:
