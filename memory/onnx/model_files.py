@@ -63,7 +63,7 @@ class ModelFiles:
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """What sentence-transformers puts before texts, by its name for them (query, document, passage)."""
+        """Prefixes that sentence-transformers puts before texts, by its name for them (query, document, passage)."""
         prompts = _read_json(self.folder / _PROMPTS).get("prompts") or {}
         return {name: text for name, text in prompts.items() if isinstance(text, str)}
 

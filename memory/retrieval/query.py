@@ -176,7 +176,7 @@ class Query:
 
     @property
     def validity(self) -> ValidityFilter:
-        """Which memories are valid and known at the times of the query."""
+        """Filter of the memories that are valid and known at the times of the query."""
         return ValidityFilter(self.now, self.as_of, self.known_at)
 
     def wordings(self) -> list[tuple[QueryVariant, Query]]:

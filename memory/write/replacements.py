@@ -40,7 +40,7 @@ def replacement_error(memory: Memory, caller: Caller, valid_to: datetime) -> Mem
 
 @dataclass(slots=True)
 class Replacements:
-    """What a batch of drafts replaces in a *namespace*; checked against what is stored, and written with the batch.
+    """Replacements by a batch of drafts in a *namespace*; checked against what is stored, written with the batch.
 
     *operation* is the id of the operation that writes the batch, at *now*.
     """

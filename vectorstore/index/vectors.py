@@ -292,7 +292,7 @@ class VectorMatrix:
         return None if mask is None else np.flatnonzero(mask)
 
     def _likely(self, query: Vector, k: int, chosen: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
-        """Those of the rows *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
+        """Return the rows of *chosen* (None: all) that share most sign bits with *query*; *chosen* if few or all do."""
         count = len(self._present) if chosen is None else len(chosen)
         keep = max(SHORTLIST_LEAST, SHORTLIST_PER_MATCH * k, int(SHORTLIST_SHARE * count))
         if self._metric != Metric.COSINE or count < QUANTIZED_FROM_ROWS or keep > SHORTLIST_LARGEST_SHARE * count:

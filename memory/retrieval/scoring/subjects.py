@@ -38,7 +38,7 @@ class AskedPeople:
 
 @dataclass(frozen=True, slots=True)
 class SubjectMismatch:
-    """What is asked of the person *asked* is known of *known*, None for the speaker or a thing; *lead* is below 0."""
+    """Attribute asked of the person *asked* and known of *known* (None: the speaker or a thing); *lead* is below 0."""
 
     asked: str
     known: str | None
