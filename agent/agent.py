@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
 from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
+from agent.context.replacement_judge import replacement_judge
 from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
@@ -35,6 +36,7 @@ from memory.internals import Block, Clock, counter_for_model, is_remote
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
+    from memory.internals import ReplacementJudge
 
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 """A source of tools that must be opened and closed, such as a connection to a server."""
@@ -107,6 +109,17 @@ class Agent:
         self._open_connectors: AsyncExitStack | None = None
         self._closed = False
         self._check_capabilities()
+
+    @staticmethod
+    def replacement_judge(provider: Provider, *, share_sensitive: bool = False) -> ReplacementJudge:
+        """Return the write policy that lets the model of *provider* decide which older memories a new one replaces.
+
+        It goes into the policies of a memory. What is replaced holds until the new statement's time and names it; an
+        agent that writes to that memory counts the model's calls and tokens in its run. Memories marked sensitive are
+        shown to a remote model only with *share_sensitive*. A model that fails replaces nothing, and the report of the
+        memory says so.
+        """
+        return replacement_judge(provider, share_sensitive=share_sensitive)
 
     @property
     def name(self) -> str:
