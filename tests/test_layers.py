@@ -62,6 +62,8 @@ LAYERS: dict[str, list[set[str]]] = {
         {"agent"},
         {"subagent"},
         {"assistant"},
+        {"assistant.clients"},
+        {"assistant.hooks"},
         {"assistant.cli"},
     ],
 }
