@@ -81,6 +81,8 @@ class AssistantSettings(BaseModel):
     share_sensitive: bool = False
     minimum_length: int = Field(default=0, ge=0)
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
+    resident_idle: int = Field(default=1800, ge=0)
+    """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
 
     @property
     def kind(self) -> str:

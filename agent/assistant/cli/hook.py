@@ -9,12 +9,12 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from agent.assistant.resident.host import current_folder
 
 
 def hook(
@@ -27,7 +27,7 @@ def hook(
     from agent.assistant.hooks.hook_call import HookCall
 
     try:
-        call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), str(Path.cwd()), datetime.now(UTC))
+        call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), current_folder(), datetime.now(UTC))
         from agent.assistant.hooks.answer import HookSettings, answer_hook
 
         with opened_memory(context, create=True) as opened:
