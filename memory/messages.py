@@ -219,6 +219,9 @@ RECALLED: Final = "recalled"
 """Of a tool message: the ids of calls whose results show what is remembered already, such as a search of the memory.
 They are not remembered again."""
 
+SCOPES: Final = "scopes"
+"""Of a message: the scopes of the memory that is made of it, by name."""
+
 MODEL: Final = "model"
 """Of a model's message: the model that answered, with its version where the endpoint tells it."""
 

@@ -23,15 +23,15 @@ class HookMoment(StrEnum):
 class HookEvent:
     """Event that a client reports, in the words of no client.
 
-    *prompt* is what the user typed, "" where the prompt is not the user's; *entry* names the turn where the client
-    does. *answer* is the last answer of the turn. *after_compaction* tells a session that goes on with a summary.
+    *prompt* is what the user typed, "" where the prompt is not the user's; *id* names the turn where the client does.
+    *answer* is the last answer of the turn. *after_compaction* tells a session that goes on with a summary.
     """
 
     moment: HookMoment
     session: str
     folder: str
     prompt: str = ""
-    entry: str = ""
+    id: str = ""
     answer: str = ""
     transcript: Path | None = None
     after_compaction: bool = False
@@ -39,20 +39,26 @@ class HookEvent:
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """Words of a transcript: typed by the user, or the last answer of a turn (*role*). Nothing else is an entry."""
+    """Words of a transcript: typed by the user, or the last answer of a turn (*role*). Nothing else is an entry.
+
+    *session* is the one in which they were said: a file may begin with a copy of an earlier one. *id* names the entry
+    where the client does.
+    """
 
     role: Literal["user", "assistant"]
     text: str
+    session: str
     at: datetime | None = None
-    entry: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """Conversation in a file of a client: its *session*, the *folder* where it was held, and its *entries*, oldest
-    first. *skipped* counts what is in the role of the user and was not typed, by kind."""
+    """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
 
-    session: str
+    *skipped* counts, by kind, what is in the role of the user and was not typed.
+    """
+
     folder: str
     entries: tuple[TranscriptEntry, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)

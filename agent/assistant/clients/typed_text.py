@@ -80,12 +80,17 @@ def typed_text(text: str) -> str:
     return _WRAPPED.sub("", text).strip()
 
 
+def starts_with_tag(text: str) -> bool:
+    """Return whether *text* starts with a tag of any name, as words do that a client writes in the user's role."""
+    return _ANY_TAG.match(text) is not None
+
+
 def split_pasted(text: str) -> TypedText:
     """Return *text* cut into own words and pasted ones."""
     pasted = [match.group(2) for match in _FENCE.finditer(text)]
     own = _FENCE.sub("\n\n", text)
     pasted += [match.group().lstrip(" \t>") for match in _QUOTED_LINE.finditer(own)]
     own = _BLANK_LINES.sub("\n\n", _QUOTED_LINE.sub("", own)).strip()
-    if len(own) > PASTE_CHARACTERS or own.count("\n") >= PASTE_LINES or _ANY_TAG.match(own):
+    if len(own) > PASTE_CHARACTERS or own.count("\n") >= PASTE_LINES or starts_with_tag(own):
         pasted, own = [own, *pasted], ""
     return TypedText(own, "\n".join(part.strip("\n") for part in pasted if part.strip()).strip())
