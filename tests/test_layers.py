@@ -62,7 +62,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"agent"},
         {"subagent"},
         {"assistant"},
-        {"assistant.clients"},
+        {"assistant.clients", "assistant.resident"},
         {"assistant.hooks"},
         {"assistant.cli"},
     ],

@@ -85,6 +85,8 @@ class AssistantSettings(BaseModel):
     """Tokens of what a hook adds to a prompt in another client, at most."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
     """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
+    resident_idle: int = Field(default=1800, ge=0)
+    """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
 
     @property
     def kind(self) -> str:
