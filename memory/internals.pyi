@@ -59,6 +59,7 @@ from memory.messages import TRUST as TRUST
 from memory.messages import USED as USED
 from memory.messages import Block as Block
 from memory.messages import Role as Role
+from memory.models import ORIGIN as ORIGIN
 from memory.models import Actor as Actor
 from memory.models import MemoryChange as MemoryChange
 from memory.models import Operation as Operation

@@ -103,12 +103,13 @@ class _UntitledSchema(GenerateJsonSchema):
 class FunctionParameters:
     """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
 
-    A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
-    a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
+    A parameter annotated with *context_type* is filled in with the context of the call and not shown to the model.
+    Types are strict: a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], context_type: type = ToolContext) -> None:
         self.description, texts = parse_docstring(function)
+        self._context_type = context_type
         self._context: str | None = None
         self._model = self._make_model(function, texts)
         try:
@@ -119,7 +120,7 @@ class FunctionParameters:
         schema.pop("description", None)
         self.schema: dict[str, Any] = schema
 
-    def checked(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    def checked(self, arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
         """Return the arguments to call with; raise ``ToolFailed``, which says what would be right."""
         try:
             model = self._model.model_validate_json(json.dumps(arguments), strict=True)
@@ -140,7 +141,7 @@ class FunctionParameters:
                 raise ArgumentError("function", function, f"a tool cannot have the parameter {parameter}")
             if name not in hints:
                 raise ArgumentError("function", function, f"its parameter {name} needs a type")
-            if hints[name] is ToolContext:
+            if hints[name] is self._context_type:
                 self._context = name
                 continue
             # Own field names, so that a parameter may be called "schema" or "_x" without hiding a method.
