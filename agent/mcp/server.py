@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agent.errors import AgentError, ToolFailed, shorten
 from agent.mcp.call import FailureLimit, McpCall
 from agent.mcp.memory_tools import MemoryServerTools, ToolReply
+from agent.mcp.resources import MemoryResources, answering
 from agent.mcp.results import (
     ChangeResult,
     DocumentList,
@@ -97,7 +98,6 @@ class _Handlers:
 
     tools: Mapping[str, _ServedTool]
     parameters: Mapping[str, FunctionParameters]
-    service: MemoryServerTools
     failures: FailureLimit = field(default_factory=FailureLimit)
 
     async def list_tools(
@@ -216,7 +216,7 @@ def make_memory_server(service: MemoryServerTools, *, version: str = "", read_on
         raise MissingExtra("the MCP server", "mcp") from error
     tools = {tool.name: tool for tool in _served_tools(service, read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}
-    handlers = _Handlers(tools, parameters, service)
+    handlers, resources = _Handlers(tools, parameters), MemoryResources(service)
     return Server(
         "tellback",
         version=version,
@@ -224,4 +224,9 @@ def make_memory_server(service: MemoryServerTools, *, version: str = "", read_on
         instructions=INSTRUCTIONS,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
+        on_list_resources=resources.list_resources,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=answering(resources.read, failure_sentence),
+        on_list_prompts=resources.list_prompts,
+        on_get_prompt=answering(resources.get_prompt, failure_sentence),
     )

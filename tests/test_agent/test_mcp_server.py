@@ -16,6 +16,7 @@ pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 
 import mcp_types
 from mcp import Client
+from mcp.shared.exceptions import MCPError
 
 from agent.errors import ToolFailed
 from agent.mcp.call import ConfirmationTokens, FailureLimit
@@ -258,3 +259,29 @@ async def test_a_server_knows_one_namespace(memory) -> None:
     assert found.memories == []
     assert fetched.error
     assert [memory.text for memory in await memory.list(namespace="work")] == ["The office is in Faro."]
+
+
+@BOTH
+async def test_resources_and_prompts_show_what_is_remembered_as_data(memory, mode) -> None:
+    id = await users_memory(memory)
+    await memory.pin(id)
+    async with connected(memory, mode=mode) as served:
+        addresses = [resource.uri for resource in (await served.client.list_resources()).resources]
+        (template,) = (await served.client.list_resource_templates()).resource_templates
+        texts = [
+            (await served.client.read_resource(uri)).contents[0].text
+            for uri in (*addresses, template.uri_template.replace("{id}", id))
+        ]
+        prompts = [prompt.name for prompt in (await served.client.list_prompts()).prompts]
+        briefing = await served.client.get_prompt("briefing")
+        recall = await served.client.get_prompt("recall", {"topic": "Porto"})
+        for bad in (served.client.read_resource("tellback://memories/gone"), served.client.get_prompt("recall", {})):
+            with pytest.raises(MCPError, match=r"gone|topic"):
+                await bad
+    assert addresses == ["tellback://profile", "tellback://recent"]
+    assert all("I live in Porto." in text for text in texts)
+    assert prompts == ["briefing", "recall", "checkpoint"]
+    for prompt in (briefing, recall):
+        words, data = prompt.messages
+        assert "Porto." not in words.content.text
+        assert "I live in Porto." in data.content.resource.text
