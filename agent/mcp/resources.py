@@ -29,9 +29,9 @@ _RECALL: Final = (
 )
 _CHECKPOINT: Final = (
     "Look back at our conversation. Call remember once for each lasting fact, preference, decision or plan that I "
-    "stated and that is not remembered yet: one self-contained sentence each, with names and dates. Where I changed my mind, "
-    "call correct instead. Leave out what you inferred, what files or tools said, and every secret. Then list what you "
-    "kept."
+    "stated and that is not remembered yet: one self-contained sentence each, with names and dates. Where I changed "
+    "my mind, call correct instead. Leave out what you inferred, what files or tools said, and every secret. Then list "
+    "what you kept."
 )
 ParamsT = TypeVar("ParamsT")
 ResultT = TypeVar("ResultT")
