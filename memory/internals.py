@@ -20,7 +20,7 @@ _EXPORTS: Final = {
     "memory.documents.loaders.registry": "load_document",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
-    "memory.embedders.profile": "PROBE_QUESTIONS known_profile",
+    "memory.embedders.profile": "PROBE_QUESTIONS EmbedderProfile known_profile",
     "memory.embedders.local": "LocalWordVectors local_available",
     "memory.embedders.sentence_encoder": "encoder_available",
     "memory.embedders.protocol": (
