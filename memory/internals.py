@@ -20,6 +20,7 @@ _EXPORTS: Final = {
     "memory.documents.loaders.registry": "load_document",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
+    "memory.embedders.probe_pairs": "PROBE_TEXTS",
     "memory.embedders.profile": "PROBE_QUESTIONS EmbedderProfile known_profile",
     "memory.embedders.local": "LocalWordVectors local_available",
     "memory.embedders.sentence_encoder": "encoder_available",
