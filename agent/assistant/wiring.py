@@ -153,6 +153,7 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         memory=memory,
         namespace=namespace,
         settings=AgentSettings(
+            close_provider=True,
             system=settings.system or DEFAULT_SYSTEM_PROMPT,
             model_settings=make_model_settings(settings),
             token_budget=settings.token_budget,
