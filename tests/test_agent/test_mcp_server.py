@@ -1,6 +1,6 @@
 """The memory as an MCP server: what its tools answer to the SDK's own client, in both protocol revisions.
 
-Inner parts, on no face: ``agent.mcp.call``, ``agent.mcp.memory_tools``, ``agent.mcp.server``.
+Inner parts, on no face: ``agent.mcp.call``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ import mcp_types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from agent.errors import ToolFailed
+from agent import ToolFailed
+from agent.mcp import MemoryServerTools, make_memory_server
 from agent.mcp.call import ConfirmationTokens, FailureLimit
-from agent.mcp.memory_tools import MemoryServerTools
-from agent.mcp.server import make_memory_server
 from memory import KnowledgeBase, Memory, Trust
 
 pytestmark = pytest.mark.anyio
