@@ -60,7 +60,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"configuration"},
         {"run"},
         {"agent"},
-        {"subagent"},
+        {"mcp", "subagent"},
         {"assistant"},
         {"assistant.clients", "assistant.resident"},
         {"assistant.hooks"},
