@@ -145,7 +145,7 @@ _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the ot
 
 DEFAULT_RELEVANCE_FLOOR = 0.3
 """Share of the best score below which an item is left out."""
-_NEAR_CONFIDENCE = 0.05
+_NEAR_CONFIDENCE = 0.02
 """Confidence below which nothing is near: the embedder's own bound of doubt is one half on this scale."""
 _SMALL_MEMORY = 20
 """Memories up to which the best one is never left out: reading it costs less than missing it."""
@@ -186,6 +186,7 @@ class GatheredContext:
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    doubt: str = ""
     searched: int | None = None
     notes: tuple[str, ...] = ()
     accesses: tuple[MemoryAccess, ...] = ()
@@ -294,6 +295,7 @@ class MemoryReader:
             recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
+            doubt=recall.doubt if abstain == "other" else "",
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
             accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.people import PeopleMentions
-from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER
+from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
 from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
@@ -96,6 +96,17 @@ class RetrievalIndex:
         """Return whether more than one person spoke in *session*; assistants are none."""
         people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
         return len(people) > 1
+
+    def monologues(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *rows* stand in a session of the user alone: each says something of its own there."""
+        user = next((number for number, name in self.participants.present() if name == ROLES[0]), None)
+        sessions = self.columns["session"][rows]
+        alone = [
+            session
+            for session in np.unique(sessions).tolist()
+            if session != NO_SESSION and set(self.participants.speakers(session)) == {user}
+        ]
+        return np.asarray(np.isin(sessions, alone))
 
     def hidden_utterances(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of *rows* state nothing and were said to an assistant, or to nobody.
