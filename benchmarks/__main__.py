@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, secret_screen, structure, vector_table
+from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
 from benchmarks.personal import calibration, life, manual
 from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     recall_speed.add_command(commands)
     remember.add_command(commands)
     add_parsers(commands)
+    hooks.add_command(commands)
     for measured in (fast_search, forget_speed, secret_screen, structure, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(asked)
