@@ -14,8 +14,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import BaseModel
-
 from agent.agent_memory import AgentMemory, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
 from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
@@ -158,8 +156,8 @@ class Agent:
         """Answer *prompt* and return the result; an ending without an answer raises it in a ``RunError``.
 
         *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept. With
-        *result_type*, a pydantic model, the answer fits it and is the result's ``output``. Tools that need approval
-        and nobody to ask raise ``ApprovalUnavailable`` before anything is done.
+        *result_type*, a pydantic model or any type that pydantic validates, the answer fits it and is the result's
+        ``output``. Tools that need approval and nobody to ask raise ``ApprovalUnavailable`` before anything is done.
         """
         if tools := self.needing_approval():
             names = ", ".join(tools)
@@ -192,7 +190,7 @@ class Agent:
         session: str | None = None,
         store: bool = True,
         deadline: float | None = None,
-        result_type: type[BaseModel] | None = None,
+        result_type: Any = None,
         within: ToolContext | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Answer *prompt* event by event; the last one is ``RunEnded``, whatever happens.

@@ -13,6 +13,8 @@ from datetime import datetime
 from memory import Hit, Passage
 from memory.internals import passages_of
 
+MODEL_SOURCES = "model"
+"""Lane of citations that a model made itself, of documents it was given or pages that its server found."""
 _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
@@ -71,6 +73,7 @@ class ContextItem(Sourced):
 class AnswerCitation(Sourced):
     """Citation of an item by an answer: *quote* is the item's own words, character for character.
 
+    One that the model made itself has the number 0, the lane "model" and the address or title of its source.
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
     offsets within the item's text.
     """

@@ -92,6 +92,9 @@ class Utterance:
         object.__setattr__(self, "kind", choice(UtteranceKind, self.kind, "kind"))
 
 
+ORIGIN: Final = "origin"
+"""Key in a memory's metadata: the program through which it came here, with its version."""
+
 DEFAULT_IMPORTANCE: Final = 0.5
 """Importance of a memory that has none: it counts neither for it nor against it."""
 

@@ -60,8 +60,10 @@ LAYERS: dict[str, list[set[str]]] = {
         {"configuration"},
         {"run"},
         {"agent"},
-        {"subagent"},
+        {"mcp", "subagent"},
         {"assistant"},
+        {"assistant.clients", "assistant.resident"},
+        {"assistant.hooks"},
         {"assistant.cli"},
     ],
 }

@@ -31,6 +31,8 @@ from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from agent.agent import Agent
     from agent.providers.base import ModelSettings, Provider
     from agent.tools.base import Tool
@@ -161,6 +163,19 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         ),
     )
     return Assistant(opened, agent)
+
+
+def make_memory_server_of(opened: OpenedMemory, *, read_only: bool = False) -> Server[Any]:
+    """Return the MCP server of an open memory; what is marked sensitive it shows only by the user's setting."""
+    from importlib.metadata import version
+
+    from agent.mcp.memory_tools import MemoryServerTools
+    from agent.mcp.server import make_memory_server
+
+    service = MemoryServerTools(
+        opened.memory, opened.knowledge(), opened.namespace, sensitive=opened.settings.share_sensitive
+    )
+    return make_memory_server(service, version=version("tellback"), read_only=read_only)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
