@@ -258,7 +258,7 @@ def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_rea
 
 
 def test_a_pdf_without_the_package_that_reads_it_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("memory.documents.loaders.registry.find_spec", lambda name: None)
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF-never read before", name="house.pdf")
     with pytest.raises(MissingExtra, match="docs"):
         sent(ask(Message.user([pdf])))

@@ -79,7 +79,7 @@ def check_installation() -> Iterator[DoctorCheck]:
             yield DoctorCheck(library, True, version(library))
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
-    local, pdf = local_available(), find_spec("pypdf") is not None
+    local, pdf = local_available(), find_spec("pypdfium2") is not None
     meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
     yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
