@@ -18,6 +18,7 @@ _EXPORTS: Final = {
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
     "memory.documents.loaders.registry": "load_document",
+    "memory.documents.loaders.workers": "MEMORY_LIMITED",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
     "memory.embedders.profile": "PROBE_QUESTIONS known_profile",

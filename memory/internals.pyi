@@ -21,6 +21,7 @@ from memory.documents.ingest_report import IngestProgress as IngestProgress
 from memory.documents.ingest_report import IngestReport as IngestReport
 from memory.documents.knowledge_base import DocumentInfo as DocumentInfo
 from memory.documents.loaders.registry import load_document as load_document
+from memory.documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
 from memory.embedders.cache import EmbeddingCache as EmbeddingCache
 from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
