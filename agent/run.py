@@ -16,6 +16,7 @@ from typing import Any
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
+from agent.context.model_question import counted_while_storing
 from agent.context_items import ContextItem, citations_in
 from agent.errors import RunError, error_for_result
 from agent.events import (
@@ -325,7 +326,8 @@ class AgentRun:
         turn = PendingTurn(self._session, stamped, used, reader.namespace)
         began = self._timer()
         try:
-            self._reports = await components.turns.store(turn)
+            with counted_while_storing(self._ledger):
+                self._reports = await components.turns.store(turn)
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             record = ErrorRecord.of(error)
             access = MemoryAccess("turn", began, self._timer() - began, 0, str(record), record)

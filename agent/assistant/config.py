@@ -81,6 +81,8 @@ class AssistantSettings(BaseModel):
     share_sensitive: bool = False
     minimum_length: int = Field(default=0, ge=0)
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
+    replacements: Literal["off", "model"] = "off"
+    """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
     hook_tokens: int = Field(default=1_000, ge=100)
     """Tokens of what a hook adds to a prompt in another client, at most."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
