@@ -55,6 +55,7 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
+from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
