@@ -29,6 +29,7 @@ from agent.assistant.cli.errors import (
 from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
 from agent.assistant.cli.hook import hook, pause, resume
+from agent.assistant.cli.install import install
 from agent.assistant.cli.output import print_note
 from agent.assistant.cli.recall import evaluate_memory, recall, why_not
 from agent.assistant.cli.reembed import reembed
@@ -111,7 +112,7 @@ def show_help(
 
 _COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
 _COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
-for command in (*_COMMANDS, import_export, pause, resume, reembed, config, doctor, evaluate_memory, show_help):
+for command in (*_COMMANDS, import_export, install, pause, resume, reembed, config, doctor, evaluate_memory, show_help):
     app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
 for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
     app.command(alias, cls=Command, hidden=True)(command)
