@@ -96,7 +96,7 @@ def import_export(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Take the export FILE in, or the conversations held in another client.
+    """Take in the export FILE, or a client's conversations.
 
     A file that this memory has not written itself is trusted as a document, and brings no history, unless --trust says
     otherwise. What was forgotten here does not come back. The same file again adds nothing; one that was broken off is
