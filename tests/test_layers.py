@@ -62,6 +62,8 @@ LAYERS: dict[str, list[set[str]]] = {
         {"agent"},
         {"mcp", "subagent"},
         {"assistant"},
+        {"assistant.clients", "assistant.resident"},
+        {"assistant.hooks"},
         {"assistant.cli"},
     ],
 }

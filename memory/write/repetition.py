@@ -198,7 +198,7 @@ class EchoGuard:
 def may_be_echo(draft: Draft) -> bool:
     """Return whether a model wrote *draft*, and nobody said what kind of utterance it is."""
     memory = draft.memory
-    return draft.settled is None and memory.actor == "assistant" and memory.utterance is None
+    return draft.settled is None and "assistant" in (memory.actor, memory.role) and memory.utterance is None
 
 
 def _as_repetition(draft: Draft, of: str) -> Draft:
