@@ -407,7 +407,7 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
         settings[name] = {
             "value": _redacted_setting(name, getattr(configuration.settings, name)),
             "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT_VARIABLES[name],
+            "variable": ENVIRONMENT_VARIABLES.get(name, ""),
         }
     if json:
         print_json({"path": str(configuration.path), "settings": settings})
