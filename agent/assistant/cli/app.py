@@ -30,6 +30,7 @@ from agent.assistant.cli.errors import (
 from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
 from agent.assistant.cli.hook import hook, pause, resume
+from agent.assistant.cli.install import install
 from agent.assistant.cli.mcp import mcp
 from agent.assistant.cli.output import print_note
 from agent.assistant.cli.recall import evaluate_memory, recall, why_not
@@ -113,7 +114,8 @@ def show_help(
 
 _COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
 _COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
-for command in (*_COMMANDS, import_export, mcp, pause, resume, reembed, config, doctor, evaluate_memory, show_help):
+_CONNECT = (install, mcp, pause, resume)
+for command in (*_COMMANDS, *_CONNECT, import_export, reembed, config, doctor, evaluate_memory, show_help):
     app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
 for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
     app.command(alias, cls=Command, hidden=True)(command)
