@@ -27,7 +27,14 @@ from agent.assistant.cli.errors import (
     with_error_report,
 )
 from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import format_minute, print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    describe_profile,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -289,6 +296,8 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
         remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
+    if space is not None and not problem:
+        yield DoctorCheck("embedder profile", True, describe_profile(memory))
 
 
 def check_residents() -> Iterator[DoctorCheck]:
