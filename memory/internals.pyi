@@ -9,6 +9,8 @@ from memory.documents.answers import best_sentences as best_sentences
 from memory.documents.answers import with_meaning as with_meaning
 from memory.documents.citations import QUOTE_LIMIT as QUOTE_LIMIT
 from memory.documents.citations import Citation as Citation
+from memory.documents.discovery import FileSelection as FileSelection
+from memory.documents.discovery import plan_ingest as plan_ingest
 from memory.documents.discovery import report_unreadable as report_unreadable
 from memory.documents.document import Document as Document
 from memory.documents.document import Passages as Passages
@@ -18,7 +20,8 @@ from memory.documents.ingest_report import IngestLine as IngestLine
 from memory.documents.ingest_report import IngestProgress as IngestProgress
 from memory.documents.ingest_report import IngestReport as IngestReport
 from memory.documents.knowledge_base import DocumentInfo as DocumentInfo
-from memory.documents.loaders.pdf import PdfLoader as PdfLoader
+from memory.documents.loaders.registry import load_document as load_document
+from memory.documents.loaders.workers import MEMORY_LIMITED as MEMORY_LIMITED
 from memory.embedders.cache import EmbeddingCache as EmbeddingCache
 from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
@@ -59,6 +62,7 @@ from memory.messages import SCOPES as SCOPES
 from memory.messages import TRUST as TRUST
 from memory.messages import USED as USED
 from memory.messages import Block as Block
+from memory.messages import OpaqueBlock as OpaqueBlock
 from memory.messages import Role as Role
 from memory.models import ORIGIN as ORIGIN
 from memory.models import Actor as Actor

@@ -13,11 +13,19 @@ from pathlib import Path, PurePosixPath
 
 from memory.chunking.protocol import Chunker
 from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile, Paths, check_paths, discover_files
+from memory.documents.discovery import (
+    DocumentFile,
+    FileSelection,
+    Paths,
+    check_paths,
+    discover_files,
+    failure_line,
+)
 from memory.documents.document import Document, chunk_ids, content_hash, document_mark
 from memory.documents.document_writer import (
     DocumentDraft,
     EmbeddedPlan,
+    chunk_document,
     chunk_memories,
     erase_document,
     plan_document,
@@ -50,7 +58,7 @@ class IngestRun:
     collection: DocumentCollection
     chunker_for: Callable[[str], Chunker]
     loaders: LoaderRegistry
-    size_limit: int
+    selection: FileSelection
     again: bool
     retire_missing: bool
     on_progress: OnIngestProgress | None
@@ -60,10 +68,16 @@ class IngestRun:
 
     async def run(self, paths: Paths) -> IngestReport:
         """Bring the collection to the present state of *paths*."""
+        try:
+            return await self._run(paths)
+        finally:
+            self.loaders.close()
+
+    async def _run(self, paths: Paths) -> IngestReport:
         self.collection.lifecycle("ingest")
         roots = await asyncio.to_thread(lambda: check_paths(paths, missing_allowed=self.retire_missing))
         present = [root for root in roots if not is_file_gone(str(root))]
-        items = await asyncio.to_thread(lambda: list(discover_files(present, self.loaders)))
+        items = await asyncio.to_thread(lambda: list(discover_files(present, self.loaders, self.selection)))
         wave: list[DocumentDraft | IngestLine] = []
         chunks = 0
         for item in items:
@@ -98,28 +112,30 @@ class IngestRun:
             reason = "removed from the memory earlier; ingest it with again=True to bring it back"
             return IngestLine(source, IngestAction.SKIPPED, reason)
         try:
-            data, modified = read_file(found.location, source, limit=self.size_limit)
-            digest = content_hash(data, found.loader.name)
-            chunker = self.chunker_for(found.loader.media_type)
+            data, modified = read_file(found.location, source, limit=self.loaders.limits.size)
+            loader = self.loaders.for_content(found.loader, data, source)
+            digest = content_hash(data, loader.name)
+            chunker = self.chunker_for(loader.media_type)
             recipe = (self._digest(digest), chunker.fingerprint)
             if before is not None and (before.digest, before.recipe) == recipe and not self.again:
                 if before.location == location:
                     return IngestLine(before.source, IngestAction.UNCHANGED)
                 self.collection.manifest.put(replace(before, location=location))
                 return IngestLine(before.source, IngestAction.UNCHANGED, "moved")
-            loaded = found.loader.load(data, source)
+            loaded = loader.load(data, source)
         except (LoadError, MissingExtra) as error:
-            return IngestLine(source, IngestAction.FAILED, str(error).removeprefix(f"{source}: "))
+            return failure_line(source, error)
         content = {part.name: getattr(loaded, part.name) for part in fields(LoadedDocument)}
         content["title"] = loaded.title.strip() or PurePosixPath(source).name
-        media_type = found.loader.media_type
-        document = Document(source=source, media_type=media_type, content_hash=digest, modified=modified, **content)
+        document = Document(
+            source=source, media_type=loader.media_type, content_hash=digest, modified=modified, **content
+        )
         return self._draft(found, document, before)
 
     def _draft(self, file: DocumentFile, document: Document, before: DocumentRecord | None) -> DocumentDraft:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
-        chunks = chunker.chunk(document.text[document.body :])
+        chunks = chunk_document(document, chunker)
         texts = [chunk.text for chunk in chunks]
         ids = chunk_ids(memory.tombstones.key, self.collection.partition, document.source, texts)
         now = to_aware(memory.clock(), memory.zone)

@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
 from memory.chunking.markdown import MarkdownChunker
 from memory.chunking.protocol import Chunker
@@ -20,12 +21,12 @@ from memory.chunking.text import TextChunker
 from memory.codec import from_entry
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
-from memory.documents.discovery import Paths
+from memory.documents.discovery import FileSelection, Paths
 from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
 from memory.documents.ingest import IngestRun
 from memory.documents.ingest_report import IngestReport, OnIngestProgress
-from memory.documents.loaders.base import SIZE_LIMIT, Loader
+from memory.documents.loaders.base import Loader, checked_limits
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
 from memory.errors import ArgumentError, translating
@@ -53,7 +54,8 @@ class KnowledgeBase:
     """The documents of *collection* in the user's *namespace* of *memory*. Any task may call.
 
     *chunker* cuts every document (None: Markdown by its structure, all else by paragraphs and sentences);
-    *loaders* maps file endings to further loaders.
+    *loaders* maps file endings to further loaders; *limits* bound what is read of a file: its ``size`` and what it
+    holds ``unpacked`` in bytes, ``characters`` of text, ``seconds`` and ``memory`` (bytes) of a parser.
     """
 
     def __init__(
@@ -64,12 +66,11 @@ class KnowledgeBase:
         namespace: str = "",
         chunker: Chunker | None = None,
         loaders: Mapping[str, Loader] | None = None,
-        size_limit: int = SIZE_LIMIT,
+        limits: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._collection = open_collection(memory, checked_label(collection, "collection"), namespace)
         self._chunker_for = _chunker_by_media_type(chunker)
-        self._loaders = LoaderRegistry(loaders or {})
-        self._size_limit = size_limit
+        self._loaders = LoaderRegistry(loaders or {}, limits=checked_limits(limits))
 
     @property
     def collection(self) -> str:
@@ -82,6 +83,10 @@ class KnowledgeBase:
         *,
         again: bool = False,
         retire_missing: bool = False,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_size: int | None = None,
+        ignore_files: bool = True,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
         """Make the collection hold the present state of the files and folders *paths*; say what became of each.
@@ -89,11 +94,15 @@ class KnowledgeBase:
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
         what has not changed anew, and brings back what was removed or forgotten. *retire_missing*: a path that does
-        not exist is a folder or file that is gone, and the documents from it are erased. *on_progress* is called
-        after each document has been written; what it raises ends the ingest there, and the next one goes on.
+        not exist is a folder or file that is gone, and the documents from it are erased.Of a folder, only
+        files that *include* names are read, if given, and none that *exclude* names (patterns as in ``.gitignore``),
+        that are larger than *max_size* bytes, or that an ignore file (``.gitignore``, ``.ignore``) names, unless
+        *ignore_files* is False; what an earlier ingest read of them stays. *on_progress* is called after each document
+        has been written; what it raises ends the ingest there, and the next one goes on.
         """
+        selection = FileSelection(include, exclude, max_size, ignore_files)
         run = IngestRun(
-            self._collection, self._chunker_for, self._loaders, self._size_limit, again, retire_missing, on_progress
+            self._collection, self._chunker_for, self._loaders, selection, again, retire_missing, on_progress
         )
         return await run.run(paths)
 

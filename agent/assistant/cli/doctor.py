@@ -59,7 +59,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory.internals import local_available
+    from memory.internals import MEMORY_LIMITED, local_available
     from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
@@ -79,10 +79,14 @@ def check_installation() -> Iterator[DoctorCheck]:
             yield DoctorCheck(library, True, version(library))
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
-    local, pdf = local_available(), find_spec("pypdf") is not None
+    local = local_available()
     meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
+    missing = [name for name, module in (("PDF", "pypdfium2"), ("Excel", "openpyxl")) if find_spec(module) is None]
+    read = f"{' and '.join(missing)} not read" if missing else "all formats read"
+    bounds = "time and memory" if MEMORY_LIMITED else "time; this system has no limit of their memory"
+    remedy = MissingExtra(" and ".join(missing), "docs").install if missing else ""
+    yield DoctorCheck("documents", True, f"{read}, by processes with limits of {bounds}", remedy)
 
 
 def check_token_counts() -> DoctorCheck:
@@ -301,6 +305,16 @@ def check_clients() -> Iterator[DoctorCheck]:
         yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
 
 
+def check_residents() -> Iterator[DoctorCheck]:
+    """Say which processes stay to answer hooks; one that does not answer is named."""
+    from agent.assistant.cli.resident import report_line, resident_reports
+
+    for report in resident_reports():
+        fine = report["outcome"] == "done"
+        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
+        yield DoctorCheck("resident process", fine, report_line(report), remedy)
+
+
 def _probe_client(settings: AssistantSettings) -> HttpClient:
     from memory.http import HttpClient, Timeouts
 
@@ -337,6 +351,7 @@ def doctor(
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
         *check_clients(),
+        *check_residents(),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:

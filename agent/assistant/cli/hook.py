@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +18,7 @@ from agent.assistant.cli.command_context import compute_in_one_thread, global_op
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import format_minute, print_json, print_text
+from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from agent.assistant.hooks.hook_call import HookReply
@@ -34,7 +34,7 @@ def hook(
     from agent.assistant.hooks.hook_call import HookCall
     from agent.assistant.hooks.run_log import HookRun, log_run
 
-    call = HookCall(client, event, {}, str(Path.cwd()), datetime.now(UTC))
+    call = HookCall(client, event, {}, current_folder(), datetime.now(UTC))
     try:
         call = HookCall(client, event, read_payload(sys.stdin.buffer.read()), call.folder, call.received)
         from agent.assistant.hooks.hook_settings import HookSettings
