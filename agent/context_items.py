@@ -13,6 +13,8 @@ from datetime import datetime
 from memory import Hit, Passage
 from memory.internals import passages_of
 
+MODEL_SOURCES = "model"
+"""Lane of citations that a model made itself, of documents it was given or pages that its server found."""
 _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
@@ -36,12 +38,13 @@ class Sourced:
 
     @property
     def where(self) -> str:
-        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        """Source in words: ``file.md § Heading, p. 2``, ``Ana, 3 May 2026``, ``you, 3 May 2026``."""
         if self.source:
             section = f" § {' > '.join(self.heading)}" if self.heading else ""
             return f"{self.source}{section}{f', p. {self.page}' if self.page is not None else ''}"
         day = f"{self.date.day} {self.date:%B %Y}" if self.date is not None else ""
-        return ", ".join(part for part in (self.speaker or self.role, day) if part) or "memory"
+        who = self.speaker or self.role
+        return ", ".join(part for part in ("you" if who == "user" else who, day) if part) or "memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ class ContextItem(Sourced):
     """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
-    (offset in *text*, number of the page that begins there). *outdated_by* and *later_than* as of a ``Hit``.
+    (offset in *text*, number of the page that begins there). *outdated_by*, *later_than* and *likely_change* as of a
+    ``Hit``.
     """
 
     text: str
@@ -60,6 +64,7 @@ class ContextItem(Sourced):
     trust: str = "user"
     outdated_by: str | None = None
     later_than: str | None = None
+    likely_change: bool = False
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
@@ -71,6 +76,7 @@ class ContextItem(Sourced):
 class AnswerCitation(Sourced):
     """Citation of an item by an answer: *quote* is the item's own words, character for character.
 
+    One that the model made itself has the number 0, the lane "model" and the address or title of its source.
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
     offsets within the item's text.
     """
@@ -132,6 +138,7 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         score=hit.score,
         outdated_by=hit.outdated_by,
         later_than=hit.later_than,
+        likely_change=hit.likely_change,
     )
 
 

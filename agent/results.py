@@ -8,14 +8,13 @@ from enum import StrEnum
 from operator import add
 from typing import Generic, Literal, Self
 
-from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from agent.context_items import AnswerCitation, ContextItem
 from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
 from memory.internals import Omitted, redact_secrets
 
-OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
+OutputT = TypeVar("OutputT", default=None)
 """Type of a run's output; None where no type of answer was asked for."""
 
 
@@ -24,6 +23,8 @@ class StopReason(StrEnum):
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
+    PAUSED = "paused"
+    """The server ended its turn early and goes on when the reply is sent back to it."""
     MAX_TOKENS = "max_tokens"
     TOO_LONG = "too_long"
     """It was ended on our side, at ``max_characters``."""

@@ -55,13 +55,17 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
+from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
+from memory.messages import SCOPES as SCOPES
 from memory.messages import TRUST as TRUST
 from memory.messages import USED as USED
 from memory.messages import Block as Block
+from memory.messages import OpaqueBlock as OpaqueBlock
 from memory.messages import Role as Role
+from memory.models import ORIGIN as ORIGIN
 from memory.models import Actor as Actor
 from memory.models import MemoryChange as MemoryChange
 from memory.models import Operation as Operation

@@ -66,7 +66,10 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
             monkeypatch.delenv(name)
     home = tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"  # numbered here: mktemp lists all folders each time
     home.mkdir()
+    (home / "run").mkdir(0o700)
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
+    monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that wants a resident process says so, and ends it
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")

@@ -83,6 +83,14 @@ class AssistantSettings(BaseModel):
     share_sensitive: bool = False
     minimum_length: int = Field(default=0, ge=0)
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
+    replacements: Literal["off", "model"] = "off"
+    """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
+    hook_tokens: int = Field(default=1_000, ge=100)
+    """Tokens of what a hook adds to a prompt in another client, at most."""
+    hook_keep: Literal["all", "prompts", "nothing"] = "all"
+    """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
+    resident_idle: int = Field(default=1800, ge=0)
+    """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
 
     @property
     def kind(self) -> str:

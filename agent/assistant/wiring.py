@@ -31,6 +31,8 @@ from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
 
 if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
     from agent.agent import Agent
     from agent.providers.base import ModelSettings, Provider
     from agent.tools.base import Tool
@@ -95,7 +97,7 @@ def open_configured_memory(
 
     *client* is that of an embedder at an endpoint; None makes one where it is needed.
     """
-    if client is None and settings.embeds_at_an_endpoint:
+    if client is None and (settings.embeds_at_an_endpoint or settings.replacements == "model"):
         client = make_http_client(settings)
     path = settings.memory
     embedder = make_embedder(settings, client)
@@ -108,7 +110,7 @@ def open_configured_memory(
             path,
             embedder=embedder,
             choose_local=settings.embedder_kind != "none",
-            policies=make_write_policies(settings),
+            policies=make_write_policies(settings, client),
             language=settings.language,
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
@@ -151,6 +153,7 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         memory=memory,
         namespace=namespace,
         settings=AgentSettings(
+            close_provider=True,
             system=settings.system or DEFAULT_SYSTEM_PROMPT,
             model_settings=make_model_settings(settings),
             token_budget=settings.token_budget,
@@ -161,6 +164,19 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         ),
     )
     return Assistant(opened, agent)
+
+
+def make_memory_server_of(opened: OpenedMemory, *, read_only: bool = False) -> Server[Any]:
+    """Return the MCP server of an open memory; what is marked sensitive it shows only by the user's setting."""
+    from importlib.metadata import version
+
+    from agent.mcp.memory_tools import MemoryServerTools
+    from agent.mcp.server import make_memory_server
+
+    service = MemoryServerTools(
+        opened.memory, opened.knowledge(), opened.namespace, sensitive=opened.settings.share_sensitive
+    )
+    return make_memory_server(service, version=version("tellback"), read_only=read_only)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
@@ -236,8 +252,8 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
     return SummaryWindow(window, summarizer(provider), down_to=half)
 
 
-def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
-    """Return the write policies of the settings: secrets, minimum length, near-duplicates."""
+def make_write_policies(settings: AssistantSettings, client: HttpClient | None = None) -> tuple[WritePolicy, ...]:
+    """Return the write policies of the settings: secrets, minimum length, near-duplicates, a judge of replacements."""
     policies: list[WritePolicy] = []
     if settings.secrets != "keep":
         policies.append(NoSecrets(settings.secrets))
@@ -245,6 +261,12 @@ def make_write_policies(settings: AssistantSettings) -> tuple[WritePolicy, ...]:
         policies.append(MinimumLength(settings.minimum_length, of="turn"))
     if settings.near_duplicates != "keep":
         policies.append(NearDuplicates(fold=settings.near_duplicates == "fold"))
+    if settings.replacements == "model":
+        if settings.model is None:
+            raise ConfigurationError("replacements model needs a model that judges: TELLBACK_MODEL")
+        from agent.context.replacement_judge import replacement_judge
+
+        policies.append(replacement_judge(make_provider(settings, client), share_sensitive=settings.share_sensitive))
     return tuple(policies)
 
 

@@ -127,7 +127,7 @@ def test_max_tokens_is_sent_under_the_configured_limit_field() -> None:
 def test_effort_schema_and_extra_fields_are_sent() -> None:
     body = sent(ask(settings=ModelSettings(effort="low", response_schema={"type": "object"}, extra={"cache": True})))
     assert body["reasoning_effort"] == "low"
-    assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert body["response_format"]["json_schema"]["schema"] == {"type": "object", "additionalProperties": False}
     assert body["cache"] is True
 
 

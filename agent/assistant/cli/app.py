@@ -5,6 +5,7 @@ Nothing of the library is imported here: ``--help`` and ``--version`` cost no mo
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli import conflicts, edit, memories, sessions
+from agent.assistant.cli import conflicts, edit, memories, resident, sessions
 from agent.assistant.cli.chat import ask, chat
 from agent.assistant.cli.command_context import GlobalOptions, global_options
 from agent.assistant.cli.command_groups import Command, Group, RootGroup
@@ -28,6 +29,8 @@ from agent.assistant.cli.errors import (
 )
 from agent.assistant.cli.export_import import export, import_export
 from agent.assistant.cli.forget import forget
+from agent.assistant.cli.hook import hook, pause, resume
+from agent.assistant.cli.mcp import mcp
 from agent.assistant.cli.output import print_note
 from agent.assistant.cli.recall import evaluate_memory, recall, why_not
 from agent.assistant.cli.reembed import reembed
@@ -110,10 +113,11 @@ def show_help(
 
 _COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
 _COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
-for command in (*_COMMANDS, import_export, reembed, config, doctor, evaluate_memory, show_help):
+for command in (*_COMMANDS, import_export, mcp, pause, resume, reembed, config, doctor, evaluate_memory, show_help):
     app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
 for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
     app.command(alias, cls=Command, hidden=True)(command)
+app.command(cls=Command, hidden=True)(hook)
 memories_app.callback(invoke_without_command=True)(
     _list_by_default(memories.list_memories, "Look at what is remembered, and change it; alone, list it.")
 )
@@ -136,6 +140,17 @@ sessions_app.callback(invoke_without_command=True)(
 sessions_app.command("list", cls=Command)(sessions.list_sessions)
 sessions_app.command("show", cls=Command)(sessions.show_session)
 app.add_typer(sessions_app, name="sessions")
+resident_app = typer.Typer(help="Look at the processes that answer hooks.", cls=Group, rich_markup_mode=None)
+for command in (resident.status, resident.stop):
+    resident_app.command(cls=Command)(command)
+app.add_typer(resident_app, name="resident", hidden=True)
+
+
+@functools.cache
+def _command() -> Callable[..., object]:
+    """Return the command of all commands, which takes long to put together; a resident runs it again and again."""
+    command: Callable[..., object] = typer.main.get_command(app)
+    return command
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
@@ -144,7 +159,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(args=arguments, prog_name="tellback", standalone_mode=False)
+        code = _command()(args=arguments, prog_name="tellback", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         if str(error).startswith("Usage:"):

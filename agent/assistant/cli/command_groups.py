@@ -22,7 +22,7 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
     "Documents": ("ingest", "documents"),
-    "Connect": ("config",),
+    "Connect": ("mcp", "pause", "resume", "config"),
     "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""

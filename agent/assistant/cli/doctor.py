@@ -291,6 +291,16 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
 
 
+def check_residents() -> Iterator[DoctorCheck]:
+    """Say which processes stay to answer hooks; one that does not answer is named."""
+    from agent.assistant.cli.resident import report_line, resident_reports
+
+    for report in resident_reports():
+        fine = report["outcome"] == "done"
+        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
+        yield DoctorCheck("resident process", fine, report_line(report), remedy)
+
+
 def _probe_client(settings: AssistantSettings) -> HttpClient:
     from memory.http import HttpClient, Timeouts
 
@@ -326,6 +336,7 @@ def doctor(
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
+        *check_residents(),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:

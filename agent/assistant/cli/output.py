@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from agent.assistant.cli.json_output import json_object
+from agent.assistant.resident.host import current_host
 
 if TYPE_CHECKING:
     from memory import Memory
@@ -128,7 +129,8 @@ _MIN_COLUMN_WIDTH = 8
 
 def screen_width() -> int:
     """Return the columns of the terminal; 80 where there is none."""
-    return shutil.get_terminal_size().columns
+    host = current_host()
+    return shutil.get_terminal_size().columns if host is None else host.columns
 
 
 def wrap_text(text: str, width: int) -> list[str]:

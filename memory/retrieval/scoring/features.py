@@ -209,6 +209,16 @@ class NeighbourWindow:
         first, second, third, fourth = (_without_hidden(side, hidden) for side in self.sides)
         return NeighbourWindow(self.rows, (first, second, third, fourth), _without_hidden(self.answered, hidden))
 
+    def without_statements(self, states: NDArray[np.bool_], *, of: NDArray[np.bool_]) -> NeighbourWindow:
+        """Return the window where the rows that *of* marks have no neighbours that state something.
+
+        *states* has one value per row of the index, *of* one for each of *rows*.
+        """
+        first, second, third, fourth = (
+            np.where(of & (side != NO_ROW) & states[side], NO_ROW, side) for side in self.sides
+        )
+        return NeighbourWindow(self.rows, (first, second, third, fourth), self.answered)
+
 
 def neighbour_window(links: TurnLinks, rows: Rows) -> NeighbourWindow:
     """Return the neighbour window of *rows*."""

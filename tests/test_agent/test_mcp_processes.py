@@ -1,0 +1,88 @@
+"""``tellback mcp`` as a process: the protocol alone on its pipes, an end with its input, one file for many."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+import mcp_types
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+def server_on(path: Path, *options: str) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tellback", "--memory", str(path), "--offline", "mcp", *options],
+        env={"HOME": os.environ["HOME"]},
+    )
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_every_tool_answers_over_pipes(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "m.db"
+    async with Client(server_on(path), mode=mode) as writer, Client(server_on(path), mode=mode) as reader:
+        stored = await writer.call_tool("remember", {"text": "Ana's dog is called Rex."})
+        id = stored.structured_content["id"]
+        arguments = {
+            "search": {"query": "Ana's dog"},
+            "fetch": {"id": id},
+            "recall": {"question": "What is the name of Ana's dog?"},
+            "profile": {},
+            "list_memories": {},
+            "correct": {"id": id, "text": "Ana's dog is called Max."},
+            "search_documents": {"question": "Rex"},
+            "list_documents": {},
+            "forget": {"ids": [id]},
+        }
+        tools = {tool.name for tool in (await reader.list_tools()).tools}
+        assert tools == {*arguments, "remember"}
+        for name, call in arguments.items():  # another process sees at once what this one wrote
+            result = await reader.call_tool(name, call)
+            assert not result.is_error, result.content
+            if name in ("search", "fetch", "recall", "profile", "list_memories"):
+                assert "Rex" in result.content[0].text
+        assert "Max" in (await writer.call_tool("recall", {"question": "Ana's dog"})).content[0].text
+
+
+def test_standard_output_carries_the_protocol_alone_and_its_end_ends_the_process(tmp_path: Path) -> None:
+    parameters = server_on(tmp_path / "m.db")
+    process = subprocess.Popen(
+        [parameters.command, *parameters.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TELLBACK_TRACE": "false"},
+        text=True,
+    )
+    handshake = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    }
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": handshake},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(json.dumps(line) + "\n" for line in lines) + "no JSON\n")
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[0]["result"]["serverInfo"]["name"] == "tellback"
+    assert mcp_types.InitializeResult.model_validate(answers[0]["result"]).instructions
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    assert "Traceback" not in err
