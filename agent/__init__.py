@@ -21,6 +21,7 @@ _EXPORTS: Final = {
     "agent.agent": "Agent",
     "agent.approval": "ApprovalRequest approval_except approval_never",
     "agent.configuration": "AgentSettings",
+    "agent.context.recall_hooks": "recall_hooks",
     "agent.context.summarizer": "summarizer",
     "agent.errors": (
         "AgentClosed AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "

@@ -19,6 +19,7 @@ from benchmarks.documents.technical import (
     FIGURES,
     FOLDERS,
     HALVES,
+    INCLUDED,
     PACKAGES,
     TechnicalQuestion,
     judge,
@@ -54,6 +55,7 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
         raise ValueError(f"not there: {', '.join(missing)}; the packages are {', '.join(PACKAGES)}")
     with ExitStack() as stack:
         work = given.work or Path(stack.enter_context(TemporaryDirectory()))
+        work.mkdir(parents=True, exist_ok=True)
         rows, ingests = asyncio.run(_measure(folders, work, given.wrong, say))
     lines = [_line(name, rows) for name in ("", *FOLDERS)]
     for line in lines:
@@ -77,21 +79,21 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
 async def _measure(
     folders: Mapping[str, Path], work: Path, wrong: str | None, say: Say
 ) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]]]:
-    work.mkdir(parents=True, exist_ok=True)
     questions, rows, ingests = technical_questions(), [], []
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
         async with open_memory(path) as memory:
+            knowledge = KnowledgeBase(memory)
             if not known:
                 began, cpu = time.perf_counter(), time.process_time()
-                report = await KnowledgeBase(memory).ingest(folder)
+                report = await knowledge.ingest(folder, include=INCLUDED)
                 elapsed, used = time.perf_counter() - began, time.process_time() - cpu
                 say(f"{name}: {report} in {elapsed:.1f} s, {used:.1f} s of CPU")
                 ingests.append({"documentation": name, "report": str(report), "seconds": elapsed, "cpu": used})
             agent = Agent(QuotingProvider(), memory=memory)
             for question in (question for question in questions if question.documentation == name):
-                passages = [hit.memory.text for hit in await memory.recall(question.text, _PASSAGES)]
+                passages = [passage.text for passage in await knowledge.retrieve(question.text, _PASSAGES)]
                 answer = await agent.run(question.text, store=False)
                 outcome = judge(question, passages, [citation.quote for citation in answer.citations])
                 rows.append((question, outcome))

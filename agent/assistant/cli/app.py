@@ -15,6 +15,7 @@ import typer
 
 from agent.assistant.cli import conflicts, edit, memories, resident, sessions
 from agent.assistant.cli.chat import ask, chat
+from agent.assistant.cli.citations import show
 from agent.assistant.cli.command_context import GlobalOptions, global_options
 from agent.assistant.cli.command_groups import Command, Group, RootGroup
 from agent.assistant.cli.doctor import config, doctor
@@ -111,11 +112,11 @@ def show_help(
     app(args=[*(command or []), "--help"], prog_name="tellback", standalone_mode=False)
 
 
-_COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
+_COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, show, export)
 _COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
 for command in (*_COMMANDS, import_export, mcp, pause, resume, reembed, config, doctor, evaluate_memory, show_help):
     app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
-for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
+for alias, command in {"list": memories.list_memories, "search": recall}.items():
     app.command(alias, cls=Command, hidden=True)(command)
 app.command(cls=Command, hidden=True)(hook)
 memories_app.callback(invoke_without_command=True)(

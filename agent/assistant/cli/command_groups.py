@@ -21,7 +21,7 @@ FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memorie
 COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
-    "Documents": ("ingest", "documents"),
+    "Documents": ("ingest", "documents", "show"),
     "Connect": ("mcp", "pause", "resume", "config"),
     "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
 }
