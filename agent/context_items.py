@@ -43,11 +43,12 @@ class Sourced:
 
     @property
     def where(self) -> str:
-        """Source in words: ``file.md:12 § Heading``, ``file.pdf § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        """Source in words: ``file.md:12 § Heading``, ``file.pdf § Heading, p. 2``, ``Ana, 3 May 2026``, ``you, …``."""
         if self.source:
             return self.source + self.place
         day = f"{self.date.day} {self.date:%B %Y}" if self.date is not None else ""
-        return ", ".join(part for part in (self.speaker or self.role, day) if part) or "memory"
+        who = self.speaker or self.role
+        return ", ".join(part for part in ("you" if who == "user" else who, day) if part) or "memory"
 
     @property
     def place(self) -> str:
@@ -62,7 +63,8 @@ class ContextItem(Sourced):
     """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
-    (offset in *text*, number of the page that begins there). *outdated_by* and *later_than* as of a ``Hit``.
+    (offset in *text*, number of the page that begins there). *outdated_by*, *later_than* and *likely_change* as of a
+    ``Hit``.
     """
 
     text: str
@@ -73,6 +75,7 @@ class ContextItem(Sourced):
     trust: str = "user"
     outdated_by: str | None = None
     later_than: str | None = None
+    likely_change: bool = False
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
@@ -152,6 +155,7 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         score=hit.score,
         outdated_by=hit.outdated_by,
         later_than=hit.later_than,
+        likely_change=hit.likely_change,
     )
 
 

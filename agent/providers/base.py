@@ -108,10 +108,10 @@ class Request:
 
     *messages* end with the prompt and already show the recalled items, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may not
-    answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored, *analyzer*
-    what makes words comparable in the memory's language, *redact* what makes of a text what would be kept of it,
-    *similarities* what compares texts with a question by meaning (it gives None where it cannot). A provider with a
-    model needs only the messages.
+    answer ("nothing", "other": said, but by someone else; *doubt* says of whom, where it is known), *remembers* whether
+    this turn will be stored, *analyzer* what makes words comparable in the memory's language, *redact* what makes of a
+    text what would be kept of it, *similarities* what compares texts with a question by meaning (it gives None where it
+    cannot). A provider with a model needs only the messages.
     """
 
     messages: tuple[Message, ...]
@@ -122,6 +122,7 @@ class Request:
     question: str = ""
     context: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    doubt: str = ""
     remembers: bool = False
     analyzer: Analyzer | None = None
     redact: Callable[[str], str] | None = None

@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,14 +96,23 @@ def convert_encoder_files(folder: Path) -> None:
     check_encoder_files()
     resources = _resources()
     assert resources is not None
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".sentence-encoder-", dir=folder.parent))
-    try:
+
+    def write(made: Path) -> None:
         (made / "weights").mkdir()
         for name, values in _read_weights(resources / "weights.npz"):
             np.save(made / "weights" / f"{name}.npy", values)
         pieces = list(_read_pieces((resources / "sp.model").read_bytes()))
         write_pieces(made, [piece for piece, _ in pieces], [score for _, score in pieces])
+
+    make_cache_folder(folder, write)
+
+
+def make_cache_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Make *folder* with the files that *write* puts into it: whole or not at all, for this user alone."""
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        write(made)
         try:
             made.rename(folder)
         except OSError:  # another process was faster

@@ -3,6 +3,8 @@ too, and one question with its answer, for which the memory is only read."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from agent.results import RunResult
 
 _JUST_BEGUN = timedelta(minutes=10)
-_EXIT_COMMANDS = ("/quit", "/exit", "/bye")
+_EXIT_COMMANDS = ("/quit", "/exit", "/bye", "quit", "exit")
+_FORGETS = re.compile(r"(?:please )?(?:forget|delete|erase)(?: about| that)? (?P<what>.+)", re.IGNORECASE)
 _CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
 
@@ -56,6 +59,8 @@ def chat(
         raise typer.BadParameter("goes without --continue", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
+        for note in run(assistant.start()):
+            print_note(one_line(note))
         talk = _ChatSession(
             assistant, _chosen_session(assistant.opened, session, go_on=go_on), json=json, interactive=interactive
         )
@@ -122,6 +127,10 @@ class _ChatSession:
             print_note("a new session begins")
         elif line == "/session":
             print_note(self.session)
+        elif line.lower() in ("help", "help!", "help?", "?"):
+            print_note(_CHAT_HELP)
+        elif (asked := _FORGETS.fullmatch(line)) and self.assistant.opened.settings.model is None and not self.json:
+            print_note(_forgetting_hint(asked["what"]))
         elif line.startswith("/") and line[1:].isalpha():
             print_note(_CHAT_HELP if line == "/help" else f"there is no {line}.\n{_CHAT_HELP}")
         else:
@@ -209,6 +218,15 @@ class _ChatSession:
         return ended.result, ended.error
 
 
+def _forgetting_hint(what: str) -> str:
+    """Return by which commands something is forgotten or put right: without a model, words alone do neither."""
+    query = shlex.quote(what.rstrip(".! "))
+    return (
+        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
+        "what has changed is simply said anew; `tellback correct` puts a memory right"
+    )
+
+
 def _terminal_lines() -> Iterator[str]:
     with suppress(ImportError):  # not on every platform; where it is, input() gets editing and earlier lines
         import readline  # noqa: F401
@@ -272,7 +290,8 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
         for cited in lines:
             print_line(cited)
         for warning in (*result.warnings, *result.notes):
-            print_note(warning)
+            if warning.lower() not in result.text.lower():  # an answer without a model says whom it doubts
+                print_note(warning)
         if begins:
             program = "tellback" if shutil.which("tellback") else sys.argv[0]
             print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")

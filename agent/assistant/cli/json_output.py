@@ -75,7 +75,11 @@ def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str,
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:
-    answer = {**_memory_json(hit.memory), "lane": hit.partition, **_fields(hit, "score outdated_by later_than")}
+    answer = {
+        **_memory_json(hit.memory),
+        "lane": hit.partition,
+        **_fields(hit, "score outdated_by later_than likely_change"),
+    }
     if explain:
         answer |= {"parts": hit.parts, "matched": hit.matched}
     if around:

@@ -29,7 +29,7 @@ def mcp(
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: the port.")] = _DEFAULT_PORT,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes anything.")] = False,
 ) -> None:
-    """Serve the memory to MCP clients, on standard input and output or over HTTP.
+    """Serve the memory to MCP clients, by pipes or HTTP.
 
     A client starts it by itself once it is configured to.
     """

@@ -111,6 +111,7 @@ def score_conversation(
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
     later: dict[int, int] = {}
+    likely: set[int] = set()
     parts["modality"] = weights.modality * modality_scores(query, rows, sum_features(parts, len(ids)))
     moment = to_microseconds(validity.as_of or validity.now)
     if question.time.period is not None:
@@ -119,6 +120,7 @@ def score_conversation(
         parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+        likely = set(newer.values())
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)
@@ -131,6 +133,7 @@ def score_conversation(
         parts["newest"] = parts.get("newest", 0.0) + found.leading
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
+        likely |= found.likely
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
@@ -154,7 +157,9 @@ def score_conversation(
     note = ""
     if mismatch is not None and mismatch.lead < lead:
         lead, note = mismatch.lead, mismatch.note
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, note)
+    return ScoredCandidates(
+        query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, frozenset(likely), note
+    )
 
 
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:
@@ -192,6 +197,7 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     hidden = np.zeros(len(index.ids), dtype=np.bool_)
     hidden[distinct[query.validity.hidden(index, distinct)]] = True
     window = window.without(hidden)
+    window = window.without_statements(index.columns["demotion"] == 0, of=index.monologues(rows))
     positions = row_positions(distinct, len(index.ids))
     smoothed = stated = own_words = np.zeros(len(rows))
     is_echo = np.zeros(len(rows), dtype=np.bool_)
