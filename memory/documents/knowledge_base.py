@@ -197,7 +197,8 @@ class KnowledgeBase:
         count = sum(passage.score >= _COMPARED_SHARE * passages[0].score for passage in passages[:_COMPARED])
         if count < 2:
             return tuple(passages)
-        compared, analyzer = passages[:count], self._collection.memory.store.analyzer
+        compared, store = passages[:count], lifecycle_of(self._collection.memory.store)
+        analyzer = None if store is None else store.analyzer
         sentences = await asyncio.to_thread(best_sentences, question, compared, analyzer=analyzer)
         texts = [compared[found.passage].text[found.start : found.end] for found in sentences[:MAX_COMPARED]]
         similarities = await self._collection.memory.similarities(question, texts) if texts else None
