@@ -26,21 +26,21 @@ radio --channel 9 "request entry"
 """
 
 
-async def main() -> None:
-    """Ingest a folder, ask three questions, and print where the answers stand."""
-    with TemporaryDirectory() as work:
-        folder = Path(work, "harbour")
-        folder.mkdir()
-        (folder / "guide.md").write_text(GUIDE)
-        async with open_memory(Path(work) / "memory.db") as memory:
-            await KnowledgeBase(memory).ingest(folder)
-            agent = Agent(QuotingProvider(), memory=memory)
-            for question in ("How much is a night?", "How do I call the office?", "Who painted the ceiling?"):
-                result = await agent.run(question, store=False)
-                print(f"{question}\n{result.text}")
-                for citation in result.citations:
-                    print(f"[{citation.number}] {citation.where}")
+async def ask(folder: Path, database: Path) -> None:
+    """Ingest *folder*, ask three questions, and print where the answers stand."""
+    async with open_memory(database) as memory:
+        await KnowledgeBase(memory).ingest(folder)
+        agent = Agent(QuotingProvider(), memory=memory)
+        for question in ("How much is a night?", "How do I call the office?", "Who painted the ceiling?"):
+            result = await agent.run(question, store=False)
+            print(f"{question}\n{result.text}")
+            for citation in result.citations:
+                print(f"[{citation.number}] {citation.where}")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    with TemporaryDirectory() as work:
+        harbour = Path(work, "harbour")
+        harbour.mkdir()
+        (harbour / "guide.md").write_text(GUIDE)
+        asyncio.run(ask(harbour, Path(work) / "memory.db"))
