@@ -300,7 +300,6 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
         yield DoctorCheck("embedder profile", True, describe_profile(memory))
 
 
-<<<<<<< HEAD
 def check_residents() -> Iterator[DoctorCheck]:
     """Say which processes stay to answer hooks; one that does not answer is named."""
     from agent.assistant.cli.resident import report_line, resident_reports
@@ -311,8 +310,6 @@ def check_residents() -> Iterator[DoctorCheck]:
         yield DoctorCheck("resident process", fine, report_line(report), remedy)
 
 
-=======
->>>>>>> hooks
 def check_clients() -> Iterator[DoctorCheck]:
     """Check the hooks in each client that has them: they can be started, were called, and did not fail."""
     from agent.assistant.clients.registry import HOOK_CLIENTS
@@ -325,19 +322,6 @@ def check_clients() -> Iterator[DoctorCheck]:
             yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
     if (since := paused_since()) is not None:
         yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
-<<<<<<< HEAD
-=======
-
-
-def check_residents() -> Iterator[DoctorCheck]:
-    """Say which processes stay to answer hooks; one that does not answer is named."""
-    from agent.assistant.cli.resident import report_line, resident_reports
-
-    for report in resident_reports():
-        fine = report["outcome"] == "done"
-        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
-        yield DoctorCheck("resident process", fine, report_line(report), remedy)
->>>>>>> hooks
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -375,13 +359,8 @@ def doctor(
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
-<<<<<<< HEAD
         *check_residents(),
         *check_clients(),
-=======
-        *check_clients(),
-        *check_residents(),
->>>>>>> hooks
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
