@@ -16,6 +16,7 @@ from typing import Any
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
+from agent.context.model_question import counted_while_storing
 from agent.context_items import ContextItem, citations_in
 from agent.errors import RunError, error_for_result
 from agent.events import (
@@ -257,7 +258,13 @@ class AgentRun:
             trust=self._trust,
             mark=assembled.mark if components.grounded else "",
         )
-        context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
+        context = ToolContext(
+            session=self._session,
+            agent=self._settings.name,
+            deadline=self._ends,
+            namespace=components.reader.namespace,
+            scope=scope,
+        )
 
         def shorten() -> Request | None:
             count = self._components.counter.count
@@ -314,9 +321,13 @@ class AgentRun:
         )
         await self._hooks.dispatch("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
+        reader = components.reader
+        stamped = tuple(map(reader.options.stamped, messages))
+        turn = PendingTurn(self._session, stamped, used, reader.namespace)
         began = self._timer()
         try:
-            self._reports = await components.turns.store(PendingTurn(self._session, messages, used))
+            with counted_while_storing(self._ledger):
+                self._reports = await components.turns.store(turn)
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             record = ErrorRecord.of(error)
             access = MemoryAccess("turn", began, self._timer() - began, 0, str(record), record)

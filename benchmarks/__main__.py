@@ -7,7 +7,8 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, secret_screen, structure, vector_table
+from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
+from benchmarks.documents import command as documents
 from benchmarks.personal import calibration, life, manual
 from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
@@ -31,10 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
     personal.add_command(commands)
     manual.add_command(commands)
     life.add_command(commands)
+    documents.add_command(commands)
     calibration.add_command(commands)
     recall_speed.add_command(commands)
     remember.add_command(commands)
     add_parsers(commands)
+    hooks.add_command(commands)
     for measured in (fast_search, forget_speed, secret_screen, structure, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(asked)

@@ -31,6 +31,7 @@ from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
+from memory.keywords import suggests_keywords, unknown_keyword
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
@@ -120,7 +121,7 @@ class MemoryParts(TypedDict, total=False):
 def check_parts(parts: MemoryParts) -> None:
     """Raise ``TypeError`` where one of *parts* is unknown."""
     if unknown := parts.keys() - MemoryParts.__annotations__.keys():
-        raise TypeError(f"{min(unknown)!r} is no part of a memory, which are {', '.join(MemoryParts.__annotations__)}")
+        raise unknown_keyword("open_memory", min(unknown), MemoryParts.__annotations__)
 
 
 @translating
@@ -185,6 +186,7 @@ class LongTermMemory:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
         self._ids = parts.get("ids") or TimeOrderedIds(clock=aware)
         self._rules, self._aware_clock = rules, aware
+        self._looked_for_due: datetime | None = None
         self._retriever = Retriever(
             store,
             self.embedding,
@@ -254,6 +256,7 @@ class LongTermMemory:
             self.erasers,
             clock=self._aware_clock,
             zone=self.zone,
+            last_due_check=self._looked_for_due,
         )
 
     @cached_property
@@ -320,6 +323,7 @@ class LongTermMemory:
         """
         return await self.embedding.similarities(question, texts)
 
+    @suggests_keywords
     async def remember(
         self,
         item: str | Memory,
@@ -344,6 +348,7 @@ class LongTermMemory:
         await self._catch_up([report], namespace)
         return report
 
+    @suggests_keywords
     async def remember_many(
         self,
         items: Iterable[str | Memory],
@@ -403,7 +408,8 @@ class LongTermMemory:
 
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
-        if self.soft_deletes.due(self._aware_clock()):
+        self._looked_for_due = self._aware_clock()
+        if self.soft_deletes.due(self._looked_for_due):
             self.erase_due()
         return self._recovery.recover() if self.entries.rows.unsettled(1) else 0
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LAZY_FACES = ["vectorstore", "memory", "memory.internals", "memory.http", "memory.onnx", "agent"]
+LAZY_FACES = ["vectorstore", "memory", "memory.internals", "memory.http", "memory.onnx", "agent", "agent.mcp"]
 FACES = [
     *LAZY_FACES,
     "vectorstore.internals",

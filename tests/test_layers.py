@@ -22,7 +22,7 @@ FACES = {
         "vectorstore.persisted_names",
     },
     "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
-    "agent": {"agent", "agent.testing"},
+    "agent": {"agent", "agent.mcp", "agent.testing"},
 }
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
 

@@ -47,6 +47,7 @@ class ToolContext:
     """Context of a tool call: its id, the session, the agent's name, the round, its end (*deadline*, in the event
     loop's time), and the run that it is part of (*scope*).
 
+    *namespace* is that of the run, so that a tool can keep the users of one agent apart.
     *trust* is the trust of what the call writes: the least trusted that the run had read when the model made the
     call, and the model's own at most. *approved*: a person agreed to this very call.
     """
@@ -58,6 +59,7 @@ class ToolContext:
     deadline: float | None = None
     trust: Trust = Trust.ASSISTANT
     approved: bool = False
+    namespace: str = ""
     scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
 
     def __post_init__(self) -> None:

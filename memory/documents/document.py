@@ -76,7 +76,8 @@ class Document(LoadedDocument):
             return None
         begin, line = self.lines[index]
         counted = line + bisect_right(self._line_ends, offset - 1) - bisect_right(self._line_ends, begin - 1)
-        return counted if index + 1 == len(self.lines) else min(counted, self.lines[index + 1][1])
+        following = self.lines[index + 1][1] if index + 1 < len(self.lines) else 0
+        return min(counted, following) if following > line else counted
 
     def anchor_at(self, offset: int) -> str:
         """Return the name of the last place up to *offset* that a link can name; "" for none."""

@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
-Span = tuple[int, int]
-"""Where a sentence begins in a text, and where it ends."""
-
-_SENTENCE_BREAK = re.compile(
-    r"""
-      (?P<stop> [.!?\u2026]+ ["'\u201d\u2019)\]]* (?=\s) )
-    | (?P<wide> [\u3002\uff01\uff1f]+ [\u300d\u300f\u201d\uff09]? )
-    | (?P<gap> \n [ \t]* \n )
-    | (?P<line> \n (?= [ \t]{0,8} (?: [-*+\u2022][ \t] | \d{1,3}[.)][ \t] | [#>|] ) ) )
-    | (?P<head> ^\# [^\n]* \n )
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
-_ABBREVIATION_TEXT = (
-    "al approx bzw ca cf ch co corp dept dr eq eqs etc fig figs inc jr ltd mr mrs ms no nos pp prof sec sr "
-    "st vol vs apr aug dec feb jan jul jun mar nov oct sep sept a.m d.h e.g i.e p.m ph.d u.k u.s z.b"
-)
-_ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
+from memory.chunking.sentences import TextSpan as Span
+from memory.chunking.sentences import split_sentences, strip_span
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _UNDERLINED = re.compile(r"^[^\n]+\n([=\-~^\"'`#*+])\1{2,}[ \t]*$", re.MULTILINE)
@@ -53,19 +35,6 @@ _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
 
 
-def split_sentences(text: str) -> list[Span]:
-    """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty.
-
-    Rules, not a model: a sentence ends at . ! ? … and their wide forms before a blank, at a blank line, and at a line
-    that begins a list item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a
-    small letter, ends nothing.
-    """
-    breaks = _SENTENCE_BREAK.finditer(text)
-    ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]
-    spans = (strip_span(text, start, end) for start, end in pairwise((0, *ends, len(text))))
-    return [(start, end) for start, end in spans if start < end]
-
-
 def stating_sentences(text: str) -> list[Span]:
     """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
 
@@ -84,26 +53,6 @@ def stating_sentences(text: str) -> list[Span]:
         if inner < outer and _states(text[inner:outer]):
             spans.append((inner, outer))
     return spans
-
-
-def strip_span(text: str, start: int, end: int) -> Span:
-    """Return the span without the blanks at its ends; start and end do not ascend if nothing is left."""
-    piece = text[start:end]
-    return end - len(piece.lstrip()), start + len(piece.rstrip())
-
-
-def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
-    if stop[0][0] != ".":
-        return True
-    following = text[stop.end() : stop.end() + 80].lstrip()
-    if following[:1].islower():
-        return False
-    before = _WORD_BEFORE.search(text, max(0, stop.start() - 40), stop.start())
-    if before is None or len(stop[0]) > 1:
-        return True
-    word = before[0]
-    initial = len(word) == 1 and word.isupper() and word != "I"
-    return not (initial or word.lower() in _ABBREVIATIONS)
 
 
 def _without_markup_lines(text: str, start: int, end: int) -> Span:

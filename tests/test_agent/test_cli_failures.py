@@ -57,7 +57,7 @@ NOTHING = RunResult(Ending.MEMORY_ERROR, "", "s")
         (memory.EmbedderError("nonsense"), EXIT_ENDPOINT),
         (agent.ProviderError("no"), EXIT_ENDPOINT),
         (ProviderFailed("no", NOTHING), EXIT_ENDPOINT),
-        (agent.AgentClosed(), EXIT_FAILED),
+        (agent.AgentError("this agent is closed"), EXIT_FAILED),
         (ZeroDivisionError("x"), EXIT_FAILED),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),

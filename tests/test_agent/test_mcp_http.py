@@ -1,6 +1,6 @@
 """The memory server over HTTP: the SDK's client with the token, and nobody without it or from another place.
 
-Inner parts, on no face: ``agent.mcp.memory_tools``, ``agent.mcp.server``, ``agent.mcp.transports``.
+Inner parts, on no face: ``agent.mcp.transports``.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from agent import ArgumentError
-from agent.mcp.memory_tools import MemoryServerTools
-from agent.mcp.server import make_memory_server
-from agent.mcp.transports import http_application, read_or_make_token, serve_http
+from agent.mcp import MemoryServerTools, make_memory_server, serve_http
+from agent.mcp.transports import http_application, read_or_make_token
 from memory import KnowledgeBase
 
 pytestmark = [

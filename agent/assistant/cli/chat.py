@@ -50,6 +50,8 @@ def chat(
         raise typer.BadParameter("goes without --continue", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
+        for note in run(assistant.start()):
+            print_note(one_line(note))
         talk = _ChatSession(
             assistant, _chosen_session(assistant.opened, session, go_on=go_on), json=json, interactive=interactive
         )

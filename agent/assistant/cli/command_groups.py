@@ -31,6 +31,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "documents": "documents:documents",
         "export": "export_import:export",
         "import": "export_import:import_export",
+        "install": "install:install",
         "mcp": "mcp:mcp",
         "pause": "hook:pause",
         "resume": "hook:resume",
@@ -70,7 +71,7 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
     "Documents": ("ingest", "documents"),
-    "Connect": ("mcp", "pause", "resume", "config"),
+    "Connect": ("install", "mcp", "pause", "resume", "config"),
     "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""

@@ -1,7 +1,7 @@
 """Client of the resident process: a command is handed over, and its output printed as if it had run here.
 
-``None`` says that the command is to run here, as it would without a resident: there is none and none can be started, it
-takes too long, it ended in the middle, or the command failed there. So only commands that may run twice are handed
+Where that cannot be, the command is to run here, as it would without a resident: there is none and none can be started,
+it takes too long, it ended in the middle, or the command failed there. So only commands that may run twice are handed
 over. The standard library alone is imported.
 """
 
@@ -26,34 +26,42 @@ _ATTEMPTS = 3
 _PROGRAM = "import sys; sys.path.insert(0, sys.argv[1]); from agent.assistant.cli.resident_process import main; main()"
 
 
-def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
-    """Have the command of *arguments* run by the resident, and print its output; return its exit code, 0.
+def run_by_resident(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Have the command of *arguments* run by the resident, and print its output; return whether that was done.
 
     Standard input that was read for a command that is to run here after all is put back.
     """
     command = command_name(arguments)
     if command not in SERVED_COMMANDS or environ.get(wire.IDLE_VARIABLE) == "0" or not wire.available():
-        return None
+        return False
     starts = command in STARTING_COMMANDS
     path = wire.socket_path(environ)
-    if path is None or not (starts or os.path.exists(path)) or not _prints_utf8() or {"-", "--help"} & {*arguments}:
-        return None
+    if path is None or not (starts or os.path.exists(path)) or not _speaks_utf8() or {"-", "--help"} & {*arguments}:
+        return False
     if starts and _is_switched_off(path):
-        return None
+        return False
     data = sys.stdin.buffer.read(wire.REQUEST_LIMIT) if starts else b""
+    done = None
     try:
-        done = _exchange(path, _request(arguments, environ), data, starts=starts) if _fits(data) else None
-    finally:
-        if starts:
-            _put_back(data)
-    if done is None:
-        return None
-    output, notes = done
+        if _fits(data):
+            done = _exchange(path, _request(arguments, environ), data, starts=starts)
+    except OSError:  # the working directory is gone, no process can be started, …: the command will say
+        pass
+    if done is not None:
+        _print(*done)
+    elif starts:
+        _put_back(data)
+    return done is not None
+
+
+def _print(output: bytes, notes: bytes) -> None:
     for stream, text in ((sys.stderr, notes), (sys.stdout, output)):
         if text:
-            stream.buffer.write(text)
-            stream.buffer.flush()
-    return 0
+            try:
+                stream.buffer.write(text)
+                stream.buffer.flush()
+            except BrokenPipeError:
+                return
 
 
 def command_name(arguments: Sequence[str]) -> str:
@@ -79,7 +87,7 @@ def _put_back(data: bytes) -> None:
     sys.stdin = io.TextIOWrapper(io.BytesIO(data + rest), encoding="utf-8", errors="surrogateescape")
 
 
-def _prints_utf8() -> bool:
+def _speaks_utf8() -> bool:
     return all(
         stream is not None and stream.encoding.lower() in ("utf-8", "utf8") for stream in (sys.stdout, sys.stderr)
     )

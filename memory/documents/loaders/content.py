@@ -23,6 +23,12 @@ _HTML: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype\s+html|<html[\s>])",
     re.IGNORECASE | re.DOTALL,
 )
+_MBOX: Final = re.compile(rb"From \S+ [^\n]*\d{4}[^\n]*\n[\w-]+:")
+_MAIL: Final = re.compile(
+    rb"(?=(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)*?(?:From|Received|Return-Path):)"
+    rb"(?:Return-Path|Delivered-To|Received|From|Message-ID|MIME-Version|X-[\w-]+|Date):[^\n]*\n",
+    re.IGNORECASE,
+)
 _BYTE_ORDER_MARKS: Final = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf", b"\0\0\xfe\xff")
 
 
@@ -38,7 +44,9 @@ def known_content(data: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         directory = data[-65536:]  # names of the members stand in the directory at the end
         return next((name for member, name in _ZIP_MEMBERS if member in head or member in directory), "zip")
-    return "html" if _HTML.match(head) else ""
+    if _HTML.match(head):
+        return "html"
+    return "mbox" if _MBOX.match(head) else "mail" if _MAIL.match(head) else ""
 
 
 def is_binary(data: bytes) -> bool:

@@ -22,6 +22,7 @@ _LIKE_MARKUP: Final = re.compile(r"(?m)^(?=#|>|```|~~~|[=-]+[ \t]*$)")
 _LANGUAGE: Final = re.compile(
     r"(?:language|lang|highlight|brush:?)[-\s]*(?!default\b|notranslate\b|none\b|text\b)([a-z][\w+#-]*)"
 )
+_MAX_TERM: Final = 80
 _PERMALINKS: Final = frozenset({"¶", "#", "§", "🔗", "\uf0c1"})
 
 
@@ -134,9 +135,10 @@ class _Writer:
             if blocks:
                 blocks[0] = self._mark(child) + blocks[0]
             if child.tag == "dt":
-                terms += blocks
+                terms += [f"`{block}`" if "sig" in child.names and "`" not in block else block for block in blocks]
                 continue
-            if len(terms) == 1 and blocks and _is_tight(blocks[0]) and "\n" not in blocks[0]:
+            short = len(terms) == 1 and len(terms[0]) <= _MAX_TERM and not terms[0].endswith("`")
+            if short and blocks and _is_tight(blocks[0]) and "\n" not in blocks[0]:
                 written.append(f"{terms[0].rstrip(':')}: {blocks[0]}")
                 written += blocks[1:]
             else:

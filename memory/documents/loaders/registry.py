@@ -46,7 +46,7 @@ _CODE_ENDINGS: Final = (
     *(".vue", ".svelte", ".cmake", ".gradle", ".el", ".lisp"),
 )
 _TEXT_ENDINGS: Final = (
-    *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".log", ".srt", ".vtt", ".diff", ".patch"),
+    *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".srt", ".vtt", ".diff", ".patch"),
     *(".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".css", ".scss", ".less", ".sass", ".styl"),
 )
 FORMATS: Final = (
@@ -65,6 +65,38 @@ FORMATS: Final = (
         (".html", ".htm", ".xhtml", ".shtml"),
         media_types=("text/html", "application/xhtml+xml"),
     ),
+    Format(
+        "docx",
+        "docx:DocxLoader",
+        (".docx", ".docm", ".dotx"),
+        limited=True,
+        media_types=("application/vnd.openxmlformats-officedocument.wordprocessingml.document",),
+    ),
+    Format(
+        "pptx",
+        "pptx:PptxLoader",
+        (".pptx", ".pptm", ".ppsx"),
+        limited=True,
+        media_types=("application/vnd.openxmlformats-officedocument.presentationml.presentation",),
+    ),
+    Format(
+        "xlsx",
+        "tables:XlsxLoader",
+        (".xlsx", ".xlsm"),
+        limited=True,
+        library="openpyxl",
+        media_types=("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",),
+    ),
+    Format("odt", "odt:OdtLoader", (".odt",), limited=True, media_types=("application/vnd.oasis.opendocument.text",)),
+    Format("epub", "epub:EpubLoader", (".epub",), limited=True, media_types=("application/epub+zip",)),
+    Format("mail", "mail:MailLoader", (".eml",), limited=True, media_types=("message/rfc822",)),
+    Format("mbox", "mail:MailboxLoader", (".mbox",), limited=True, media_types=("application/mbox",)),
+    Format("ipynb", "json_data:NotebookLoader", (".ipynb",), media_types=("application/x-ipynb+json",)),
+    Format("json", "json_data:JsonLoader", (".json",), media_types=("application/json",)),
+    Format("jsonl", "json_data:JsonLinesLoader", (".jsonl", ".ndjson"), media_types=("application/x-ndjson",)),
+    Format("csv", "tables:CsvLoader", (".csv", ".tsv", ".tab"), media_types=("text/csv", "text/tab-separated-values")),
+    Format("ics", "calendar:CalendarLoader", (".ics",), media_types=("text/calendar",)),
+    Format("rst", "restructured_text:RestructuredTextLoader", (".rst", ".rest"), isolated=False),
     Format("pdf", "pdf:PdfLoader", (".pdf",), limited=True, library="pypdfium2", media_types=("application/pdf",)),
 )
 TEXT_FILE_NAMES: Final = frozenset(
@@ -75,6 +107,9 @@ TEXT_FILE_NAMES: Final = frozenset(
 _BY_NAME: Final = {known.name: known for known in FORMATS}
 _BY_MEDIA_TYPE: Final = {media_type: known for known in FORMATS for media_type in known.media_types}
 _BY_ENDING: Final = {ending: known for known in FORMATS for ending in known.endings}
+_MAILS: Final = frozenset({"mail", "mbox"})
+_DOUBTFUL: Final = dict.fromkeys(("code", "markdown"), _MAILS | {"html"})
+"""Contents that a file may seem to have by its first lines although its ending is right: by format, else mails."""
 _OLD_OFFICE: Final = "an Office file of the old binary kind; save it as .docx, .xlsx, .pptx or PDF"
 MEDIA_ENDINGS: Final = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".bmp", ".tif", ".tiff", ".ico"), "a picture"),
@@ -131,13 +166,19 @@ class Unreadable:
 class LoaderRegistry:
     """Choice of a loader for each file; *loaders* by ending add to the built-in ones or replace them.
 
-    Its worker is started when it is first needed, and ended by ``close``. Any thread may call.
+    Its worker is started when it is first needed, and ended by ``close``. Any thread may call. One that is not
+    *isolated* has no worker: it is for the worker itself.
     """
 
     def __init__(
-        self, loaders: Mapping[str, Loader] = MappingProxyType({}), *, limits: LoadLimits = DEFAULT_LIMITS
+        self,
+        loaders: Mapping[str, Loader] = MappingProxyType({}),
+        *,
+        limits: LoadLimits = DEFAULT_LIMITS,
+        isolated: bool = True,
     ) -> None:
         self.limits = limits
+        self._isolated = isolated
         self._own = {ending.lower(): loader for ending, loader in loaders.items()}
         self._worker = LoaderWorker(limits)
 
@@ -160,6 +201,8 @@ class LoaderRegistry:
                 return self._loader(inner.format, packed=True)
             return inner if isinstance(inner, Unreadable) else self._loader(_BY_NAME["text"], packed=True)
         if known := _BY_ENDING.get(ending):
+            if ending == ".txt":  # guide.rst.txt
+                known = _BY_ENDING.get(PurePath(path.stem).suffix.lower(), known)
             return self._loader(known)
         if ending in _UNREADABLE_ENDINGS:
             return Unreadable(_UNREADABLE_ENDINGS[ending])
@@ -189,6 +232,8 @@ class LoaderRegistry:
         if content == "gzip" and (chosen is None or not chosen.packed):
             return self._loader(_BY_NAME["text"] if chosen is None else chosen.format, packed=True)
         known = _BY_NAME.get(content)
+        if chosen is not None and content in _DOUBTFUL.get(chosen.format.name, _MAILS):
+            return chosen
         if chosen is not None and (known is None or chosen.packed):
             return chosen
         if known is None and is_binary(data):
@@ -196,7 +241,7 @@ class LoaderRegistry:
         return self._loader(known or _BY_NAME["text"])
 
     def _loader(self, known: Format, *, packed: bool = False) -> _FormatLoader:
-        worker = self._worker if known.isolated or packed else None
+        worker = self._worker if self._isolated and (known.isolated or packed) else None
         return _FormatLoader(known, self.limits, worker, packed)
 
 
