@@ -33,6 +33,7 @@ from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
+from memory.keywords import suggests_keywords, unknown_keyword
 from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
@@ -120,7 +121,7 @@ class MemoryParts(TypedDict, total=False):
 def check_parts(parts: MemoryParts) -> None:
     """Raise ``TypeError`` where one of *parts* is unknown."""
     if unknown := parts.keys() - MemoryParts.__annotations__.keys():
-        raise TypeError(f"{min(unknown)!r} is no part of a memory, which are {', '.join(MemoryParts.__annotations__)}")
+        raise unknown_keyword("open_memory", min(unknown), MemoryParts.__annotations__)
 
 
 @translating
@@ -277,6 +278,7 @@ class LongTermMemory:
         """
         return await self.embedding.similarities(question, texts)
 
+    @suggests_keywords
     async def remember(
         self,
         item: str | Memory,
@@ -301,6 +303,7 @@ class LongTermMemory:
         await self._catch_up([report], namespace)
         return report
 
+    @suggests_keywords
     async def remember_many(
         self,
         items: Iterable[str | Memory],

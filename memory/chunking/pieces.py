@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 from semantic_text_splitter import TextSplitter
 

@@ -136,7 +136,7 @@ class _Matter:
         if entry is not None and entry.vector is not None:
             newer_ids = [ids[i] for i in self._newer.tolist()]
             cosines = query.view.similarity(entry.vector, newer_ids, namespace=query.namespace)
-            self._cosines[self._newer] = np.nan_to_num(cosines)
+            self._cosines[self._newer] = np.nan_to_num(query.profile.rescaled(cosines))
         self._evidence = self._evidence_by_position() if len(self._newer) else np.zeros(0)
 
     def newest_tie(self, positions: Sequence[int]) -> int | None:
