@@ -7,7 +7,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, hooks, secret_screen, structure, vector_table
+from benchmarks import extraction, fast_search, forget_speed, hooks, secret_screen, structure, vector_table
 from benchmarks.documents import command as documents
 from benchmarks.personal import calibration, life, manual
 from benchmarks.personal import command as personal
@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     manual.add_command(commands)
     life.add_command(commands)
     documents.add_command(commands)
+    extraction.add_command(commands)
     calibration.add_command(commands)
     recall_speed.add_command(commands)
     remember.add_command(commands)
