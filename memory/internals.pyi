@@ -27,6 +27,7 @@ from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
 from memory.embedders.local import local_available as local_available
 from memory.embedders.profile import PROBE_QUESTIONS as PROBE_QUESTIONS
+from memory.embedders.profile import EmbedderProfile as EmbedderProfile
 from memory.embedders.profile import known_profile as known_profile
 from memory.embedders.protocol import DetailedEmbedder as DetailedEmbedder
 from memory.embedders.protocol import EmbeddingKind as EmbeddingKind

@@ -144,7 +144,9 @@ class MemoryServerTools:
             text = f"Nothing is remembered about this{problem}."
             return ToolReply(RecalledMemories(memories=[], note=text), text)
         items, note = self._items(list(found))
-        text = render_items(_context_items(found, items), f"{len(items)} memories{note}{doubt}{problem}. {DATA_NOTE}")
+        text = render_items(
+            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}"
+        )
         return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
 
     async def remember(
@@ -189,7 +191,7 @@ class MemoryServerTools:
             page = await self._page(len(items), cursor, order, contains, tags)
         more = f" The next page has the cursor {page.next}" if page.next else ""
         text = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}") or "No memory is here."
-        return ToolReply(MemoryList(memories=items, next_cursor=page.next), text)
+        return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
 
     async def profile(self) -> ToolReply:
         """Read who the user is: what is pinned, and what was said last. Good at the start of a conversation."""
@@ -205,7 +207,7 @@ class MemoryServerTools:
             render_items(shown[split:], f"Newest memories. {DATA_NOTE}"),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
-        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:]), text)
+        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
 
     async def search_documents(
         self,
@@ -218,8 +220,10 @@ class MemoryServerTools:
         )
         items, note = self._items(list(found))
         shown = _context_items(found, items)
-        text = render_items(shown, f"{len(items)} passages{note}. {DATA_NOTE}")
-        return ToolReply(RecalledMemories(memories=items), text or "No document has anything about this.")
+        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}")
+        return ToolReply(
+            RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
+        )
 
     async def list_documents(
         self,
@@ -292,7 +296,9 @@ class MemoryServerTools:
         if agreed is False:
             return _declined()
         if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", every)):
-            return self._unconfirmed("forget", every, items, f"Nothing was forgotten. {len(every)} memories would go")
+            return self._unconfirmed(
+                "forget", every, items, f"Nothing was forgotten. What would go: {len(every)} in all"
+            )
         receipt = await self.memory.forget(
             ids,
             namespace=self.namespace,

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import Any
 
-from memory.chunking.markdown import MarkdownChunker
-from memory.chunking.protocol import Chunker
-from memory.chunking.text import TextChunker
+from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
+from memory.chunking.pieces import ChunkFunction
 from memory.codec import from_entry
+from memory.documents.answers import MAX_COMPARED, best_sentences, with_meaning
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
 from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths
@@ -38,6 +39,13 @@ from memory.partitions import DOCUMENTS
 from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter, lifecycle_of
 from vectorstore.internals import idf
+
+_COMPARED = 5
+"""Best passages whose sentences are compared with the question."""
+_COMPARED_SHARE = 0.5
+"""Share of the best score from which a passage is compared."""
+_DOCUMENT_FACTOR = 4
+"""How many times as many passages are looked at where only a few of each document are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ class KnowledgeBase:
         *,
         collection: str = "default",
         namespace: str = "",
-        chunker: Chunker | None = None,
+        chunker: Chunker | ChunkFunction | None = None,
         loaders: Mapping[str, Loader] | None = None,
         limits: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
@@ -165,6 +173,29 @@ class KnowledgeBase:
         """Return what the collection holds, in order of source."""
         return await asyncio.to_thread(lambda: [self._info(record) for record in self._collection.manifest.all()])
 
+    async def locate(self, document: str) -> str | None:
+        """Return where a document was read (an absolute path, or its URI), by its source; None for an unknown one."""
+        record = await asyncio.to_thread(self._collection.manifest.get, document)
+        return None if record is None else record.location
+
+    async def passage(self, id: str, *, neighbours: int = 0) -> Passage | None:
+        """Return the passage with this *id*, with the text of its *neighbours*; None for an unknown id."""
+        checked_int(neighbours, "neighbours")
+        found = await asyncio.to_thread(_load_passages, self._collection, [id])
+        if neighbours and found:
+            found = list(await asyncio.to_thread(_add_neighbours, self._collection, found, neighbours))
+        return found[0] if found else None
+
+    async def passages(self, document: str, *, location: str = "") -> list[Passage]:
+        """Return the passages of a document in order, by its source or its *location*; none for an unknown one."""
+
+        def load() -> list[Passage]:
+            manifest = self._collection.manifest
+            record = (manifest.at(location) if location else None) or manifest.get(document)
+            return [] if record is None else _load_passages(self._collection, record.chunks)
+
+        return await asyncio.to_thread(load)
+
     async def remove(self, document: str) -> int:
         """Erase a document, by its source; return how many chunks it had. An ingest does not bring it back by itself.
 
@@ -184,15 +215,22 @@ class KnowledgeBase:
         token_budget: int | None = None,
         counter: Callable[[str], int] | None = None,
         explain: bool = False,
+        per_document: int | None = None,
     ) -> Passages:
-        """Return the *k* passages that are most about *question*, best first.
+        """Return the *k* passages that answer *question* best, best first.
 
-        *neighbours*: how many chunks before and after each to give with it. The rest is as for ``recall``.
+        The first few are in the order of the sentences in them that answer best; scores are those of ``recall``, as are
+        the options that are not named here. *neighbours*: how many chunks before and after each to give with it.
+        *per_document*: how many passages of one document at most (None: any). Which documents: *where* filters by
+        ``document`` (the source), ``title`` or fields of the metadata.
         """
         checked_int(neighbours, "neighbours")
+        checked_int(k, "k")
+        if per_document is not None:
+            checked_int(per_document, "per_document", 1)
         found = await self._collection.memory.recall(
             question,
-            k,
+            min(k, 1) * max(k, _COMPARED) * (1 if per_document is None else _DOCUMENT_FACTOR),
             namespace=self._collection.namespace,
             where=where,
             tags=tags,
@@ -203,10 +241,26 @@ class KnowledgeBase:
             partitions=(DOCUMENTS,),
             collections=(self._collection.name,),
         )
-        passages = passages_of(found)
+        passages = await self._by_answer(question, _at_most(passages_of(found), per_document))
+        passages = passages[:k]
         if neighbours and passages:
             passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
         return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded)
+
+    async def _by_answer(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return *passages* where those that could come first are in the order of their best sentences."""
+        count = sum(passage.score >= _COMPARED_SHARE * passages[0].score for passage in passages[:_COMPARED])
+        if count < 2:
+            return tuple(passages)
+        compared, store = passages[:count], lifecycle_of(self._collection.memory.store)
+        analyzer = None if store is None else store.analyzer
+        sentences = await asyncio.to_thread(best_sentences, question, compared, analyzer=analyzer)
+        texts = [compared[found.passage].text[found.start : found.end] for found in sentences[:MAX_COMPARED]]
+        similarities = await self._collection.memory.similarities(question, texts) if texts else None
+        if similarities is not None:
+            sentences = with_meaning(sentences, similarities)
+        order = dict.fromkeys([*(found.passage for found in sentences), *range(count)])
+        return (*(compared[index] for index in order), *passages[count:])
 
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""
@@ -270,11 +324,26 @@ def _encoded_value(value: object) -> bytes:
         raise ArgumentError("content", type(value), "a text, bytes, or a value that JSON can hold is needed") from error
 
 
-def _chunker_by_media_type(chunker: Chunker | None) -> Callable[[str], Chunker]:
+def _chunker_by_media_type(chunker: Chunker | ChunkFunction | None) -> Callable[[str], Chunker]:
     if chunker is not None:
-        return lambda media_type: chunker
-    markdown, text = MarkdownChunker(), TextChunker()
-    return lambda media_type: markdown if media_type == "text/markdown" else text
+        chosen = chunker if isinstance(chunker, Chunker) else FunctionChunker(chunker)
+        return lambda media_type: chosen
+    text = TextChunker()
+    chunkers: dict[str, Chunker] = {"text/markdown": MarkdownChunker(), "text/x-code": CodeChunker()}
+    return lambda media_type: chunkers.get(media_type, text)
+
+
+def _at_most(passages: Sequence[Passage], count: int | None) -> Sequence[Passage]:
+    """Return at most *count* of the passages of each document, in their order."""
+    if count is None:
+        return passages
+    seen: Counter[str] = Counter()
+    kept = []
+    for passage in passages:
+        seen[passage.document] += 1
+        if seen[passage.document] <= count:
+            kept.append(passage)
+    return kept
 
 
 def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage], count: int) -> tuple[Passage, ...]:

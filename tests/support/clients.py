@@ -17,13 +17,17 @@ START = datetime(2026, 11, 1, 10, 0, tzinfo=UTC)
 
 
 class CodingSession:
-    """Session *name* of Claude Code in *folder*: calls hooks, and writes the lines of its transcript."""
+    """Session *name* of Claude Code in *folder*: calls hooks, and writes the lines of its transcript.
 
-    def __init__(self, memory: LongTermMemory, folder: Path, name: str = "s1", **settings: Any) -> None:
+    Without a *memory* there is the transcript alone.
+    """
+
+    def __init__(self, memory: LongTermMemory | None, folder: Path, name: str = "s1", **settings: Any) -> None:
         self.memory, self.folder, self.name, self.settings = memory, folder, name, HookSettings(**settings)
         self.transcript = folder / f"{name}.jsonl"
         self.now = START
         self._lines = 0
+        self._last = ""
 
     async def hook(self, event: str, client: str = "claude-code", **fields: Any) -> str:
         """Call a hook with the fields of *event*; return what it writes."""
@@ -31,6 +35,7 @@ class CodingSession:
         common = {"session_id": self.name, "transcript_path": str(self.transcript), "cwd": str(self.folder)}
         payload = {**common, "hook_event_name": event, **fields}
         replies: list[HookReply] = []
+        assert self.memory is not None
         call = HookCall(client, event, payload, str(self.folder), self.now)
         await serve_hook(call, replies.append, memory=self.memory, settings=self.settings)
         (reply,) = replies
@@ -49,12 +54,14 @@ class CodingSession:
         """Add a line to the transcript, behind the last one."""
         self._lines += 1
         self.now += timedelta(seconds=1)
-        chain = {"uuid": f"{self.name}-{self._lines}", "parentUuid": f"{self.name}-{self._lines - 1}"}
+        chain = {"uuid": f"{self.name}-{self._lines}", "parentUuid": self._last or None}
         moment = self.now.strftime("%Y-%m-%dT%H:%M:%S.000Z")
         envelope = {**chain, "sessionId": self.name, "timestamp": moment, "cwd": str(self.folder), "isSidechain": False}
+        line = {**envelope, **line}
+        self._last = str(line["uuid"])
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         with self.transcript.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**envelope, **line}) + "\n")
+            file.write(json.dumps(line) + "\n")
 
     def write_user(self, content: Any, **fields: Any) -> None:
         """Add a line in the user's role."""
@@ -64,11 +71,6 @@ class CodingSession:
         """Add a line of an answer."""
         message = {"role": "assistant", "content": [{"type": "text", "text": text}]}
         self.write({"type": "assistant", "requestId": request or f"r{self._lines}", "message": message})
-
-    async def said(self, role: str = "user") -> list[str]:
-        """Return the texts of the session's history with this *role*."""
-        stored = await self.memory.conversations.load(f"claude-code:{self.name}")
-        return [item.message.text for item in stored if item.message.role == role]
 
 
 def added_context(output: str) -> str:

@@ -207,8 +207,7 @@ def test_the_manual_names_every_command_and_every_variable() -> None:
     manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     for variable in (*ENVIRONMENT_VARIABLES.values(), CONFIG_VARIABLE):
         assert f"`{variable}`" in manual
-    commands = {command.name or command.callback.__name__ for command in way_in.app.registered_commands}
-    assert len(commands) == 20
+    commands = {name for name, command in typer.main.get_command(way_in.app).commands.items() if not command.hidden}  # type: ignore[attr-defined]
     for command in commands:
         assert f"`{command}" in manual
 

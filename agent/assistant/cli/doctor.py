@@ -27,7 +27,14 @@ from agent.assistant.cli.errors import (
     with_error_report,
 )
 from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    describe_profile,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -289,6 +296,8 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
         remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
+    if space is not None and not problem:
+        yield DoctorCheck("embedder profile", True, describe_profile(memory))
 
 
 def check_residents() -> Iterator[DoctorCheck]:
@@ -299,6 +308,20 @@ def check_residents() -> Iterator[DoctorCheck]:
         fine = report["outcome"] == "done"
         remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
         yield DoctorCheck("resident process", fine, report_line(report), remedy)
+
+
+def check_clients() -> Iterator[DoctorCheck]:
+    """Check the hooks in each client that has them: they can be started, were called, and did not fail."""
+    from agent.assistant.clients.registry import HOOK_CLIENTS
+    from agent.assistant.hooks.health import hook_health
+    from agent.assistant.hooks.run_log import paused_since
+
+    for client in HOOK_CLIENTS:
+        health = hook_health(client)
+        if health is not None:
+            yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
+    if (since := paused_since()) is not None:
+        yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -320,9 +343,9 @@ def doctor(
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. With
-    --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be, and says what was
-    lost; the file itself stays as it is.
+    Looks at the installation, the settings, the endpoints that are set, every row of the memory file, and the hooks in
+    other clients. With --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be,
+    and says what was lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
     fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
@@ -337,6 +360,7 @@ def doctor(
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
         *check_residents(),
+        *check_clients(),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
@@ -392,7 +416,7 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
         settings[name] = {
             "value": _redacted_setting(name, getattr(configuration.settings, name)),
             "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT_VARIABLES[name],
+            "variable": ENVIRONMENT_VARIABLES.get(name, ""),
         }
     if json:
         print_json({"path": str(configuration.path), "settings": settings})

@@ -10,19 +10,30 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from agent.assistant.clients.client import HookEvent, HookMoment, Transcript, TranscriptEntry
-from agent.assistant.clients.transcript_lines import block_texts, json_lines, parsed_time, with_last_answers
+from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.json_edit import parse_json
+from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
+from agent.assistant.clients.skill import SKILL
+from agent.assistant.clients.transcript_lines import (
+    block_texts,
+    json_lines,
+    oldest_first,
+    parsed_time,
+    with_last_answers,
+)
 from agent.assistant.clients.typed_text import starts_with_tag, typed_text
 
 _TYPED_SOURCES: Final = (None, "user", "sdk")
 _CONTEXT_EVENTS: Final = ("UserPromptSubmit", "SessionStart")
 _FRESH_STARTS: Final = ("startup", "clear", "compact")
 """Starts after which the model has not read the briefing; a resumed or forked session still has it."""
+_TIMEOUTS: Final = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 20, "PreCompact": 20}
+"""Seconds after which the client goes on without the hook."""
 
 _UNTYPED_FLAGS: Final = {
     "isCompactSummary": "compaction summary",
@@ -39,11 +50,12 @@ _UNTYPED_FIELDS: Final = ("persist", "wakeupSource", "scheduledTaskId")
 _TYPED_TURNS: Final = (None, "human", "sdk", "unknown")
 
 
-class ClaudeCode:
+class ClaudeCode(HookClient):
     """Claude Code; ``CLAUDE_CONFIG_DIR`` moves its folder."""
 
     name = "claude-code"
     title = "Claude Code"
+    documented = "hooks of Claude Code 2.1.240 to 2.1.287 (Agent SDK 0.3.330), MCP servers of user scope"
     hook_events: Mapping[str, HookMoment] = MappingProxyType(
         {
             "SessionStart": HookMoment.SESSION_START,
@@ -58,6 +70,29 @@ class ClaudeCode:
         """Folder of its settings and transcripts."""
         named = os.environ.get("CLAUDE_CONFIG_DIR")
         return Path(named).expanduser() if named else Path.home() / ".claude"
+
+    @property
+    def server_file(self) -> ServerFile:
+        """Servers of the user's scope: ``.claude.json``, beside its folder or, where that was moved, in it."""
+        folder = self.folder if os.environ.get("CLAUDE_CONFIG_DIR") else Path.home()
+        return ServerFile(folder / ".claude.json", fields={"type": "stdio"})
+
+    @property
+    def hook_file(self) -> HookFile:
+        """Hooks of the user's settings; time-outs are in seconds."""
+        return HookFile(self.folder / "settings.json", _hook_entries)
+
+    @property
+    def skills(self) -> Mapping[Path, str]:
+        """Skill of the user's folder."""
+        return {self.folder / "skills" / "tellback" / "SKILL.md": SKILL}
+
+    def hooks_are_off(self) -> str:
+        """Return the setting that turns all hooks off, if it is there."""
+        path = self.folder / "settings.json"
+        settings = parse_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        is_off = isinstance(settings, dict) and settings.get("disableAllHooks") is True
+        return f"disableAllHooks is set in {path}" if is_off else ""
 
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
         """Return the event that *payload* reports; None in a sub-agent, and for a prompt that nobody typed."""
@@ -87,10 +122,10 @@ class ClaudeCode:
             return ""
         return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
 
-    def transcripts(self) -> Iterator[Path]:
-        """Yield the files of conversations, oldest first; those of sub-agents lie in folders below."""
-        files = (self.folder / "projects").glob("*/*.jsonl")
-        yield from sorted(files, key=lambda path: (path.stat().st_mtime, path))
+    def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
+        """Yield the files of conversations, oldest first, without those of sub-agents."""
+        files = (self.folder / "projects").glob("*/*.jsonl") if folder is None else folder.rglob("*.jsonl")
+        yield from oldest_first(path for path in files if "subagents" not in path.parts)
 
     def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
         """Return the conversation of the file *path*, along its newest branch."""
@@ -119,6 +154,12 @@ class ClaudeCode:
         branch = _newest_branches(parents)
         kept = [entry for uuid, _, entry in found if not uuid or uuid in branch]
         return Transcript(folder, with_last_answers(kept), skipped)
+
+
+def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:
+    entries = {event: matched_hook(command(event), timeout=seconds) for event, seconds in _TIMEOUTS.items()}
+    entries["SessionStart"]["matcher"] = "|".join(_FRESH_STARTS)
+    return entries
 
 
 def untyped_reason(line: Mapping[str, Any]) -> str:

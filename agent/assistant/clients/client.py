@@ -1,4 +1,4 @@
-"""Contract of a client with hooks: its payloads read into events, its replies, its transcripts and its registration."""
+"""Contracts of clients: their configuration files, the payloads and replies of their hooks, and their transcripts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+from agent.assistant.clients.registration import HookFile, ServerFile
 
 
 class HookMoment(StrEnum):
@@ -64,15 +66,48 @@ class Transcript:
     skipped: Mapping[str, int] = field(default_factory=dict)
 
 
-class HookClient(Protocol):
-    """Client whose hooks are answered."""
+class Client(Protocol):
+    """Client that can be connected to the memory."""
 
     name: str
     """Name in commands, such as "claude-code"."""
     title: str
     """Name that people know it by."""
+    documented: str
+    """Version and source of the formats that are written and read for it."""
+    notes: tuple[str, ...] = ()
+    """Things to do by hand after an installation."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its settings; where there is none, the client is not used here."""
+        ...
+
+    @property
+    def server_file(self) -> ServerFile:
+        """Configuration of its MCP servers."""
+        ...
+
+    @property
+    def hook_file(self) -> HookFile | None:
+        """Configuration of its hooks; None for a client without."""
+        return None
+
+    @property
+    def skills(self) -> Mapping[Path, str]:
+        """Files of a skill by path, which tell its model when to use the memory."""
+        return {}
+
+
+class HookClient(Client, Protocol):
+    """Client whose hooks are answered."""
+
     hook_events: Mapping[str, HookMoment]
     """Events that hooks are registered for, by the client's own names."""
+
+    def hooks_are_off(self) -> str:
+        """Return why the client calls no hooks, by its own settings; "" where it does."""
+        return ""
 
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
         """Return the event that *payload* reports; None where nothing is to be done for it, such as in a sub-agent.
@@ -85,8 +120,8 @@ class HookClient(Protocol):
         """Return what the hook writes to have *context* ("" for none) read by the model."""
         ...
 
-    def transcripts(self) -> Iterator[Path]:
-        """Yield the files of conversations, oldest first."""
+    def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
+        """Yield the files of conversations below *folder* (None: the client's own), oldest first."""
         ...
 
     def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -69,3 +70,13 @@ def with_last_answers(entries: Iterable[TranscriptEntry]) -> tuple[TranscriptEnt
             kept.pop()
         kept.append(entry)
     return tuple(kept)
+
+
+def oldest_first(paths: Iterable[Path]) -> list[Path]:
+    """Return *paths* of files by when they were last written; links and what is gone meanwhile are left out."""
+    dated = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if not path.is_symlink() and path.is_file():
+                dated.append((path.stat().st_mtime, path))
+    return [path for _, path in sorted(dated)]

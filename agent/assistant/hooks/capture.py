@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -36,25 +37,38 @@ def session_name(client: HookClient, session: str) -> str:
     return f"{client.name}:{session}"
 
 
-async def keep_hook(call: HookCall, reply: HookReply, *, memory: LongTermMemory, settings: HookSettings) -> int:
-    """Keep what *call* tells, which was answered with *reply*; return how many messages that were."""
+@dataclass(frozen=True, slots=True)
+class KeptMessages:
+    """Numbers of messages that were *kept*, were *known* already, or were *forgotten* since they were said."""
+
+    kept: int = 0
+    known: int = 0
+    forgotten: int = 0
+
+    def __add__(self, other: KeptMessages) -> KeptMessages:
+        return KeptMessages(self.kept + other.kept, self.known + other.known, self.forgotten + other.forgotten)
+
+
+async def keep_hook(
+    call: HookCall, reply: HookReply, *, memory: LongTermMemory, settings: HookSettings
+) -> KeptMessages:
+    """Keep what *call* tells, which was answered with *reply*."""
     client = hook_client(call.client)
     event = client.read_hook(call.event, call.payload, call.folder)
     if event is None or settings.keep == "nothing":
-        return 0
+        return KeptMessages()
     project = project_of(event.folder)
     if project is not None and project.is_off:
-        return 0
+        return KeptMessages()
     capture = Capture(memory, client, settings, project)
     match event.moment:
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
-            return await capture.keep([entry], shown=reply.shown) if event.prompt else 0
+            return await capture.keep([entry] if event.prompt else [], shown=reply.shown)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
             entries = []
             if event.transcript is not None and event.transcript.is_file():
-                path = event.transcript
-                transcript = await run_in_thread(lambda: client.read_transcript(path, tail=_TAIL_BYTES))
+                transcript = await run_in_thread(partial(client.read_transcript, event.transcript, tail=_TAIL_BYTES))
                 # The file may lag behind the hook: its last answer may be one from the middle of this turn.
                 entries = [entry for entry in transcript.entries if entry.role == "user"] if transcript else []
             if event.answer:
@@ -64,7 +78,7 @@ async def keep_hook(call: HookCall, reply: HookReply, *, memory: LongTermMemory,
                 await capture.keep_checkpoint(event.session, call.received)
             return kept
         case _:
-            return 0
+            return KeptMessages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +92,12 @@ class Capture:
 
     async def keep(
         self, entries: Iterable[TranscriptEntry], *, shown: Sequence[str] = (), dry_run: bool = False
-    ) -> int:
-        """Keep those of *entries* that are not there yet; return how many messages were, or would be, written.
+    ) -> KeptMessages:
+        """Keep those of *entries* that are not there yet; with *dry_run* only count them.
 
         *shown* are the memories that were shown with the prompt; they are named as those that its answer used.
         """
-        kept = 0
+        kept = KeptMessages()
         for session, group in groupby(entries, key=lambda entry: entry.session):
             kept += await self._keep_session(session_name(self.client, session), [*group], shown, dry_run=dry_run)
         return kept
@@ -97,18 +111,20 @@ class Capture:
 
     async def _keep_session(
         self, session: str, entries: Sequence[TranscriptEntry], shown: Sequence[str], *, dry_run: bool
-    ) -> int:
+    ) -> KeptMessages:
         namespace = self.settings.namespace
         stored = await self.memory.conversations.load(session, namespace=namespace, roles=["user", "assistant"])
         messages = [message for entry in entries for message in self._messages(entry, shown)]
-        missing = [message for message in self._missing(messages, stored) if not self._is_forgotten(message)]
+        new = self._missing(messages, stored)
+        missing = [message for message in new if not self._is_forgotten(message)]
+        counts = KeptMessages(len(missing), len(messages) - len(new), len(new) - len(missing))
         if dry_run:
-            return len(missing)
+            return counts
         used = stored[-1].message.metadata.get(SHOWN, ()) if stored else ()
         for turn in _turns(missing):
             of_answer = used if turn[0].role == "assistant" else ()
             await self.memory.remember_turn(session, turn, namespace=namespace, used=of_answer)
-        return len(missing)
+        return counts
 
     def _messages(self, entry: TranscriptEntry, shown: Sequence[str]) -> list[Message]:
         """Return the messages that keep *entry*: own words and pasted ones apart."""

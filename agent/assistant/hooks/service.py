@@ -42,5 +42,5 @@ async def serve_hook(
         at = call.received.isoformat()
         log_run(
             call.client,
-            HookRun(at=at, event=call.event, outcome="done", seconds=seconds, shown=shown, kept=kept),
+            HookRun(at=at, event=call.event, outcome="done", seconds=seconds, shown=shown, kept=kept.kept),
         )
