@@ -29,7 +29,7 @@ _FURNITURE_ROLES: Final = frozenset(
     ]
 )
 _FURNITURE_TAGS: Final = frozenset(
-    ["nav", "dialog", "button", "select", "input", "textarea", "label", "datalist", "head"]
+    ["nav", "dialog", "button", "select", "input", "textarea", "label", "datalist", "head", "title"]
 )
 _PAGE_TAGS: Final = frozenset({"header", "footer", "aside"})
 """Furniture, unless they stand inside of an article."""
