@@ -10,11 +10,13 @@ for citation in await knowledge.cite("How do I restore a backup?", passages):
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from types import MappingProxyType
+from typing import Any
 
 from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
 from memory.chunking.pieces import ChunkFunction
@@ -22,18 +24,19 @@ from memory.codec import from_entry
 from memory.documents.answers import MAX_COMPARED, best_sentences, with_meaning
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
-from memory.documents.discovery import FileSelection, Paths
+from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths
 from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
 from memory.documents.ingest import IngestRun
-from memory.documents.ingest_report import IngestReport, OnIngestProgress
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import Loader, checked_limits
+from memory.documents.loaders.content import known_content
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
-from memory.errors import ArgumentError, translating
+from memory.errors import ArgumentError, LoadError, translating
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS
-from memory.validation import checked_int, checked_label
+from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter, lifecycle_of
 from vectorstore.internals import idf
 
@@ -102,17 +105,69 @@ class KnowledgeBase:
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
         what has not changed anew, and brings back what was removed or forgotten. *retire_missing*: a path that does
-        not exist is a folder or file that is gone, and the documents from it are erased.Of a folder, only
-        files that *include* names are read, if given, and none that *exclude* names (patterns as in ``.gitignore``),
-        that are larger than *max_size* bytes, or that an ignore file (``.gitignore``, ``.ignore``) names, unless
-        *ignore_files* is False; what an earlier ingest read of them stays. *on_progress* is called after each document
-        has been written; what it raises ends the ingest there, and the next one goes on.
+        not exist is a folder or file that is gone, and the documents from it are erased.
+
+        Of a folder, only files that *include* names are read, if given, and none that *exclude* names (patterns as in
+        ``.gitignore``), that are larger than *max_size* bytes, or that an ignore file (``.gitignore``, ``.ignore``)
+        names, unless *ignore_files* is False; what an earlier ingest read of them stays.
+
+        *on_progress* is called after each document has been written; what it raises ends the ingest there, and the next
+        one goes on.
         """
         selection = FileSelection(include, exclude, max_size, ignore_files)
-        run = IngestRun(
-            self._collection, self._chunker_for, self._loaders, selection, again, retire_missing, on_progress
+        return await self._run(selection, again, retire_missing, on_progress).run(paths)
+
+    async def ingest_text(
+        self,
+        content: str | bytes | Mapping[str, Any] | Sequence[Any],
+        *,
+        source: str,
+        title: str = "",
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        again: bool = False,
+    ) -> IngestReport:
+        """Take in a document that is in hand, under the name *source*; again, it replaces what it was.
+
+        A text is Markdown unless the ending of *source* says otherwise, bytes are as a file of that name, and any other
+        value is JSON, a record for each item of a list. *title*, *tags* and *metadata* add to what is found in it.
+        """
+        name = checked_label(source, "source")
+        loader: Loader | None
+        if isinstance(content, bytes | str):
+            data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+            loader = self._loaders.choose_by_type(name, "")
+            if loader is None and isinstance(content, str) and not known_content(data):
+                loader = self._loaders.choose_by_type(name, "text/markdown")
+        else:
+            loader, data = self._loaders.choose_by_type(name, "application/json"), _encoded_value(content)
+        given = GivenDocument(
+            location=f"text:{name}",
+            source=name,
+            content=data,
+            loader=loader,
+            title=checked_text(title, "title"),
+            tags=checked_labels(tags, "tags"),
+            metadata=dict(metadata),
         )
-        return await run.run(paths)
+        return await self._run(EVERY_FILE, again).run_given(given)
+
+    async def ingest_url(self, url: str, *, allowed_hosts: Sequence[str] = (), again: bool = False) -> IngestReport:
+        """Fetch the page at *url* and take it in; again, it replaces what it was if it has changed.
+
+        Only http and https, and only public addresses, those of *allowed_hosts* excepted; each redirect is under the
+        same rules. Another form of address raises ``ArgumentError``; a page that cannot be fetched is a failed line.
+        """
+        from memory.http.web_page import checked_page_url, fetch_page
+
+        name, limits = checked_page_url(url), self._loaders.limits
+        try:
+            page = await fetch_page(name, allowed_hosts=allowed_hosts, size=limits.size, seconds=limits.seconds)
+        except LoadError as error:
+            return IngestReport((IngestLine(name, IngestAction.FAILED, error.reason),))
+        loader = self._loaders.choose_by_type(page.name, page.media_type)
+        given = GivenDocument(name, name, page.content, loader, page.modified)
+        return await self._run(EVERY_FILE, again).run_given(given)
 
     async def documents(self) -> list[DocumentInfo]:
         """Return what the collection holds, in order of source."""
@@ -211,6 +266,17 @@ class KnowledgeBase:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""
         return await asyncio.to_thread(self._cite, question, passages)
 
+    def _run(
+        self,
+        selection: FileSelection,
+        again: bool,
+        retire_missing: bool = False,
+        on_progress: OnIngestProgress | None = None,
+    ) -> IngestRun:
+        return IngestRun(
+            self._collection, self._chunker_for, self._loaders, selection, again, retire_missing, on_progress
+        )
+
     def _info(self, record: DocumentRecord) -> DocumentInfo:
         entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.partition)
         stored = [entry for entry in entries if entry is not None]
@@ -243,6 +309,19 @@ class KnowledgeBase:
             count, frequencies = view.count(namespace=partition), view.df(terms, namespace=partition)
         weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
         return cite(question, passages, terms=analyzer.terms, weights=weights)
+
+
+def _date_text(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def _encoded_value(value: object) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_date_text).encode("utf-8", "replace")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError("content", type(value), "a text, bytes, or a value that JSON can hold is needed") from error
 
 
 def _chunker_by_media_type(chunker: Chunker | ChunkFunction | None) -> Callable[[str], Chunker]:
