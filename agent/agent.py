@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
 from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
@@ -83,8 +83,10 @@ class Agent:
         for item in tools:
             if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
                 self._connectors.append(item)
+            elif isinstance(item, (FunctionType, MethodType)):
+                ready.append(tool(item))
             else:
-                ready.append(tool(item) if isinstance(item, (FunctionType, MethodType)) else item)
+                ready.append(cast("Tool", item))  # checked by the toolset
         self._memory, self._history, self._knowledge = memory, history, knowledge
         self._components = AgentComponents(
             provider=provider,
