@@ -34,7 +34,7 @@ MEMORY_KEYS = {
     "evidence", "repeated",
 }  # fmt: skip
 CITATION_KEYS = {
-    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
     "lane", "score",
 }  # fmt: skip
 
@@ -180,7 +180,7 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
     assert answer["citations"][0]["quote"] == "The tower has 291 steps."
     assert tellback.json("memories")["total"] == 0
     done = tellback("ask", "How many steps has the tower?")
-    assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
+    assert done.out == f"“The tower has 291 steps.” [1]\n\n[1] {notes.name}/tower.md:3 § Tower\n"
 
 
 def test_ask_without_a_fitting_memory_quotes_the_nearest_with_a_doubt(tellback: CommandLine) -> None:
