@@ -87,6 +87,8 @@ class AssistantSettings(BaseModel):
     """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
     token_budget: int = Field(default=16_000, ge=500)
     window: str = "all"
+    web_hosts: str = ""
+    """Hosts of one's own network, with commas between them, whose pages may be ingested."""
     trace: bool = True
     system: str = ""
     secrets: Literal["redact", "reject", "keep"] = "redact"

@@ -18,9 +18,6 @@ from memory import (
     EmbeddingSettings,
     LocalEmbedder,
     LongTermMemory,
-    MinimumLength,
-    NearDuplicates,
-    NoSecrets,
     RecallHooks,
     RecallSettings,
     WritePolicy,
@@ -310,6 +307,8 @@ def make_window(settings: AssistantSettings, provider: Provider) -> WindowPolicy
 
 def make_write_policies(settings: AssistantSettings, client: HttpClient | None = None) -> tuple[WritePolicy, ...]:
     """Return the write policies of the settings: secrets, minimum length, near-duplicates, a judge of replacements."""
+    from memory import MinimumLength, NearDuplicates, NoSecrets
+
     policies: list[WritePolicy] = []
     if settings.secrets != "keep":
         policies.append(NoSecrets(settings.secrets))

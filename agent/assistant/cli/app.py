@@ -26,7 +26,7 @@ from agent.assistant.cli.errors import (
 )
 from agent.assistant.cli.output import print_note
 
-_OBJECTS_PER_COLLECTION = 100_000
+_OBJECTS_PER_COLLECTION = 1_000_000
 app = typer.Typer(
     name="tellback",
     cls=RootGroup,
@@ -140,8 +140,8 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """Run the command line as a process does.
 
-    Garbage is collected seldom: loading an index makes many objects and no garbage, and looking through all of them
-    again and again takes a tenth of a recall. At the end nothing of it is looked through.
+    Garbage is collected seldom: imports and loading an index make many objects and no garbage, and looking through all
+    of them again and again takes a tenth of a recall. At the end nothing of it is looked through.
     """
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     code = run_command_line()

@@ -29,6 +29,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "forget": "forget:forget",
         "undo": "edit:undo",
         "documents": "documents:documents",
+        "show": "citations:show",
         "export": "export_import:export",
         "import": "export_import:import_export",
         "install": "install:install",
@@ -41,7 +42,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "eval": "recall:evaluate_memory",
         "help": "app:show_help",
         "list": "memories:list_memories",
-        "show": "memories:show",
         "search": "recall:recall",
         "hook": "hook:hook",
         "memories": "app:memories_app",
@@ -62,7 +62,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "resident": {"status": "resident:status", "stop": "resident:stop"},
 }
 """The commands of each group: module of this package and function, or group."""
-HIDDEN_COMMANDS: Final = frozenset({"list", "show", "search", "hook"})
+HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook"})
 """Commands of the root that no help shows."""
 FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
 """Commands of the first help."""
@@ -70,7 +70,7 @@ FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memorie
 COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
-    "Documents": ("ingest", "documents"),
+    "Documents": ("ingest", "documents", "show"),
     "Connect": ("install", "mcp", "pause", "resume", "config"),
     "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
 }

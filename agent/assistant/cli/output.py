@@ -94,6 +94,11 @@ def print_text(text: str = "", *, indent: str = "") -> None:
     typer.echo(escape_controls(text).replace("\n", "\n" + indent))
 
 
+def print_line(line: str) -> None:
+    """Print a line that is safe already, and may hold a link."""
+    typer.echo(line)
+
+
 def print_piece(text: str) -> None:
     """Print a piece of a line without a line feed."""
     typer.echo(escape_controls(text), nl=False)

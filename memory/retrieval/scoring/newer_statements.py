@@ -126,6 +126,9 @@ class _Matter:
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
         barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
+        barred |= (
+            columns["trust"] > columns["trust"][position]
+        )  # what a tool says of the user changes no word of theirs
         is_newer = (self._times > self._times[position]) & (self._times <= moment) & ~barred
         own = np.isin(columns["speaker"][position], own_speakers(index)) and not columns["assistant"][position]
         self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
