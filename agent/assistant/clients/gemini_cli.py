@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
 from agent.assistant.clients.transcript_lines import (
     block_texts,
@@ -64,25 +65,17 @@ class GeminiCli(HookClient):
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
         """Return the event that *payload* reports."""
         moment = self.hook_events.get(event)
-        if moment is None or not payload.get("session_id"):
+        if moment is None:
             return None
         if moment is HookMoment.SESSION_START and payload.get("source") not in _FRESH_STARTS:
             return None
-        transcript = payload.get("transcript_path")
-        return HookEvent(
-            moment=moment,
-            session=str(payload["session_id"]),
-            folder=str(payload.get("cwd") or folder),
-            prompt=typed_text(str(payload.get("prompt") or "")) if moment is HookMoment.PROMPT else "",
-            answer=str(payload.get("prompt_response") or "") if moment is HookMoment.TURN_END else "",
-            transcript=Path(transcript) if isinstance(transcript, str) and transcript else None,
-        )
+        return event_of_payload(moment, payload, folder, turn="", answer="prompt_response")
 
     def hook_output(self, event: str, context: str) -> str:
         """Return the reply that adds *context*: the client wants exactly one JSON object of every hook."""
         if not context or event not in _CONTEXT_EVENTS:
             return "{}"
-        return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+        return context_output(event, context)
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
         """Yield the files of chats, oldest first; those of sub-agents lie in folders below."""
