@@ -21,6 +21,7 @@ _EXPORTS: Final = {
     "memory.documents.loaders.workers": "MEMORY_LIMITED",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
+    "memory.embedders.probe_pairs": "PROBE_TEXTS",
     "memory.embedders.profile": "PROBE_QUESTIONS EmbedderProfile known_profile",
     "memory.embedders.local": "LocalWordVectors local_available",
     "memory.embedders.sentence_encoder": "encoder_available",

@@ -26,6 +26,7 @@ from memory.embedders.cache import EmbeddingCache as EmbeddingCache
 from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
 from memory.embedders.local import local_available as local_available
+from memory.embedders.probe_pairs import PROBE_TEXTS as PROBE_TEXTS
 from memory.embedders.profile import PROBE_QUESTIONS as PROBE_QUESTIONS
 from memory.embedders.profile import EmbedderProfile as EmbedderProfile
 from memory.embedders.profile import known_profile as known_profile

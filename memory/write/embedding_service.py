@@ -288,7 +288,7 @@ class EmbeddingService:
             if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
                 _log.warning("embedding failed: %s", type(error).__name__)
             return [EmbeddedText(deferred=self._failed(error))] * len(texts)
-        await self._measure_profile(space)
+        await self._measure_profile(space, len(texts))
         return embedded_texts(answer, space)
 
     def profile(self, name: str) -> EmbedderProfile:
@@ -301,15 +301,16 @@ class EmbeddingService:
             found = self._profiles[name] = profile_of_fields(fields)
         return found
 
-    async def _measure_profile(self, space: Space) -> None:
+    async def _measure_profile(self, space: Space, added: int) -> None:
         """Measure the profile of an unknown embedder once, as soon as the memory is large enough for it to matter.
 
+        *added* texts are about to be stored.
         An embedder that does not answer the probes in time is asked again by another process.
         """
         name, embedder = space.fingerprint, self.embedder
         if embedder is None or name in self._measured or known_profile(name) is not None:
             return
-        if await asyncio.to_thread(self._is_small):
+        if added < _PROFILED_MEMORIES and await asyncio.to_thread(self._is_small, added):
             return
         self._measured.add(name)
         if await asyncio.to_thread(self.probes.profile, name) is not None:
@@ -328,8 +329,8 @@ class EmbeddingService:
             return
         await asyncio.to_thread(self.probes.put_profile, name, asdict(profile))
 
-    def _is_small(self) -> bool:
-        counted = 0
+    def _is_small(self, added: int) -> bool:
+        counted = added
         for namespace in self._store.namespaces():
             counted += self._store.count(namespace=namespace)
             if counted >= _PROFILED_MEMORIES:
