@@ -225,7 +225,7 @@ def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 def _print_unreadable(report: IngestReport) -> None:
     """Print why nothing could be read: in one line for a single document, else in a line for each."""
     if len(report.lines) == 1:
-        print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
+        print_note(one_line(f"tellback: {report.lines[0].source}: {report.lines[0].reason}"))
         return
     for lines in _equal_outcomes(report.lines):
         print_note(_outcome_line(lines))
@@ -246,10 +246,10 @@ def _outcome_line(lines: Sequence[IngestLine]) -> str:
     """Return the outcome of *lines*, which is the same, with the sums of their counts."""
     first = lines[0]
     if len(lines) == 1:
-        return str(first)
+        return one_line(str(first))
     names = ", ".join(line.source for line in lines[:_NAMED_FILES])
     counts = {name: sum(getattr(line, name) for line in lines) for name in _COUNTS}
-    return str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts))
+    return one_line(str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts)))
 
 
 def _kind_of_file(line: IngestLine) -> str:
