@@ -186,6 +186,7 @@ class LongTermMemory:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
         self._ids = parts.get("ids") or TimeOrderedIds(clock=aware)
         self._rules, self._aware_clock = rules, aware
+        self._looked_for_due: datetime | None = None
         self._retriever = Retriever(
             store,
             self.embedding,
@@ -255,6 +256,7 @@ class LongTermMemory:
             self.erasers,
             clock=self._aware_clock,
             zone=self.zone,
+            last_due_check=self._looked_for_due,
         )
 
     @cached_property
@@ -406,7 +408,8 @@ class LongTermMemory:
 
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
-        if self.soft_deletes.due(self._aware_clock()):
+        self._looked_for_due = self._aware_clock()
+        if self.soft_deletes.due(self._looked_for_due):
             self.erase_due()
         return self._recovery.recover() if self.entries.rows.unsettled(1) else 0
 

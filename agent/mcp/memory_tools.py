@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -36,6 +36,7 @@ from agent.mcp.results import (
 )
 from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
 from memory.internals import ORIGIN, MemoryPage, Outcome, may_change
+from vectorstore import Filter
 
 MEMORY_ADDRESS = "tellback://memories/"
 """Beginning of the address of a memory, which is a resource of the server."""
@@ -78,13 +79,15 @@ class ToolReply:
 class MemoryServerTools:
     """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
 
-    What was marked sensitive is shown only with *sensitive*.
+    What was marked sensitive is shown only with *sensitive*. *within* selects the memories of the project in which the
+    server runs, and those without a project; the others are found only where a recall asks for ``everywhere``.
     """
 
     memory: LongTermMemory
     knowledge: KnowledgeBase
     namespace: str = ""
     sensitive: bool = False
+    within: Filter | None = None
     tokens: ConfirmationTokens = field(default_factory=ConfirmationTokens)
 
     async def search(
@@ -130,13 +133,17 @@ class MemoryServerTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
         tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
         as_of: Annotated[datetime | None, Field(description="What held at this time, instead of now.")] = None,
+        everywhere: Annotated[
+            bool, Field(description="Also what was told in other projects; only if the user asks for it.")
+        ] = False,
     ) -> ToolReply:
         """Recall what is known about something: what the user said, decided, likes, and their documents.
 
         Call it before answering about the user, their people, projects, plans or earlier conversations.
         """
+        where = self._shared if everywhere else self._visible
         found = await self.memory.recall(
-            question, limit, namespace=self.namespace, where=self._visible, tags=tags or (), as_of=as_of
+            question, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
         )
         doubt = "; none of these may be about it" if found.abstain is not None and found else ""
         problem = "; a part of the search failed, so there may be more" if found.degraded else ""
@@ -348,8 +355,15 @@ class MemoryServerTools:
         )
 
     @property
-    def _visible(self) -> dict[str, Any] | None:
+    def _shared(self) -> Filter | None:
+        """Filter of what a client may be shown."""
         return None if self.sensitive else NOT_SENSITIVE_FILTER
+
+    @property
+    def _visible(self) -> Filter | None:
+        """Filter of what is shown of it unasked."""
+        filters = [chosen for chosen in (self._shared, self.within) if chosen is not None]
+        return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
 
     def _may_show(self, memory: Memory) -> bool:
         return self.sensitive or not memory.sensitive

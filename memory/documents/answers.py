@@ -21,7 +21,7 @@ from math import log
 from memory.chunking.sentences import TextSpan
 from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_spans
 from memory.documents.document import Passage
-from memory.documents.question_kinds import QuestionKind, answer_form, defined_term, question_kinds
+from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
 from memory.documents.sentences import code_steps
 from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer
@@ -73,11 +73,12 @@ def best_sentences(
     analyzer = analyzer or Analyzer()
     terms, lexicon = analyzer.terms, lexicon_for(analyzer.language)
     texts = [passage.text for passage in passages]
-    kinds, term = question_kinds(question, lexicon), defined_term(question)
+    kinds, term = question_kinds(question, lexicon), asked_term(question)
     spans = [(index, span) for index, text in enumerate(texts) for span in stating_spans(text, limit)]
     if QuestionKind.STEP in kinds:
         blocks = [(index, span) for index, text in enumerate(texts) for span in code_steps(text, limit)]
-        spans = sorted({*spans, *blocks})
+        begun = {(index, start) for index, (start, _) in blocks}
+        spans = sorted([*blocks, *(span for span in spans if (span[0], span[1][0]) not in begun)])
     spans = [span for span in spans if not _is_heading(passages[span[0]], span[1])]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]

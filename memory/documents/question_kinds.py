@@ -56,6 +56,17 @@ _DEFINITION = re.compile(
     _FLAGS,
 )
 
+_COUNTED = re.compile(
+    r"(?:how many|wie viele)\s+(?:\w+\s+){0,2}?(?P<counted>\w+)\s+"
+    r"(?:are|is|do|does|did|can|could|may|has|have|had|will|were|sind|hat|haben|kann|gibt)\b",
+    _FLAGS,
+)
+_STEM_LENGTH = 5
+_OTHER_NUMBER = 0.7
+"""Form of a sentence with a number that counts something else, as it seems."""
+_NUMBERS_AHEAD = 5
+"""Words between a number and what it counts."""
+
 _NAME = re.compile(r"(?<=[\w,;] )[A-Z\u00c0-\u00de]\w+")
 _DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"`[^`\n]+`|\"/[\w/.-]+\"|\b\w+\(\)|\b[a-z]+(?:_[a-z]+)+\b|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
@@ -107,7 +118,7 @@ def answer_form(
 ) -> float:
     """Return from 0 to 1 how far *sentence* has the form of an answer to one of *kinds*.
 
-    *term* is the word that a question of definition asks about.
+    *term* is what a question of definition, or one of number, asks about (``asked_term``).
     """
     lexicon = lexicon or lexicon_for("en")
     form = 0.0
@@ -116,7 +127,7 @@ def answer_form(
     if QuestionKind.TIME in kinds and (lexicon.time.search(sentence) or lexicon.number.search(sentence)):
         form = 1.0
     if QuestionKind.NUMBER in kinds and (_DIGIT.search(sentence) or lexicon.number.search(sentence)):
-        form = 1.0
+        form = max(form, 1.0 if not term or _counts(sentence, term, lexicon) else _OTHER_NUMBER)
     if QuestionKind.THING in kinds and _CODE.search(sentence):
         form = max(form, 1.0)
     if QuestionKind.REASON in kinds and _BECAUSE.search(sentence):
@@ -132,7 +143,17 @@ def answer_form(
     return form
 
 
-def defined_term(question: str) -> str:
-    """Return the term that *question* asks the meaning of, in small letters; "" where it asks none."""
-    match = _DEFINITION.match(question.strip())
+def asked_term(question: str) -> str:
+    """Return the term that *question* asks the meaning or the number of, in small letters; "" where it asks neither."""
+    words = question.strip()
+    match = _DEFINITION.match(words) or _COUNTED.match(words)
     return "" if match is None else next(value for value in match.groupdict().values() if value).casefold().strip()
+
+
+def _counts(sentence: str, term: str, lexicon: Lexicon) -> bool:
+    """Return whether a number stands a few words before *term* in *sentence*."""
+    words = sentence.casefold().split()
+    places = [place for place, word in enumerate(words) if word.lstrip("`\"'(*").startswith(term[:_STEM_LENGTH])]
+    return any(
+        lexicon.number.search(" ".join(words[max(0, place - _NUMBERS_AHEAD) : place])) is not None for place in places
+    )

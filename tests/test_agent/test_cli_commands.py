@@ -589,6 +589,21 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
     assert done.stdout.startswith("tellback 0.")
 
 
+def test_a_recall_loads_nothing_that_it_does_not_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "memory.db")
+    assert run_command_line(["--memory", file, "remember", "The harbour library closes at six."]) == 0
+    code = (
+        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        f"code = run(['--memory', {file!r}, 'recall', 'When does the harbour library close?', '--json'])\n"
+        "unused = {'tokenizers', 'numpy.ma', 'httpx', 'rich', 'memory.write.pipeline',\n"
+        "    'memory.erasure.memory_eraser', 'agent.assistant.cli.memories'} & set(sys.modules)\n"
+        "assert (code, unused) == (0, set()), (code, unused)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "closes at six" in done.stdout
+
+
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line([]) == 2
     assert capsys.readouterr().out.startswith("Usage: tellback [OPTIONS] COMMAND")

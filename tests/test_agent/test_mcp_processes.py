@@ -20,6 +20,9 @@ import mcp_types
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+from agent import ToolContext, ToolFailed
+from agent.mcp import McpServer, McpTools
+
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
@@ -152,3 +155,30 @@ def check_inspected(*target: str) -> None:
     assert inspect(*target, "--method", "resources/read", "--uri", uri)["contents"][0]["text"] == text
     assert len(inspect(*target, "--method", "resources/list")["resources"]) == 2
     assert len(inspect(*target, "--method", "prompts/list")["prompts"]) == 3
+
+
+async def test_a_server_process_that_dies_is_started_anew_by_the_next_call(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import os, sys\n"
+        "from mcp.server import MCPServer\n"
+        "server = MCPServer('dying')\n"
+        "print('starting', file=sys.stderr)\n"
+        "@server.tool()\n"
+        "def pid() -> str:\n    return str(os.getpid())\n"
+        "@server.tool()\n"
+        "def die() -> str:\n    os._exit(3)\n"
+        "server.run('stdio')\n"
+    )
+    connector = McpTools("dying", McpServer(command=sys.executable, args=(str(script),)))
+    approved = ToolContext(call_id="c", approved=True)
+    async with connector as listed:
+        tools = {tool.spec.name: tool for tool in listed}
+        (first,) = await tools["dying_pid"].call({}, approved)
+        with pytest.raises(ToolFailed, match="MCP server dying: it ended during die; the next call starts it anew"):
+            await tools["dying_die"].call({}, approved)
+        (second,) = await tools["dying_pid"].call({}, approved)
+    assert first.text != second.text
+    for block in (first, second):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(block.text), 0)

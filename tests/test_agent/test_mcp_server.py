@@ -31,7 +31,9 @@ CHANGING = {"remember", "correct", "forget"}
 
 
 @asynccontextmanager
-async def connected(memory, *, mode="auto", agrees=None, read_only=False, sensitive=False, namespace="", name="Cursor"):
+async def connected(
+    memory, *, mode="auto", agrees=None, read_only=False, sensitive=False, namespace="", name="Cursor", within=None
+):
     """A client of the memory's server; *agrees*: what the person answers whom it can ask, whose questions it keeps."""
     questions: list[str] = []
 
@@ -40,7 +42,9 @@ async def connected(memory, *, mode="auto", agrees=None, read_only=False, sensit
         action = "accept" if agrees else "decline"
         return mcp_types.ElicitResult(action=action, content={"agree": True} if agrees else None)
 
-    service = MemoryServerTools(memory, KnowledgeBase(memory, namespace=namespace), namespace, sensitive=sensitive)
+    service = MemoryServerTools(
+        memory, KnowledgeBase(memory, namespace=namespace), namespace, sensitive=sensitive, within=within
+    )
     server = make_memory_server(service, version="1.0", read_only=read_only)
     client = Client(
         server,
@@ -320,3 +324,22 @@ async def test_no_text_of_a_call_becomes_the_users_word_or_leaves_its_place(memo
     shown = parse_items(found.text, mark)
     assert sorted(item.text for item in shown) == sorted(item["text"] for item in found.memories)
     assert {item.header["trust"] for item in shown if item.header["id"] != id} <= {"tool"}
+
+
+async def test_a_server_in_a_project_shows_its_memories_and_those_of_none_unless_asked_for_all(memory) -> None:
+    for name in ("atlas", "borea"):
+        await users_memory(memory, f"The release of {name} is in May.", scopes={"project": name})
+    await users_memory(memory, "A release needs two reviews.")
+    path = "scope.project"
+    within = {"$or": [{path: {"$exists": False}}, {path: "atlas"}]}
+    async with connected(memory, within=within) as served:
+        shown = [
+            await served.call("recall", question="When is the release?"),
+            await served.call("search", query="release"),
+            await served.call("list_memories"),
+            await served.call("profile"),
+        ]
+        asked = await served.call("recall", question="When is the release?", everywhere=True)
+    assert ["borea" in answer.text for answer in shown] == [False] * 4
+    assert ["atlas" in answer.text for answer in shown] == [True] * 4
+    assert "borea" in asked.text
