@@ -9,10 +9,11 @@ Settings and shared components are ``configuration``, one run is ``run``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
@@ -27,10 +28,11 @@ from agent.run import AgentRun
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
+from agent.tools.function import tool
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from memory import Message, TokenCounter, run_sync
-from memory.internals import Block, Clock, counter_for_model, is_remote
+from memory.internals import Block, Clock, counter_for_model, is_remote, suggests_keywords
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -44,21 +46,22 @@ ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 class Agent:
     """Answers prompts with *provider* and *tools*, grounded on *memory* and *knowledge*. Any number of runs at once.
 
-    *tools* are tools, and connectors that give tools: ``start`` or ``async with`` opens these, all or none, and
-    closing the agent closes them. *memory* is read before and written after each turn, in *namespace*; without one,
-    *history* alone keeps the conversation. The memory's own documents are recalled with it; *knowledge* adds those of
-    another place. *settings* (None: the defaults) holds every number and switch.
+    *tools* are tools, plain functions, and connectors that give tools: ``start`` or ``async with`` opens these, all
+    or none, and closing the agent closes them. *memory* is read before and written after each turn, in *namespace*;
+    without one, *history* alone keeps the conversation. The memory's own documents are recalled with it;
+    *knowledge* adds those of another place. *settings* (None: the defaults) holds every number and switch.
 
     *policy* says how tools are called, *model_middleware* wraps each call of the model (the first one outermost),
     *hooks* observe every moment. Closing the agent leaves provider and memory open, which may serve others; the
     setting ``close_provider`` closes the provider with it.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         provider: Provider,
         *,
-        tools: Iterable[Tool | ToolConnector] = (),
+        tools: Iterable[Tool | ToolConnector | Callable[..., Any]] = (),
         memory: AgentMemory | None = None,
         history: HistoryStorage | None = None,
         knowledge: PassageRetriever | None = None,
@@ -81,8 +84,10 @@ class Agent:
         for item in tools:
             if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
                 self._connectors.append(item)
+            elif isinstance(item, (FunctionType, MethodType)):
+                ready.append(tool(item))
             else:
-                ready.append(item)
+                ready.append(cast("Tool", item))  # checked by the toolset
         self._memory, self._history, self._knowledge = memory, history, knowledge
         self._components = AgentComponents(
             provider=provider,
@@ -149,6 +154,7 @@ class Agent:
             self._components = replace(self._components, tools=Toolset(tools))
             self._open_connectors = stack.pop_all()
 
+    @suggests_keywords
     async def run(
         self,
         prompt: str | Sequence[Block],
@@ -182,6 +188,7 @@ class Agent:
                     return event.result
         raise AssertionError("a stream ends in RunEnded")
 
+    @suggests_keywords
     def run_sync(
         self,
         prompt: str | Sequence[Block],
@@ -207,6 +214,7 @@ class Agent:
         )
         return run_sync(run)
 
+    @suggests_keywords
     def stream(
         self,
         prompt: str | Sequence[Block],

@@ -201,9 +201,9 @@ class RunResult(Generic[OutputT]):
     - *text* is the answer, or as much of it as there was; *output* the answer as the wanted type (None: there is no
       answer of this type, or none was wanted). *messages* are those that this turn adds to the conversation, the
       prompt first. *stored* has a report for each message that was kept.
-    - *memories* were shown to the model, *left_out* were found and not shown, or only in part; *dropped* messages of
-      history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
-      are about something else, "other": about someone else).
+    - *memories* were shown to the model, in its context or by its tools; *left_out* were found and not shown, or only
+      in part; *dropped* messages of history had no room. *citations* point into *memories*. *abstain* is the reason to
+      doubt them ("nothing": they are about something else, "other": about someone else).
     - *steps* are the calls of the model, each with its tool calls, times, usage and error; *tool_runs* are all tool
       calls, *memory_accesses* the reads and the write of memory with their times. *elapsed* is the duration of the
       whole run in seconds.

@@ -21,7 +21,8 @@ _EXPORTS: Final = {
     "memory.documents.loaders.workers": "MEMORY_LIMITED",
     "memory.embedders.cache": "EmbeddingCache",
     "memory.embedders.fingerprint": "PROBES",
-    "memory.embedders.profile": "PROBE_QUESTIONS known_profile",
+    "memory.embedders.probe_pairs": "PROBE_TEXTS",
+    "memory.embedders.profile": "PROBE_QUESTIONS EmbedderProfile known_profile",
     "memory.embedders.local": "LocalWordVectors local_available",
     "memory.embedders.sentence_encoder": "encoder_available",
     "memory.embedders.protocol": (
@@ -34,6 +35,7 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
+    "memory.keywords": "suggests_keywords",
     "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",

@@ -26,7 +26,9 @@ from memory.embedders.cache import EmbeddingCache as EmbeddingCache
 from memory.embedders.fingerprint import PROBES as PROBES
 from memory.embedders.local import LocalWordVectors as LocalWordVectors
 from memory.embedders.local import local_available as local_available
+from memory.embedders.probe_pairs import PROBE_TEXTS as PROBE_TEXTS
 from memory.embedders.profile import PROBE_QUESTIONS as PROBE_QUESTIONS
+from memory.embedders.profile import EmbedderProfile as EmbedderProfile
 from memory.embedders.profile import known_profile as known_profile
 from memory.embedders.protocol import DetailedEmbedder as DetailedEmbedder
 from memory.embedders.protocol import EmbeddingKind as EmbeddingKind
@@ -55,6 +57,7 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
+from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
+from memory.keywords import suggests_fields
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
@@ -126,6 +127,7 @@ class Repetition:
     actor: Actor = "user"
 
 
+@suggests_fields
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory, as it goes in and comes out. Only *text* is needed to make one.

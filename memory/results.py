@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memory.models import Memory, Operation, choice
 
@@ -143,6 +143,10 @@ class Report:
         if self.kept is not None and self.total is not None:
             line += f", truncated (kept {self.kept} of {self.total} tokens)"
         return f"{line}, deferred ({self.deferred})" if self.deferred else line
+
+
+NEWEST: Final = "newest"
+"""Which memory of a conflict holds, where no id is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
@@ -36,6 +36,7 @@ from agent.mcp.results import (
 )
 from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
 from memory.internals import ORIGIN, MemoryPage, Outcome, may_change
+from vectorstore import Filter
 
 MEMORY_ADDRESS = "tellback://memories/"
 """Beginning of the address of a memory, which is a resource of the server."""
@@ -78,13 +79,15 @@ class ToolReply:
 class MemoryServerTools:
     """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
 
-    What was marked sensitive is shown only with *sensitive*.
+    What was marked sensitive is shown only with *sensitive*. *within* selects the memories of the project in which the
+    server runs, and those without a project; the others are found only where a recall asks for ``everywhere``.
     """
 
     memory: LongTermMemory
     knowledge: KnowledgeBase
     namespace: str = ""
     sensitive: bool = False
+    within: Filter | None = None
     tokens: ConfirmationTokens = field(default_factory=ConfirmationTokens)
 
     async def search(
@@ -130,13 +133,17 @@ class MemoryServerTools:
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
         tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
         as_of: Annotated[datetime | None, Field(description="What held at this time, instead of now.")] = None,
+        everywhere: Annotated[
+            bool, Field(description="Also what was told in other projects; only if the user asks for it.")
+        ] = False,
     ) -> ToolReply:
         """Recall what is known about something: what the user said, decided, likes, and their documents.
 
         Call it before answering about the user, their people, projects, plans or earlier conversations.
         """
+        where = self._shared if everywhere else self._visible
         found = await self.memory.recall(
-            question, limit, namespace=self.namespace, where=self._visible, tags=tags or (), as_of=as_of
+            question, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
         )
         doubt = "; none of these may be about it" if found.abstain is not None and found else ""
         problem = "; a part of the search failed, so there may be more" if found.degraded else ""
@@ -144,7 +151,9 @@ class MemoryServerTools:
             text = f"Nothing is remembered about this{problem}."
             return ToolReply(RecalledMemories(memories=[], note=text), text)
         items, note = self._items(list(found))
-        text = render_items(_context_items(found, items), f"{len(items)} memories{note}{doubt}{problem}. {DATA_NOTE}")
+        text = render_items(
+            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}"
+        )
         return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
 
     async def remember(
@@ -189,7 +198,7 @@ class MemoryServerTools:
             page = await self._page(len(items), cursor, order, contains, tags)
         more = f" The next page has the cursor {page.next}" if page.next else ""
         text = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}") or "No memory is here."
-        return ToolReply(MemoryList(memories=items, next_cursor=page.next), text)
+        return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
 
     async def profile(self) -> ToolReply:
         """Read who the user is: what is pinned, and what was said last. Good at the start of a conversation."""
@@ -205,7 +214,7 @@ class MemoryServerTools:
             render_items(shown[split:], f"Newest memories. {DATA_NOTE}"),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
-        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:]), text)
+        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
 
     async def search_documents(
         self,
@@ -218,8 +227,10 @@ class MemoryServerTools:
         )
         items, note = self._items(list(found))
         shown = _context_items(found, items)
-        text = render_items(shown, f"{len(items)} passages{note}. {DATA_NOTE}")
-        return ToolReply(RecalledMemories(memories=items), text or "No document has anything about this.")
+        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}")
+        return ToolReply(
+            RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
+        )
 
     async def list_documents(
         self,
@@ -292,7 +303,9 @@ class MemoryServerTools:
         if agreed is False:
             return _declined()
         if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", every)):
-            return self._unconfirmed("forget", every, items, f"Nothing was forgotten. {len(every)} memories would go")
+            return self._unconfirmed(
+                "forget", every, items, f"Nothing was forgotten. What would go: {len(every)} in all"
+            )
         receipt = await self.memory.forget(
             ids,
             namespace=self.namespace,
@@ -342,8 +355,15 @@ class MemoryServerTools:
         )
 
     @property
-    def _visible(self) -> dict[str, Any] | None:
+    def _shared(self) -> Filter | None:
+        """Filter of what a client may be shown."""
         return None if self.sensitive else NOT_SENSITIVE_FILTER
+
+    @property
+    def _visible(self) -> Filter | None:
+        """Filter of what is shown of it unasked."""
+        filters = [chosen for chosen in (self._shared, self.within) if chosen is not None]
+        return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
 
     def _may_show(self, memory: Memory) -> bool:
         return self.sensitive or not memory.sensitive

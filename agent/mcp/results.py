@@ -55,7 +55,7 @@ class RecalledMemories(BaseModel):
     """Memories about a question, best first."""
 
     memories: list[MemoryItem]
-    note: str = DATA_NOTE
+    note: str
 
 
 class MemoryList(BaseModel):
@@ -63,7 +63,7 @@ class MemoryList(BaseModel):
 
     memories: list[MemoryItem]
     next_cursor: str | None = None
-    note: str = DATA_NOTE
+    note: str
 
 
 class UserProfile(BaseModel):
@@ -71,7 +71,7 @@ class UserProfile(BaseModel):
 
     pinned: list[MemoryItem]
     recent: list[MemoryItem]
-    note: str = DATA_NOTE
+    note: str
 
 
 class DocumentLine(BaseModel):

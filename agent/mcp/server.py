@@ -140,8 +140,8 @@ class _Handlers:
             return mcp_types.CallToolResult(
                 content=[mcp_types.TextContent(type="text", text=failure_sentence(error))], is_error=True
             )
-        structured = reply.output.model_dump(mode="json", exclude_none=True)
-        text = reply.output.model_dump_json(exclude_none=True) if reply.text is None else reply.text
+        structured = reply.output.model_dump(mode="json", exclude_defaults=True)
+        text = reply.output.model_dump_json(exclude_defaults=True) if reply.text is None else reply.text
         return mcp_types.CallToolResult(
             content=[mcp_types.TextContent(type="text", text=text)], structured_content=structured
         )

@@ -162,7 +162,7 @@ class QuotingProvider:
             for number, quote in enumerate(quotes, start=1):
                 # Numbered as they are shown: a reader of the answer sees no other numbers.
                 citation = replace(quote.citation, number=number)
-                words = " ".join(citation.quote.split())
+                words = _shown_quote(citation.quote)
                 origin = f" ({citation.where})" if request.abstain is not None and citation.date is not None else ""
                 yield TextPiece(("\n" if number > 1 else "") + f"{quote.lead}“{words}” [{number}]{origin}")
                 yield CitationPiece(citation)
@@ -227,7 +227,9 @@ class QuotingProvider:
             return [item for item in near if _day(item) == _day(best)][: self._quotes - 1]
         terms -= set(analyzer.terms(_NAMING))
         others = [item for item in near if terms.intersection(analyzer.terms(item.text))]
-        if lexicon_for(analyzer.language).asks_several.search(question):
+        lexicon = lexicon_for(analyzer.language)
+        counts = first.lane == "documents" and lexicon.asks_number.search(question)
+        if lexicon.asks_several.search(question) and not counts:
             return others[: self._quotes - 1]
         certain = best.score * _CERTAIN_SCORE_SHARE
         return [item for item in others if item.lane != first.lane and item.score >= certain][
@@ -266,6 +268,12 @@ class QuotingProvider:
             for item in items
         ]
         return best_sentences(question, passages, analyzer=request.analyzer or self._analyzer, limit=self._limit)
+
+
+def _shown_quote(quote: str) -> str:
+    """Return *quote* on one line, but for a block of code in it, which keeps its lines."""
+    prose, fence, code = quote.partition("\n```")
+    return " ".join(prose.split()) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
 
 
 def _reply_to(text: str, kind: UtteranceKind) -> str:

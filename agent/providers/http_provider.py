@@ -160,7 +160,7 @@ def checked_api_key(api_key: str | None) -> str:
 
 def checked_base_url(base_url: str) -> str:
     """Return *base_url* without a trailing slash, if it is an http address."""
-    expected = "an address such as http://localhost:8080/v1 is needed"
+    expected = "an address such as http://localhost:8080/v1 is needed, before the name of the model"
     if not isinstance(base_url, str):
         raise ArgumentError("base_url", base_url, expected)
     try:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from agent.approval import Approver
+from agent.context_items import ContextItem
 from agent.errors import ArgumentError, choice
 from agent.events import Event, HookDispatcher
 from agent.providers.base import ToolSpec
@@ -25,7 +26,8 @@ class RunScope:
 
     *approver* answers requests (None: the reader of the stream, where *streams*), *lineage* are the agents above,
     outermost first, *timer* gives the seconds since the run began, *trust* tracks whose words were read, *mark* is
-    that of the recalled memories, which no result of a tool may show.
+    that of the recalled memories, which no result of a tool may show. *shown* are the items that the model has seen, of
+    the context and of searches, each with its number: an answer cites any of them.
     """
 
     ledger: UsageLedger = field(default_factory=UsageLedger)
@@ -37,6 +39,20 @@ class RunScope:
     timer: Callable[[], float] = float
     trust: TrustTracker = field(default_factory=TrustTracker)
     mark: str = ""
+    shown: list[ContextItem] = field(default_factory=list)
+
+    def number(self, items: Sequence[ContextItem]) -> list[ContextItem]:
+        """Return *items* with the numbers by which they can be cited, and keep them: one that was shown has its own."""
+        known = {item.id: item.number for item in self.shown}
+        following = max(known.values(), default=0) + 1
+        numbered = []
+        for item in items:
+            number = known.setdefault(item.id, following)
+            following += number == following
+            numbered.append(replace(item, number=number))
+        before = {item.id for item in self.shown}
+        self.shown.extend(item for item in numbered if item.id not in before)
+        return numbered
 
 
 ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock | DocumentBlock]

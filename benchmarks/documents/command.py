@@ -15,10 +15,12 @@ from typing import Any
 from agent import Agent, QuotingProvider
 from benchmarks.about import command as command_words
 from benchmarks.about import load, moment, versions
+from benchmarks.documents.reading import measure_extraction, measure_speed
 from benchmarks.documents.technical import (
     FIGURES,
     FOLDERS,
     HALVES,
+    INCLUDED,
     PACKAGES,
     TechnicalQuestion,
     judge,
@@ -42,6 +44,9 @@ def add_command(commands: Any) -> None:
     command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
     command.add_argument("--packages", help="the versions of these packages, for the file of --json")
+    command.add_argument(
+        "--reading", action="store_true", help="also how fast files are read, beside Chroma, and how much of their text"
+    )
     command.add_argument("--json", type=Path, help="write the figures to this file")
     command.set_defaults(run=run_documents)
 
@@ -54,7 +59,9 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
         raise ValueError(f"not there: {', '.join(missing)}; the packages are {', '.join(PACKAGES)}")
     with ExitStack() as stack:
         work = given.work or Path(stack.enter_context(TemporaryDirectory()))
+        work.mkdir(parents=True, exist_ok=True)
         rows, ingests = asyncio.run(_measure(folders, work, given.wrong, say))
+        reading = _measure_reading(folders, work, say) if given.reading else {}
     lines = [_line(name, rows) for name in ("", *FOLDERS)]
     for line in lines:
         say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
@@ -66,32 +73,46 @@ def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> 
             "command": command_words(words, places=places),
             "at": moment(),
             "load": load(),
-            "versions": versions(("tellback", "semantic-text-splitter", "pypdfium2")),
+            "versions": versions(("tellback", "chromadb", "semantic-text-splitter", "pypdfium2")),
             "packages": given.packages or "",
         }
-        text = json.dumps({"about": about, "ingests": ingests, "lines": lines}, indent=1)
+        text = json.dumps({"about": about, "ingests": ingests, "lines": lines, **reading}, indent=1)
         given.json.write_text(text + "\n", "utf-8")
     return 0
+
+
+def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[str, Any]:
+    """Measure how fast the Python documentation is read, and how much of its text and of a PDF."""
+    speeds = measure_speed(folders["python"], work)
+    for speed in speeds:
+        say(
+            f"{speed.pipeline:22} {speed.files} files, {speed.chunks} chunks: {speed.seconds:.1f} s, "
+            f"{speed.cpu:.1f} s of CPU, {speed.chunks / speed.cpu:.0f} chunks a second of CPU"
+        )
+    extractions = measure_extraction(folders["python"], next(folders["debian"].glob("*.pdf")))
+    for found in extractions:
+        say(f"{found.reader} against {found.reference}: recall {found.recall:.3f}, precision {found.precision:.3f}")
+    return {"speed": [row._asdict() for row in speeds], "extraction": [row._asdict() for row in extractions]}
 
 
 async def _measure(
     folders: Mapping[str, Path], work: Path, wrong: str | None, say: Say
 ) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]]]:
-    work.mkdir(parents=True, exist_ok=True)
     questions, rows, ingests = technical_questions(), [], []
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
         async with open_memory(path) as memory:
+            knowledge = KnowledgeBase(memory)
             if not known:
                 began, cpu = time.perf_counter(), time.process_time()
-                report = await KnowledgeBase(memory).ingest(folder)
+                report = await knowledge.ingest(folder, include=INCLUDED)
                 elapsed, used = time.perf_counter() - began, time.process_time() - cpu
                 say(f"{name}: {report} in {elapsed:.1f} s, {used:.1f} s of CPU")
                 ingests.append({"documentation": name, "report": str(report), "seconds": elapsed, "cpu": used})
             agent = Agent(QuotingProvider(), memory=memory)
             for question in (question for question in questions if question.documentation == name):
-                passages = [hit.memory.text for hit in await memory.recall(question.text, _PASSAGES)]
+                passages = [passage.text for passage in await knowledge.retrieve(question.text, _PASSAGES)]
                 answer = await agent.run(question.text, store=False)
                 outcome = judge(question, passages, [citation.quote for citation in answer.citations])
                 rows.append((question, outcome))

@@ -22,6 +22,8 @@ FOLDERS = {
     "postgresql": "usr/share/doc/postgresql-doc-15/html",
 }
 """Folder of each documentation below the root of the system, or below the folder where packages were unpacked."""
+INCLUDED = ("*.html", "*.pdf", "*.md")
+"""Files that are read: the packages hold the sources of the same pages beside them."""
 PACKAGES = ("python3.11-doc", "debian-reference-en", "git-doc", "postgresql-doc-15")
 _DATA = Path(__file__).with_name("data")
 _WORD = re.compile(r"\w+")

@@ -15,16 +15,6 @@ from memory.chunking.sentences import TextSpan, strip_span
 from memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 _TAB = 8
-_MODIFIERS = (
-    "abstract|async|const|constexpr|default|export|extern|final|inline|internal|open|override|private|protected|pub|"
-    "public|sealed|static|unsafe|virtual"
-)
-_DEFINITION = re.compile(
-    rf"[ \t]*(?:(?:{_MODIFIERS})(?:\([^)]*\))?[ \t]+)*"
-    r"(?:class|def|defmodule|defp|enum|fn|func|fun|function|impl|interface|message|mod|module|namespace|object|"
-    r"package|proc|protocol|record|service|struct|sub|trait|type|union)[ \t]+(?:\([^)]*\)[ \t]*)?"
-    r"(?P<name>[A-Za-z_$](?:[\w$.]|::)*)"
-)
 _CLOSES = re.compile(r"[ \t]*(?:[)\]}]|end\b|else\b|elif\b|elsif\b|except\b|catch\b|finally\b)")
 _LEADS = re.compile(r"[ \t]*(?:@|#|//|/\*|\*|--|;)")
 """Lines that belong to the block after them: decorators and comments."""
@@ -33,8 +23,8 @@ _LEADS = re.compile(r"[ \t]*(?:@|#|//|/\*|\*|--|;)")
 class CodeChunker(SplitterChunker):
     """Chunks of source code: whole definitions where they fit into *size*, several small ones together.
 
-    A longer one is cut between the blocks inside it, then at lines. The heading of a chunk is the path of the
-    definitions around its first line, such as ``("Store", "search")``. Sizes and overlap are as for ``TextChunker``.
+    A longer one is cut between the blocks inside it, then at lines; decorators and comments stay with what they stand
+    above. Sizes and overlap are as for ``TextChunker``.
     """
 
     _splitter = TextSplitter
@@ -44,11 +34,7 @@ class CodeChunker(SplitterChunker):
         """As the protocol says."""
         lines = [_Line(text, start, end) for start, end in _line_spans(text)]
         spans = self._without_scraps(text, list(self._blocks(text, lines)))
-        paths = _definition_paths(lines)
-        chunks = []
-        for (start, end), (inner, _) in zip(add_overlap(text, spans, self._measure), spans, strict=True):
-            chunks.append(Chunk(text[start:end], start, end, _path_at(paths, inner)))
-        return chunks
+        return [Chunk(text[start:end], start, end) for start, end in add_overlap(text, spans, self._measure)]
 
     def _blocks(self, text: str, lines: Sequence[_Line]) -> Iterator[TextSpan]:
         """Yield spans of *lines*: together if they fit, else cut where a block of the least indentation begins."""
@@ -57,8 +43,7 @@ class CodeChunker(SplitterChunker):
         start, end = strip_span(text, lines[0].start, lines[-1].end)
         if start >= end:
             return
-        start = text.rfind("\n", 0, start) + 1 if not text[text.rfind("\n", 0, start) + 1 : start].strip() else start
-        start = max(start, lines[0].start)
+        start = max(text.rfind("\n", 0, start) + 1, lines[0].start)  # with the indentation of its first line
         room = self._measure.size - self._measure.overlap
         if self._measure.length(text[start:end]) <= room:
             yield start, end
@@ -91,15 +76,13 @@ class CodeChunker(SplitterChunker):
 class _Line:
     """Line from *start* to *end* of a text, its break included, with its *indent*; None for a blank one."""
 
-    __slots__ = ("end", "indent", "leads", "name", "opens", "start")
+    __slots__ = ("end", "indent", "leads", "opens", "start")
 
     def __init__(self, text: str, start: int, end: int) -> None:
         words = text[start:end].rstrip()
         self.start, self.end = start, end
         expanded = words.expandtabs(_TAB)
         self.indent = len(expanded) - len(expanded.lstrip()) if words else None
-        definition = _DEFINITION.match(words)
-        self.name = definition["name"] if definition is not None else ""
         self.opens = bool(words) and _CLOSES.match(words) is None
         self.leads = _LEADS.match(words) is not None
 
@@ -117,32 +100,6 @@ def _groups(lines: Sequence[_Line]) -> list[list[_Line]]:
         if len(groups) > 1:
             return groups
     return [list(lines)]
-
-
-def _definition_paths(lines: Sequence[_Line]) -> list[tuple[int, tuple[str, ...]]]:
-    """Return (offset, path of the definitions around it) for each line that changes the path, in order."""
-    paths: list[tuple[int, tuple[str, ...]]] = []
-    open_definitions: list[tuple[int, str]] = []
-    for line in lines:
-        if line.indent is None or not line.opens:
-            continue
-        before = len(open_definitions)
-        while open_definitions and open_definitions[-1][0] >= line.indent:
-            open_definitions.pop()
-        if line.name:
-            open_definitions.append((line.indent, line.name))
-        if line.name or len(open_definitions) != before:
-            paths.append((line.start, tuple(name for _, name in open_definitions)))
-    return paths
-
-
-def _path_at(paths: Sequence[tuple[int, tuple[str, ...]]], start: int) -> tuple[str, ...]:
-    path: tuple[str, ...] = ()
-    for offset, found in paths:
-        if offset > start:
-            break
-        path = found
-    return path
 
 
 def _line_spans(text: str) -> Iterator[TextSpan]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from semantic_text_splitter import TextSplitter
 
@@ -12,6 +13,9 @@ from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 from memory.chunking.text import SplitterChunker, add_overlap
 from memory.errors import ArgumentError
 from memory.tokens.counter import TokenCounter
+
+ChunkFunction: TypeAlias = Callable[[str], Iterable[str]]
+"""Function that returns the pieces of a text, in their order."""
 
 _JOINERS = "\u200c\u200d"
 
@@ -138,7 +142,7 @@ class FunctionChunker:
     fingerprint: change it with the function, so that documents are cut anew.
     """
 
-    def __init__(self, function: Callable[[str], Iterable[str]], *, name: str = "") -> None:
+    def __init__(self, function: ChunkFunction, *, name: str = "") -> None:
         if not callable(function):
             raise ArgumentError("function", function, "a function of a text is needed")
         self._function = function

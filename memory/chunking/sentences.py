@@ -32,8 +32,9 @@ def split_sentences(text: str) -> list[TextSpan]:
     """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty.
 
     Rules, not a model: a sentence ends at . ! ? …, at their forms in other scripts (Arabic, Armenian, Burmese,
-    Chinese and Japanese, Devanagari, Ethiopic, Khmer, Tibetan), at a blank line, and at a line that begins a list item,
-    heading, quote or table row. A full stop after an initial or an abbreviation, or before a small letter, ends nothing.
+    Chinese and Japanese, Devanagari, Ethiopic, Khmer, Tibetan), at a blank line, and at a line that begins a list
+    item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a small letter, ends
+    nothing.
     """
     breaks = _SENTENCE_BREAK.finditer(text)
     ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]

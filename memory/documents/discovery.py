@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from memory.documents.ignore_rules import (
     IGNORE_FILES,
@@ -71,6 +72,23 @@ class DocumentFile:
     source: str
     root: Path
     loader: Loader | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDocument:
+    """Document in hand: its bytes, its name, and the URI where it was found.
+
+    *title*, *tags* and *metadata* are set beside what its loader finds.
+    """
+
+    location: str
+    source: str
+    content: bytes
+    loader: Loader | None
+    modified: datetime | None = None
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_paths(paths: Paths, *, missing_allowed: bool = False) -> list[Path]:

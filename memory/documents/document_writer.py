@@ -13,7 +13,7 @@ from datetime import datetime
 from memory.chunking.protocol import Chunk, Chunker
 from memory.codec import from_entry, to_entry
 from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile
+from memory.documents.discovery import DocumentFile, GivenDocument
 from memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
 from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
@@ -31,7 +31,7 @@ _MIN_SECTION = 80
 class DocumentDraft:
     """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
 
-    file: DocumentFile
+    file: DocumentFile | GivenDocument
     document: Document
     record: DocumentRecord
     memories: tuple[Memory, ...]

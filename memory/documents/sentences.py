@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from memory.chunking.sentences import TextSpan as Span
-from memory.chunking.sentences import split_sentences, strip_span
+from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _UNDERLINED = re.compile(r"^[^\n]+\n([=\-~^\"'`#*+])\1{2,}[ \t]*$", re.MULTILINE)
@@ -35,7 +34,7 @@ _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
 
 
-def stating_sentences(text: str) -> list[Span]:
+def stating_sentences(text: str) -> list[TextSpan]:
     """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
 
     Left out are headings, code and dialogues with a program, rows of tables, directives and fields of
@@ -55,7 +54,31 @@ def stating_sentences(text: str) -> list[Span]:
     return spans
 
 
-def _without_markup_lines(text: str, start: int, end: int) -> Span:
+def code_steps(text: str, limit: int) -> list[TextSpan]:
+    """Return the blocks of code of *text* with the sentence that leads to each, in order: steps of an instruction.
+
+    A longer one than *limit* characters ends after its last line that fits; a block right below a heading has none.
+    """
+    steps = []
+    for match in sorted(
+        (match for pattern in (_FENCE, _LITERAL_BLOCK) for match in pattern.finditer(text)),
+        key=lambda match: match.start(),
+    ):
+        before = text[: match.start()].rstrip()
+        lead = before[before.rfind("\n\n") + 1 :]
+        offset = len(before) - len(lead)
+        sentences = [span for span in split_sentences(lead) if not _is_markup(lead[span[0] : span[1]])]
+        if not sentences:
+            continue
+        start, end = offset + sentences[-1][0], match.end()
+        if end - start > limit:
+            end = text.rfind("\n", match.start(), start + limit)
+        if end > match.start() + len(match[0].split("\n")[0]):
+            steps.append((start, strip_span(text, start, end)[1]))
+    return steps
+
+
+def _without_markup_lines(text: str, start: int, end: int) -> TextSpan:
     """Return the span from its first line that is no markup up to the next one that is."""
     lines = list(_lines(text, start, end))
     prose = [not _is_markup(text[begin:stop]) for begin, stop in lines]
@@ -66,7 +89,7 @@ def _without_markup_lines(text: str, start: int, end: int) -> Span:
     return lines[first][0], lines[last - 1][1]
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[Span]:
+def _lines(text: str, start: int, end: int) -> Iterator[TextSpan]:
     while start < end:
         stop = text.find("\n", start, end)
         stop = end if stop < 0 else stop + 1

@@ -15,9 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.array_files import map_arrays, write_arrays
+
 MAX_LETTERS: Final = 200
 """Letters of a text that is encoded here: a longer one has so many merges that the library is faster."""
-_FILES = ("letters.npy", "letter_ids.npy", "byte_ids.npy", "pairs.npy", "merged.npy", "ranks.npy")
+_FILE = "pairs.bin"
 _SPACE = "\u2581"
 _NEVER: Final = np.iinfo(np.int32).max
 _PAIR_BITS: Final = 32
@@ -29,9 +31,9 @@ class BytePairs:
     """Encoder of the vocabulary that ``write_byte_pairs`` put into *folder*; any thread may call."""
 
     def __init__(self, folder: Path) -> None:
-        self._letters, self._letter_ids, self._byte_ids, self._pairs, self._merged, self._ranks = (
-            np.load(folder / name, mmap_mode="r").view(np.ndarray) for name in _FILES
-        )
+        arrays = map_arrays(folder / _FILE)
+        self._letters, self._letter_ids, self._byte_ids = arrays["letters"], arrays["letter_ids"], arrays["byte_ids"]
+        self._pairs, self._merged, self._ranks = arrays["pairs"], arrays["merged"], arrays["ranks"]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids of the pieces of each of *texts*, none of them empty or longer than ``MAX_LETTERS``.
@@ -116,16 +118,15 @@ def write_byte_pairs(folder: Path, tokenizer: Path) -> None:
         pair = (vocabulary[left] << _PAIR_BITS) | vocabulary[right]
         found[pair] = (vocabulary[left + right], rank)  # of one named twice, the library keeps the last
     pairs = sorted(found)
-    arrays: tuple[NDArray[Any], ...] = (
-        np.array([code for code, _ in letters], np.int64),
-        np.array([number for _, number in letters], np.int32),
-        np.array([vocabulary[f"<0x{byte:02X}>"] for byte in range(256)], np.int32),
-        np.array(pairs, np.int64),
-        np.array([found[pair][0] for pair in pairs], np.int32),
-        np.array([found[pair][1] for pair in pairs], np.int32),
-    )
-    for name, values in zip(_FILES, arrays, strict=True):
-        np.save(folder / name, values)
+    arrays: dict[str, NDArray[Any]] = {
+        "letters": np.array([code for code, _ in letters], np.int64),
+        "letter_ids": np.array([number for _, number in letters], np.int32),
+        "byte_ids": np.array([vocabulary[f"<0x{byte:02X}>"] for byte in range(256)], np.int32),
+        "pairs": np.array(pairs, np.int64),
+        "merged": np.array([found[pair][0] for pair in pairs], np.int32),
+        "ranks": np.array([found[pair][1] for pair in pairs], np.int32),
+    }
+    write_arrays(folder / _FILE, arrays)
 
 
 SPECIAL_PIECES: Final = frozenset({"<unk>", "<s>", "</s>"})

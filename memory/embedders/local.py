@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.embedders.array_files import make_cache_folder, user_cache
 from memory.embedders.batching import check_embedder_input, check_texts, is_blank, split_batches
 from memory.embedders.byte_pairs import MAX_LETTERS, SPECIAL_PIECES, BytePairs, write_byte_pairs
-from memory.embedders.encoder_files import make_cache_folder, user_cache
 from memory.embedders.protocol import EmbeddingKind
 from memory.errors import EmbedderError
 from vectorstore import MissingExtra
@@ -51,7 +51,7 @@ LIBRARY_AFTER = 200_000
 
 _GROUPED_TOKENS = 16
 _SAMPLE_ROWS = 256
-_PIECES_FORMAT = 1
+_PIECES_FORMAT = 2
 _DTYPES: dict[str, np.dtype[Any]] = {"F16": np.dtype("<f2"), "F32": np.dtype("<f4")}
 
 

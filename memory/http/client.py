@@ -1,6 +1,7 @@
 """The HTTP client of embedders and model providers: JSON and event streams, limits, retries, one error tree.
 
-The one module that imports httpx. It knows no models: paths, payloads and their meaning are the caller's.
+With ``web_page`` the one module that imports httpx. It knows no models: paths, payloads and their meaning are the
+caller's.
 
     async with HttpClient(headers={"authorization": "Bearer …"}) as client:
         answer = await client.post_json("http://localhost:8080/v1/embeddings", {"input": ["a"]})

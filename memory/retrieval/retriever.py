@@ -99,7 +99,9 @@ class Retriever:
             day_zone = zone if zone is not None else UTC
             extractor = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=day_zone)
             indexes = IndexSynchronizer(lifecycle_store, extractor, word_vectors=word_vectors, cache=index_cache)
-            self._searcher = NamespaceSearcher(indexes, self._settings, self._lexicon, self._terms, day_zone)
+            self._searcher = NamespaceSearcher(
+                indexes, self._settings, self._lexicon, self._terms, day_zone, embedding.profile
+            )
 
     async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
         """Find what is remembered about *question*, best first, as ``LongTermMemory.recall`` documents."""

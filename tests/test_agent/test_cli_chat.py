@@ -10,7 +10,7 @@ from agent.testing import OpenAIServer, RawReply, Reply, call
 from tests.support.command_line import CommandLine
 
 CITATION_KEYS = {
-    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
     "lane", "score",
 }  # fmt: skip
 REFUSAL = RawReply([b'{"error": {"message": "the key sk-canary is wrong"}}'], 401, "application/json")

@@ -34,7 +34,7 @@ MEMORY_KEYS = {
     "evidence", "repeated",
 }  # fmt: skip
 CITATION_KEYS = {
-    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
     "lane", "score",
 }  # fmt: skip
 
@@ -180,7 +180,7 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
     assert answer["citations"][0]["quote"] == "The tower has 291 steps."
     assert tellback.json("memories")["total"] == 0
     done = tellback("ask", "How many steps has the tower?")
-    assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
+    assert done.out == f"“The tower has 291 steps.” [1]\n\n[1] {notes.name}/tower.md:3 § Tower\n"
 
 
 def test_ask_without_a_fitting_memory_quotes_the_nearest_with_a_doubt(tellback: CommandLine) -> None:
@@ -587,6 +587,21 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tellback 0.")
+
+
+def test_a_recall_loads_nothing_that_it_does_not_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "memory.db")
+    assert run_command_line(["--memory", file, "remember", "The harbour library closes at six."]) == 0
+    code = (
+        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        f"code = run(['--memory', {file!r}, 'recall', 'When does the harbour library close?', '--json'])\n"
+        "unused = {'tokenizers', 'numpy.ma', 'httpx', 'rich', 'memory.write.pipeline',\n"
+        "    'memory.erasure.memory_eraser', 'agent.assistant.cli.memories'} & set(sys.modules)\n"
+        "assert (code, unused) == (0, set()), (code, unused)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "closes at six" in done.stdout
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,8 +16,9 @@ import mcp_types
 
 from agent import Agent, ArgumentError, ToolContext, ToolFailed
 from agent.mcp import DefinitionRegister, McpServer, McpTools, McpUnavailable
-from agent.testing import Reply, ScriptedProvider, call
+from agent.testing import OpenAIServer, Reply, ScriptedProvider, call
 from memory import DocumentBlock, ImageBlock, LongTermMemory, TextBlock, Trust
+from tests.support.command_line import CommandLine
 from tests.support.mcp_servers import ServedTools, definition
 from vectorstore import open_store
 
@@ -230,3 +231,55 @@ def test_an_agent_uses_the_tools_in_every_loop_and_what_it_notes_then_has_a_tool
     kept = asyncio.run(memory.list())
     assert {memory.trust for memory in kept if "Eve" in memory.text} == {Trust.TOOL}
     asyncio.run(memory.close())
+
+
+def test_chat_uses_the_servers_of_the_configuration_and_asks_before_what_is_not_read_only(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = ServedTools(definition("read", read_only=True), definition("write"))
+    replies = (
+        Reply(calls=(call("files_read"), call("files_write"))),
+        Reply("Read."),
+        Reply(calls=(call("files_read"),)),
+        Reply("Read again."),
+    )
+    with served.listening() as address, OpenAIServer(*replies) as server:
+        config = tmp_path / "config.toml"
+        config.write_text(
+            f'[mcp.servers.files]\nurl = "{address}"\nheaders = {{ X-Key = "s3cret" }}\n'
+            '[mcp.servers.gone]\ncommand = "no-such-command-here"\n'
+        )
+        environ = {"OPENAI_BASE_URL": server.url, "TELLBACK_MODEL": "any", "TELLBACK_EMBEDDER": "none"}
+        monkeypatch.setenv("TELLBACK_CONFIG", str(config))
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        done = tellback("chat", text="What is there?\nAnd now?\n")
+        shown = tellback("config")
+    assert (done.code, done.out) == (0, "Read.\nRead again.\n")
+    assert "MCP server gone: not connected" in done.err
+    assert served.calls == [("read", {}), ("read", {})]
+    assert served.headers[0]["x-key"] == "s3cret"
+    assert "files, gone" in shown.out
+    assert "s3cret" not in shown.out
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[mcp.servers.files]\ncommand = "x"\nurl = "http://localhost/mcp"\n', "a command or a url is needed"),
+        ('[mcp.servers.files]\ncommand = "x"\nheader = "s3cret"\n', "mcp.servers.files.header"),
+        ('[mcp]\nservers = "s3cret"\n', "mcp.servers"),
+    ],
+)
+def test_a_wrong_server_in_the_configuration_is_named_without_what_it_says(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(text)
+    for name, value in {"OPENAI_BASE_URL": "http://127.0.0.1:9", "TELLBACK_MODEL": "any"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TELLBACK_CONFIG", str(config))
+    done = tellback("chat", text="Hello?\n")
+    assert done.code == 2
+    assert problem in done.err
+    assert "s3cret" not in done.err

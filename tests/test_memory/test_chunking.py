@@ -299,14 +299,14 @@ def main():
 '''
 
 
-def test_code_is_cut_at_definitions_whose_path_is_the_heading():
+def test_code_is_cut_at_definitions_with_their_decorators():
     chunks = CodeChunker(150).chunk(PROGRAM)
-    assert [(chunk.text.split("\n")[0].strip(), chunk.heading) for chunk in chunks] == [
-        ("import os", ()),
-        ("@dataclass", ("Store",)),
-        ("def search(self, words):", ("Store", "search")),
-        ("def clear(self):", ("Store", "clear")),
-        ("def main():", ("main",)),
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == [
+        "import os",
+        "@dataclass",
+        "    def search(self, words):",
+        "    def clear(self):",
+        "def main():",
     ]
 
 

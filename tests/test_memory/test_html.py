@@ -68,6 +68,15 @@ def test_navigation_furniture_and_hidden_parts_are_left_out(furniture, place):
     assert loaded(place.format(furniture=furniture)).text == "# Trees\n\nOaks grow."
 
 
+def test_a_box_of_prose_with_a_name_of_furniture_is_text():
+    box = "<div class=sidebar><p><b>TIP</b> Water them early: " + "the soil is cool then and keeps what it gets. " * 3
+    assert "TIP Water them early" in loaded(f"<h1>Trees</h1><p>Oaks.</p>{box}</div><p>Elms.").text
+
+
+def test_a_title_outside_of_a_head_is_no_text():
+    assert loaded("<title>Pumps</title><h1>Pump</h1><p>Old.").text == "# Pump\n\nOld."
+
+
 def test_the_marked_main_part_is_the_page():
     assert (
         loaded("<div>Around it.</div><main><header><h1>Trees</h1></header><p>Oaks.</main>").text == "# Trees\n\nOaks."

@@ -461,3 +461,33 @@ async def test_a_custom_loader_reads_files_of_its_extension(memory, tmp_path):
     (tmp_path / "a.up").write_text("loud")
     await KnowledgeBase(memory, loaders={".up": Upper()}).ingest(tmp_path / "a.up")
     assert texts(memory) == ["LOUD"]
+
+
+@pytest.mark.parametrize(
+    ("content", "source", "expected"),
+    [
+        ("# Trees\n\nOaks.", "trees", "# Trees\n\nOaks."),
+        ("<!doctype html><nav>Menu</nav><p>Oaks.", "page", "Oaks."),
+        ("a,b\n1,2\n", "table.csv", "a: 1; b: 2"),
+        ([{"name": "Ada", "age": 36}], "people", "name: Ada; age: 36"),
+        (b"Oaks.", "bytes", "Oaks."),
+    ],
+)
+async def test_a_text_or_value_in_hand_is_ingested(memory, docs, content, source, expected):
+    knowledge = KnowledgeBase(memory)
+    options = {"title": "Mine", "tags": ["green"], "metadata": {"shelf": 3}}
+    assert actions(await knowledge.ingest_text(content, source=source, **options)) == {source: ADDED}
+    assert actions(await knowledge.ingest_text(content, source=source, **options)) == {source: UNCHANGED}
+    (entry,) = memory.store.scan(namespace=LANE)
+    found = from_entry(entry)
+    assert (found.text, found.source.title, found.tags, found.metadata["shelf"]) == (expected, "Mine", ("green",), 3)
+    await knowledge.ingest(docs)  # no file of that folder is gone, so the text stays
+    assert source in {info.source for info in await knowledge.documents()}
+
+
+async def test_a_text_does_not_take_the_name_of_a_file(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    assert actions(await knowledge.ingest_text("Mine.", source="a.md")) == {"a.md": FAILED}
+    with pytest.raises(ArgumentError):
+        await knowledge.ingest_text(object, source="x")

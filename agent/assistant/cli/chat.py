@@ -15,10 +15,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
-from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_piece, print_text
+from agent.assistant.cli.output import (
+    format_count,
+    one_line,
+    print_json,
+    print_line,
+    print_note,
+    print_piece,
+    print_text,
+)
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
 from agent.assistant.cli.short_ids import resolve_session
 from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
@@ -50,6 +59,8 @@ def chat(
         raise typer.BadParameter("goes without --continue", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
+        for note in run(assistant.start()):
+            print_note(one_line(note))
         talk = _ChatSession(
             assistant, _chosen_session(assistant.opened, session, go_on=go_on), json=json, interactive=interactive
         )
@@ -200,8 +211,8 @@ class _ChatSession:
         if not self.json:
             if midway:
                 print_text()
-            for item in ended.result.citations:
-                print_text(f"[{item.number}] {one_line(item.where)}")
+            for cited in await citation_lines(self.assistant.opened, ended.result.citations):
+                print_line(cited)
             for warning in warnings:
                 print_note(warning)
         return ended.result, ended.error
@@ -256,6 +267,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
         result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
         begins = not json and _is_just_begun(assistant.opened)
+        lines = [] if json else run(citation_lines(assistant.opened, result.citations))
     if json:
         print_json(
             {
@@ -275,8 +287,8 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
         print_text(result.text)
         if result.citations:
             print_text()
-        for item in result.citations:
-            print_text(f"[{item.number}] {one_line(item.where)}")
+        for cited in lines:
+            print_line(cited)
         for warning in (*result.warnings, *result.notes):
             if warning.lower() not in result.text.lower():  # an answer without a model says whom it doubts
                 print_note(warning)

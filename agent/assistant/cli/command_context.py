@@ -56,8 +56,10 @@ def compute_in_one_thread() -> None:
     """Have linear algebra done in one thread, unless the environment says otherwise; before numpy is imported.
 
     For a command that asks one question: to start the other threads, which then wait, takes longer than its products.
+    Nor are pydantic's plugins looked for, which reads the metadata of all installed distributions.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
 def _settings(context: typer.Context) -> AssistantSettings:

@@ -27,7 +27,14 @@ from agent.assistant.cli.errors import (
     with_error_report,
 )
 from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import format_minute, print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    describe_profile,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -289,6 +296,18 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
         remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
+    if space is not None and not problem:
+        yield DoctorCheck("embedder profile", True, describe_profile(memory))
+
+
+def check_residents() -> Iterator[DoctorCheck]:
+    """Say which processes stay to answer hooks; one that does not answer is named."""
+    from agent.assistant.cli.resident import report_line, resident_reports
+
+    for report in resident_reports():
+        fine = report["outcome"] == "done"
+        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
+        yield DoctorCheck("resident process", fine, report_line(report), remedy)
 
 
 def check_clients() -> Iterator[DoctorCheck]:
@@ -303,16 +322,6 @@ def check_clients() -> Iterator[DoctorCheck]:
             yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
     if (since := paused_since()) is not None:
         yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
-
-
-def check_residents() -> Iterator[DoctorCheck]:
-    """Say which processes stay to answer hooks; one that does not answer is named."""
-    from agent.assistant.cli.resident import report_line, resident_reports
-
-    for report in resident_reports():
-        fine = report["outcome"] == "done"
-        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
-        yield DoctorCheck("resident process", fine, report_line(report), remedy)
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -350,8 +359,8 @@ def doctor(
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
-        *check_clients(),
         *check_residents(),
+        *check_clients(),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
@@ -407,7 +416,7 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
         settings[name] = {
             "value": _redacted_setting(name, getattr(configuration.settings, name)),
             "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT_VARIABLES[name],
+            "variable": ENVIRONMENT_VARIABLES.get(name, ""),
         }
     if json:
         print_json({"path": str(configuration.path), "settings": settings})

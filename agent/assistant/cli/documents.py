@@ -45,7 +45,7 @@ _SHOWN_SOURCES: Final = 5
 @with_error_report
 def ingest(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    places: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders and web addresses.")],
     again: Annotated[
         bool, typer.Option("--again", help="Read everything anew, and bring back what was forgotten.")
     ] = False,
@@ -76,7 +76,7 @@ def ingest(
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Read files and folders into the memory.
+    """Read files, folders and web pages into the memory.
 
     Markdown, text, source code, HTML, PDF and more are read (docs/documents.md lists all). Only what changed is read
     anew; what vanished from a folder is retired. For a PATH that is gone itself, you are asked whether its documents
@@ -90,15 +90,20 @@ def ingest(
         max_size=_parse_size(max_size),
         ignore_files=not no_ignore,
     )
+    pages = [place for place in places if _is_url(place)]
+    paths = [Path(place) for place in places if not _is_url(place)]
     if dry_run:
-        _show_plan(paths, selection, json=json)
+        _show_plan(paths, pages, selection, json=json)
         return
-    exists = global_options(context).configuration().settings.memory.exists()
+    settings = global_options(context).configuration().settings
+    if pages and settings.offline:
+        raise typer.BadParameter("offline, no web page is read", param_hint="PATH")
+    exists = settings.memory.exists()
     gone = [path for path in paths if not path.exists()]
     if gone and not exists:  # before a memory file is made for nothing
         raise _no_such_path(gone[0])
     report = None
-    if not exists:
+    if not exists and not pages:
         from memory.internals import report_unreadable
 
         report = report_unreadable(paths, selection)
@@ -106,6 +111,10 @@ def ingest(
         with opened_memory(context, create=True) as opened:
             _confirm_retiring(opened, gone, yes=yes)
             report = _ingest_with_progress(opened, paths, selection, again=again, quiet=json or quiet)
+            hosts = [host.strip() for host in settings.web_hosts.split(",") if host.strip()]
+            for page in pages:
+                read_page = run(opened.knowledge().ingest_url(page, allowed_hosts=hosts, again=again))
+                report = replace(report, lines=report.lines + read_page.lines)
     read = any(line.action not in _NOT_READ for line in report.lines)
     if json:
         print_json(report)
@@ -128,13 +137,18 @@ def _parse_size(text: str | None) -> int | None:
     return size
 
 
-def _show_plan(paths: Sequence[Path], selection: FileSelection, *, json: bool) -> None:
-    from memory.internals import plan_ingest
+def _is_url(place: str) -> bool:
+    return place.casefold().startswith(("http://", "https://"))
+
+
+def _show_plan(paths: Sequence[Path], pages: Sequence[str], selection: FileSelection, *, json: bool) -> None:
+    from memory.internals import IngestAction, IngestLine, IngestReport, plan_ingest
 
     for path in paths:
         if not path.exists():
             raise _no_such_path(path)
-    report = plan_ingest(paths, selection)
+    planned = plan_ingest(paths, selection).lines if paths else ()
+    report = IngestReport((*planned, *(IngestLine(page, IngestAction.PLANNED) for page in pages)))
     if json:
         print_json(report)
         return
@@ -171,6 +185,10 @@ def _ingest_with_progress(
     opened: OpenedMemory, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
 ) -> IngestReport:
     """Ingest with a bar; an interrupted ingest says how far it came."""
+    from memory.internals import IngestReport
+
+    if not paths:
+        return IngestReport(())
     done = total = kept = 0
     with progress_bar("ingesting", quiet=quiet) as advance:
 
@@ -207,7 +225,7 @@ def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 def _print_unreadable(report: IngestReport) -> None:
     """Print why nothing could be read: in one line for a single document, else in a line for each."""
     if len(report.lines) == 1:
-        print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
+        print_note(one_line(f"tellback: {report.lines[0].source}: {report.lines[0].reason}"))
         return
     for lines in _equal_outcomes(report.lines):
         print_note(_outcome_line(lines))
@@ -228,10 +246,10 @@ def _outcome_line(lines: Sequence[IngestLine]) -> str:
     """Return the outcome of *lines*, which is the same, with the sums of their counts."""
     first = lines[0]
     if len(lines) == 1:
-        return str(first)
+        return one_line(str(first))
     names = ", ".join(line.source for line in lines[:_NAMED_FILES])
     counts = {name: sum(getattr(line, name) for line in lines) for name in _COUNTS}
-    return str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts))
+    return one_line(str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts)))
 
 
 def _kind_of_file(line: IngestLine) -> str:

@@ -92,7 +92,9 @@ def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
 
 
 def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
-    fields = _fields(citation, "number id quote source title page heading start end speaker session date lane score")
+    fields = _fields(
+        citation, "number id quote source title page line heading start end speaker session date lane score"
+    )
     return {**fields, **{name: fields[name] or None for name in ("source", "title", "speaker")}}
 
 

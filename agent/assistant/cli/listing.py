@@ -25,12 +25,17 @@ from agent.assistant.resident.wire import terminal_name
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
 
-ListingKind: TypeAlias = Literal["memories", "operations", "sessions"]
+ListingKind: TypeAlias = Literal["memories", "operations", "sessions", "citations"]
 
 _SECONDS_TO_READ: Final = 3600
 _SECONDS_TO_CHANGE: Final = 600
 _NUMBER: Final = re.compile(r"#(\d{1,6})|(\d{1,3})")
-_COMMANDS: Final = {"memories": "memories list", "operations": "memories operations", "sessions": "sessions"}
+_COMMANDS: Final = {
+    "memories": "memories list",
+    "operations": "memories operations",
+    "sessions": "sessions",
+    "citations": "ask QUESTION",
+}
 
 
 def listing_number(word: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from agent.assistant.cli.output import print_note
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration
+    from vectorstore import Filter
 
 TOKEN_VARIABLE = "TELLBACK_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8931
@@ -43,7 +45,8 @@ def mcp(
     async def serve() -> None:
         opened = open_configured_memory(configuration.settings)
         try:
-            server = make_memory_server_of(opened, read_only=read_only)
+            within = None if http else _project_filter()
+            server = make_memory_server_of(opened, within=within, read_only=read_only)
             if not http:
                 await serve_stdio(server, opened.close)
                 return
@@ -57,6 +60,16 @@ def mcp(
             await opened.close()
 
     run(serve())
+
+
+def _project_filter() -> Filter | None:
+    """Return the filter of the git repository in which a client started this; None elsewhere."""
+    from agent.assistant.clients.project import project_of
+    from agent.assistant.hooks.answer import project_filter
+
+    project = project_of(Path.cwd())
+    root = None if project is None else project.root
+    return None if root is None or not (root / ".git").exists() else project_filter(project)
 
 
 def _token(configuration: Configuration) -> tuple[str, str]:

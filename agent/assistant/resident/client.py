@@ -18,8 +18,8 @@ from agent.assistant.resident import wire
 STARTING_COMMANDS = frozenset({"hook"})
 """Commands that start a resident where none is."""
 SERVED_COMMANDS = STARTING_COMMANDS | {"recall", "search", "why-not"}
-PATIENCE = 10.0
-"""Seconds in all after which a command runs here after all."""
+PATIENCE = 7.0
+"""Seconds in all after which a command runs here after all; clients wait ten for the hook of a prompt."""
 _VALUE_OPTIONS = frozenset({"--memory", "--namespace", "--language", "--model"})
 _SECONDS_BETWEEN_LOOKS = 0.005
 _ATTEMPTS = 3

@@ -18,7 +18,7 @@ MOST_OPEN: Final = 4
 """Memories that stay open; of more, the one that was asked longest ago is closed."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _PooledMemory:
     """Memory of *settings*: the file (device and inode) that was opened, and how many commands use it."""
 
@@ -35,7 +35,7 @@ class MemoryPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pooled: dict[AssistantSettings, _PooledMemory] = {}
+        self._pooled: list[_PooledMemory] = []
         self._dropped: list[_PooledMemory] = []
 
     @contextmanager
@@ -58,12 +58,12 @@ class MemoryPool:
     def open_paths(self) -> list[str]:
         """Return the files that are open."""
         with self._lock:
-            return [str(pooled.settings.memory) for pooled in self._pooled.values() if pooled.opened is not None]
+            return [str(pooled.settings.memory) for pooled in self._pooled if pooled.opened is not None]
 
     def empty_logs(self) -> None:
         """Have every open file hold all that was written, with nothing beside it: it may be copied, or moved away."""
         with self._lock:
-            opened = [pooled.opened for pooled in self._pooled.values() if pooled.opened and not pooled.users]
+            opened = [pooled.opened for pooled in self._pooled if pooled.opened and not pooled.users]
         for memory in opened:
             database = memory.memory.database
             log = memory.settings.memory.with_name(memory.settings.memory.name + "-wal")
@@ -74,19 +74,20 @@ class MemoryPool:
         """Close the memories that nobody has used for so many seconds; return how many."""
         before = time.monotonic() - unused_for
         with self._lock:
-            for settings, pooled in list(self._pooled.items()):
+            for pooled in [*self._pooled]:
                 if not pooled.users and pooled.used_at <= before:
-                    self._dropped.append(self._pooled.pop(settings))
+                    self._drop(pooled)
         return self._close_dropped()
 
     def _taken(self, settings: AssistantSettings) -> _PooledMemory:
         with self._lock:
-            pooled = self._pooled.get(settings)
+            pooled = next((kept for kept in self._pooled if kept.settings == settings), None)
             if pooled is not None and pooled.opened is not None and pooled.file != _file_of(settings):
-                self._dropped.append(self._pooled.pop(settings))
+                self._drop(pooled)
                 pooled = None
-            pooled = pooled or _PooledMemory(settings)
-            self._pooled[settings] = pooled
+            if pooled is None:
+                pooled = _PooledMemory(settings)
+                self._pooled.append(pooled)
             pooled.users += 1
             return pooled
 
@@ -94,10 +95,15 @@ class MemoryPool:
         with self._lock:
             pooled.users -= 1
             pooled.used_at = time.monotonic()
-            unused = sorted((kept for kept in self._pooled.values() if not kept.users), key=lambda kept: kept.used_at)
+            unused = sorted((kept for kept in self._pooled if not kept.users), key=lambda kept: kept.used_at)
             for kept in unused[: max(len(self._pooled) - MOST_OPEN, 0)]:
-                self._dropped.append(self._pooled.pop(kept.settings))
+                self._drop(kept)
         self._close_dropped()
+
+    def _drop(self, pooled: _PooledMemory) -> None:
+        """Lend *pooled* no more; it is closed when nobody uses it. The lock is held."""
+        self._pooled.remove(pooled)
+        self._dropped.append(pooled)
 
     def _close_dropped(self) -> int:
         with self._lock:

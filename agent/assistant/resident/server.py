@@ -71,7 +71,7 @@ class ResidentServer:
         self._commands, self._on_withdrawn = commands, on_withdrawn
         self._began = self._asked = time.monotonic()
         self._active: dict[int, float] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while it is held
         self._slots = threading.BoundedSemaphore(COMMANDS_AT_ONCE)
         self._stopping = ""
         self._code: dict[str, str] = {}

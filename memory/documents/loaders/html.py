@@ -29,63 +29,24 @@ _FURNITURE_ROLES: Final = frozenset(
     ]
 )
 _FURNITURE_TAGS: Final = frozenset(
-    ["nav", "dialog", "button", "select", "input", "textarea", "label", "datalist", "head"]
+    ["nav", "dialog", "button", "select", "input", "textarea", "label", "datalist", "head", "title"]
 )
 _PAGE_TAGS: Final = frozenset({"header", "footer", "aside"})
 """Furniture, unless they stand inside of an article."""
 _FURNITURE_NAMES: Final = frozenset(
-    [
-        "nav",
-        "navbar",
-        "navigation",
-        "navheader",
-        "navfooter",
-        "docnav",
-        "menu",
-        "sidebar",
-        "sphinxsidebar",
-        "breadcrumb",
-        "breadcrumbs",
-        "related",
-        "footer",
-        "site-footer",
-        "page-footer",
-        "site-header",
-        "page-header",
-        "toc",
-        "table-of-contents",
-        "tableofcontents",
-        "contents-list",
-        "localtoc",
-        "cookie",
-        "cookies",
-        "cookie-banner",
-        "advertisement",
-        "ads",
-        "share",
-        "social",
-        "pagination",
-        "pager",
-        "prev-next",
-        "prevnext",
-        "skip-link",
-        "skiplink",
-        "headerlink",
-        "permalink",
-        "noprint",
-        "printfooter",
-        "catlinks",
-        "mw-jump-link",
-        "mw-editsection",
-        "navbox",
-        "toctree-wrapper",
-        "linenos",
-        "linenodiv",
-        "back-to-top",
-        "edit-this-page",
-        "banner",
-    ]
+    {"nav", "navbar", "navigation", "navheader", "navfooter", "docnav", "sphinxsidebar", "breadcrumb", "breadcrumbs"}
+    | {"footer", "site-footer", "page-footer", "site-header", "page-header", "localtoc", "toctree-wrapper", "navbox"}
+    | {"cookie", "cookies", "cookie-banner", "advertisement", "ads", "pagination", "pager", "prev-next", "prevnext"}
+    | {"skip-link", "skiplink", "headerlink", "permalink", "noprint", "printfooter", "catlinks", "mw-jump-link"}
+    | {"mw-editsection", "linenos", "linenodiv", "back-to-top", "edit-this-page"}
 )
+_DOUBTFUL_NAMES: Final = frozenset(
+    {"sidebar", "menu", "related", "toc", "table-of-contents", "tableofcontents", "contents-list", "share", "social"}
+    | {"banner"}
+)
+"""Names of furniture that some writers give to boxes of text, too: left out unless they hold prose."""
+_PROSE: Final = 100
+"""Characters outside of links that make a box prose."""
 _HIDDEN: Final = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d])", re.IGNORECASE)
 _STEP: Final = r"prev(?:ious)?|next|up|home|top|contents|index|back|forward|[<>«»←→↑|·\s\[\]-]+"
 _STEPS_ONLY: Final = re.compile(rf"(?:\s*(?:{_STEP})\s*)+", re.IGNORECASE)
@@ -98,7 +59,7 @@ _MAX_LINK_TEXT: Final = 60
 class HtmlLoader:
     """Loads ``.html``: headings, lists, tables and code are kept as Markdown."""
 
-    name = "html/1"
+    name = "html/2"
     media_type = "text/markdown"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
@@ -171,7 +132,17 @@ def _is_furniture(element: Element, *, in_article: bool, names: bool) -> bool:
         return True
     if element.tag in _PAGE_TAGS and not in_article:
         return True
-    return names and element.tag not in ("body", "html") and not _FURNITURE_NAMES.isdisjoint(element.names)
+    if not names or element.tag in ("body", "html"):
+        return False
+    if not _FURNITURE_NAMES.isdisjoint(element.names):
+        return True
+    return not _DOUBTFUL_NAMES.isdisjoint(element.names) and not _is_prose(element)
+
+
+def _is_prose(element: Element) -> bool:
+    """Return whether *element* has a text of its own, and not mostly links."""
+    links = sum(_length(link) for link in element.walk() if link.tag == "a" and "href" in link.attributes)
+    return (whole := _length(element)) - links >= _PROSE and links < 0.3 * whole
 
 
 def _without_link_borders(element: Element, levels: int = 20) -> Element:

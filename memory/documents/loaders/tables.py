@@ -89,7 +89,7 @@ class XlsxLoader:
         archive = Archive(data, source, self._limits)
         for name in archive.names:
             if name.endswith((".xml", ".rels")):
-                archive.xml(name)  # refuses entities, and what is no XML
+                archive.checked_xml(name)
         workbook = load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
         fields = core_fields(archive.optional_xml("docProps/core.xml"))
         title = fields.pop("title", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess  # only our own worker is run, by absolute path
 import sys
 import threading
@@ -28,6 +29,7 @@ _PASSED_VARIABLES: Final = (
 """The worker sees these variables of the environment and no others: no keys."""
 _MAX_FILES: Final = 500
 """Files that one process parses before another takes over, so that what a parser leaks does not add up."""
+_CPU_SIGNAL: Final = getattr(signal, "SIGXCPU", 0)
 _STARTING_SECONDS: Final = 30
 MEMORY_LIMITED: Final = sys.platform == "linux"
 """True where the memory of a worker is limited; elsewhere only its time is."""
@@ -77,7 +79,8 @@ class LoaderWorker:
             answer = _exchange(process, request, data)
         except (OSError, ValueError):  # it was killed, or answered nonsense
             self._stop()
-            return {"error": "time" if overdue.is_set() else "died", "seconds": self._limits.seconds}
+            late = overdue.is_set() or (_CPU_SIGNAL and process.returncode == -_CPU_SIGNAL)
+            return {"error": "time" if late else "died", "seconds": self._limits.seconds}
         finally:
             timer.cancel()
         self._files += 1

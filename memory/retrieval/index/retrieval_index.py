@@ -103,7 +103,7 @@ class RetrievalIndex:
         sessions = self.columns["session"][rows]
         alone = [
             session
-            for session in np.unique(sessions).tolist()
+            for session in sorted_distinct(sessions).tolist()
             if session != NO_SESSION and set(self.participants.speakers(session)) == {user}
         ]
         return np.asarray(np.isin(sessions, alone))

@@ -50,7 +50,7 @@ from memory.retrieval.scoring.soft_matching import (
     word_match,
 )
 from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
-from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -121,6 +121,8 @@ def score_conversation(
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
         likely = set(newer.values())
+        totals = sum_features(parts, len(ids))
+        parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)

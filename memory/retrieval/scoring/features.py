@@ -109,10 +109,13 @@ class NamespaceQuery:
         return self.view.score_text(text, ids, namespace=self.namespace)
 
     def cosines(self, rows: Rows) -> Floats | None:
-        """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's."""
+        """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's.
+
+        It counts from the base of the profile.
+        """
         if self.vector is None:
             return None
-        return self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace)
+        return self.profile.rescaled(self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace))
 
 
 def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:

@@ -126,6 +126,9 @@ class _Matter:
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
         barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
+        barred |= (
+            columns["trust"] > columns["trust"][position]
+        )  # what a tool says of the user changes no word of theirs
         is_newer = (self._times > self._times[position]) & (self._times <= moment) & ~barred
         own = np.isin(columns["speaker"][position], own_speakers(index)) and not columns["assistant"][position]
         self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
@@ -136,7 +139,7 @@ class _Matter:
         if entry is not None and entry.vector is not None:
             newer_ids = [ids[i] for i in self._newer.tolist()]
             cosines = query.view.similarity(entry.vector, newer_ids, namespace=query.namespace)
-            self._cosines[self._newer] = np.nan_to_num(cosines)
+            self._cosines[self._newer] = np.nan_to_num(query.profile.rescaled(cosines))
         self._evidence = self._evidence_by_position() if len(self._newer) else np.zeros(0)
 
     def newest_tie(self, positions: Sequence[int]) -> int | None:

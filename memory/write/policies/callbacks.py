@@ -238,7 +238,10 @@ class Extractor:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
         if not any(memory.kind in self.kinds for memory in turn.memories):
             return TurnDecision(accept_all(turn))
-        facts = tuple(self._made(turn, fact) for fact in await call_function(self.function, turn, self.patience) or ())
+        answer = await call_function(self.function, turn, self.patience) or ()
+        if not isinstance(answer, Iterable):
+            raise ArgumentError("facts", answer, "a list of facts is needed from an extractor")
+        facts = tuple(self._made(turn, fact) for fact in answer)
         if self.keep or not facts:
             return TurnDecision(accept_all(turn), facts)
         used = {place for _, places in facts for place in places}
