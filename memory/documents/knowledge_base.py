@@ -142,7 +142,9 @@ class KnowledgeBase:
         passages = passages_of(found)
         if neighbours and passages:
             passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
-        return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded)
+        return Passages(
+            passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded, found.near
+        )
 
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""

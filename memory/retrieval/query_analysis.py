@@ -17,7 +17,7 @@ from memory.retrieval.languages.dates import find_dates
 from memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
 from memory.retrieval.languages.question_time import find_question_time
 from memory.retrieval.languages.statement_patterns import statement_pattern
-from memory.retrieval.languages.statements import people_of
+from memory.retrieval.languages.statements import asked_attributes, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -165,6 +165,7 @@ def analyze_question(
         time=find_question_time(question, lexicon, today),
         people=index.people.with_relations(people_of(question)),
         asks_modal=statement_pattern("asks_modal").search(question) is not None,
+        own=asked_attributes(question),
         about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))

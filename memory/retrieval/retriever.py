@@ -339,7 +339,8 @@ class Retriever:
         best = ranked[0].source if ranked else None
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         notes = (best.subject_note,) if best is not None and best.subject_note and abstain == "other" else ()
-        return RecallResult(hits, confidence, abstain, omitted, notes)
+        near = any(source.is_near for source in sources)
+        return RecallResult(hits, confidence, abstain, omitted, notes, near=near)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,14 @@ from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
 from memory.retrieval.languages.question_time import QuestionTime, TimeKind
+from memory.retrieval.languages.statements import StatementFeature
 from vectorstore import Filter, Vector, View
 from vectorstore.internals import idf, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
+_NOTHING_OWN = StatementFeature(0)
 _NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
@@ -41,7 +43,7 @@ class AnalyzedQuestion:
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
     that are written as names. *time* is what it asks about. *people* are those that it names, as in
     ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves;
-    *asks_modal*: about plans, hypotheses or what somebody said.
+    *asks_modal*: about plans, hypotheses or what somebody said; *own*: which of the asker's name, home and work.
     """
 
     text: str
@@ -62,6 +64,7 @@ class AnalyzedQuestion:
     people: frozenset[str] = frozenset()
     about_self: bool = False
     asks_modal: bool = False
+    own: StatementFeature = _NOTHING_OWN
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:

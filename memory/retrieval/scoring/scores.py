@@ -28,7 +28,8 @@ class ScoredCandidates:
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit. *subject_note* says in words whose
-    attribute was found instead of that asked for, where *lead* is below 0 for that reason.
+    attribute was found instead of that asked for, where *lead* is below 0 for that reason. *is_near*: the best
+    candidate is near enough to be shown where there is doubt.
     """
 
     namespace: str
@@ -40,6 +41,7 @@ class ScoredCandidates:
     newer: Mapping[int, int] = field(default_factory=dict)
     later: Mapping[int, int] = field(default_factory=dict)
     subject_note: str = ""
+    is_near: bool = True
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
@@ -150,4 +152,5 @@ def fuse_scores(variants: Sequence[tuple[QueryVariant, ScoredCandidates]]) -> Sc
         for name, values in scored.parts.items():
             parts[name][positions] += values * (variant.weight / total_weight)
     topic = max(scored.topic for variant, scored in variants if not variant.hypothetical)
-    return replace(question, ids=ids, parts=parts, topic=topic).calibrated()
+    is_near = any(scored.is_near for variant, scored in variants if not variant.hypothetical)
+    return replace(question, ids=ids, parts=parts, topic=topic, is_near=is_near).calibrated()

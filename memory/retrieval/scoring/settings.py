@@ -38,6 +38,8 @@ class ConversationWeights:
     """0: plans, hypotheses, quotations and past habits keep their score."""
     newest: float = 1.0
     """0: older statements keep their place before newer ones."""
+    own: float = 1.0
+    """0: statements that tell the name, the home or the work that their asker asks for do not lead."""
     subject: float = -0.1
     """Share of the best score that a statement loses which names none of the people asked about."""
     text: float = 0.15
