@@ -108,7 +108,6 @@ _KNOWN: Final = {
         generic=2.0,
         note_words=0.0,
         note_bound=-0.01,
-        near=0.05,
     ),
     "local/wordllama-": EmbedderProfile(unrelated=0.205, note_bound=0.025),
 }

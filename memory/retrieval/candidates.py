@@ -104,6 +104,7 @@ class NamespaceSearcher:
                 terms=self.terms,
                 today=self.today(query),
                 last_question=query.text,
+                excluded=query.excluded,
             )
             vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
             where = combine_filters([*validity.conditions(index), *caller_filters(query)])

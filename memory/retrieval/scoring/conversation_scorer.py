@@ -27,6 +27,7 @@ from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
     NamespaceQuery,
     date_fit,
+    has_any_term,
     has_text_feature,
     importance_scores,
     neighbour_window,
@@ -38,6 +39,7 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
 from memory.retrieval.scoring.own_attributes import own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
@@ -110,6 +112,9 @@ def score_conversation(
     if question.asks_several:
         first = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
         parts["feedback"] = weights.feedback * relevance_feedback(index, rows, first, frequencies)
+    if question.excluded:
+        best_total = float(sum_features(parts, len(ids)).max(initial=0.0))
+        parts["excluded"] = weights.excluded * best_total * has_any_term(index, rows, question.excluded)
     if question.own:
         parts["own"] = weights.own * own_scores(index, rows, ids, question, sum_features(parts, len(ids)))
     parts["importance"] = _importance_part(index, rows, parts, weights)
@@ -161,11 +166,23 @@ def score_conversation(
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
+    if question.asks_several and lead >= abstention.lead:  # else somebody else stated it, and there is no list
+        parts["spread"] = weights.spread * spread_scores(index, rows, ids, sum_features(parts, len(ids)))
     note = ""
     if mismatch is not None and mismatch.lead < lead:
         lead, note = mismatch.lead, mismatch.note
     return ScoredCandidates(
-        query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, note, confidence.is_near
+        query.namespace,
+        query.partition,
+        tuple(ids),
+        parts,
+        topic,
+        lead,
+        newer,
+        later,
+        note,
+        is_near=confidence.is_near,
+        asks_several=question.asks_several,
     )
 
 

@@ -29,7 +29,7 @@ class ScoredCandidates:
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit. *subject_note* says in words whose
     attribute was found instead of that asked for, where *lead* is below 0 for that reason. *is_near*: the best
-    candidate is near enough to be shown where there is doubt.
+    candidate is near enough to be shown where there is doubt. *asks_several*: the question asks for a list.
     """
 
     namespace: str
@@ -42,6 +42,7 @@ class ScoredCandidates:
     later: Mapping[int, int] = field(default_factory=dict)
     subject_note: str = ""
     is_near: bool = True
+    asks_several: bool = False
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""

@@ -68,9 +68,13 @@ def asked_people(question: AnalyzedQuestion, index: RetrievalIndex) -> AskedPeop
 
 
 def _is_asked(name: str, text: str, index: RetrievalIndex) -> bool:
-    """Return whether a *name* that memories mention stands in the question *text* where a person does."""
+    """Return whether a *name* stands in the question *text* where a person does.
+
+    It is one that memories mention as a name, or do not mention at all: then nothing is known of that person.
+    """
     slot = rf"\b(?:{statement_words('before_person')})\s+{re.escape(name)}\b|\b{re.escape(name)}['\u2019]s?\b"
-    return name in index.people and re.search(slot, text, re.IGNORECASE) is not None
+    is_possible = name in index.people or index.vocabulary.find_form(name) == NO_TERM
+    return is_possible and re.search(slot, text, re.IGNORECASE) is not None
 
 
 def lacks_subject(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray[np.bool_]:
