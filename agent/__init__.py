@@ -20,10 +20,12 @@ if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is 
 _EXPORTS: Final = {
     "agent.agent": "Agent",
     "agent.approval": "ApprovalRequest approval_except approval_never",
+    "agent.agent_memory": "MemoryOptions",
     "agent.configuration": "AgentSettings",
+    "agent.context.recall_hooks": "recall_hooks",
     "agent.context.summarizer": "summarizer",
     "agent.errors": (
-        "AgentClosed AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
+        "AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
         "LimitReached MemoryUnavailable ProviderError ProviderFailed RequestRefused RunError StopRun ToolFailed "
         "Unsupported"
     ),

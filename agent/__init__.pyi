@@ -1,12 +1,13 @@
 """The names of ``agent`` for type checkers; __init__.py imports each when it is first used."""
 
 from agent.agent import Agent as Agent
+from agent.agent_memory import MemoryOptions as MemoryOptions
 from agent.approval import ApprovalRequest as ApprovalRequest
 from agent.approval import approval_except as approval_except
 from agent.approval import approval_never as approval_never
 from agent.configuration import AgentSettings as AgentSettings
+from agent.context.recall_hooks import recall_hooks as recall_hooks
 from agent.context.summarizer import summarizer as summarizer
-from agent.errors import AgentClosed as AgentClosed
 from agent.errors import AgentError as AgentError
 from agent.errors import ApprovalUnavailable as ApprovalUnavailable
 from agent.errors import ArgumentError as ArgumentError

@@ -9,17 +9,17 @@ Settings and shared components are ``configuration``, one run is ``run``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pydantic import BaseModel
-
-from agent.agent_memory import AgentMemory, PassageRetriever
+from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
 from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
-from agent.errors import AgentClosed, AgentError, ApprovalUnavailable, ArgumentError, check_seconds
+from agent.context.replacement_judge import replacement_judge
+from agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
 from agent.providers.base import Provider, Request, capabilities_of, check_request
@@ -28,14 +28,17 @@ from agent.run import AgentRun
 from agent.structured_output import expected_output
 from agent.tool_executor import ToolPolicy
 from agent.tools.base import Tool, ToolContext, Toolset
+from agent.tools.function import tool
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
-from memory import Message, run_sync
-from memory.internals import Block, Clock, counter_for_model, is_remote
+from memory import Message, TokenCounter, run_sync
+from memory.internals import Block, Clock, counter_for_model, is_remote, suggests_keywords
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
+    from memory.internals import ReplacementJudge
 
+_CLOSED = "this agent is closed; make a new one"
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 """A source of tools that must be opened and closed, such as a connection to a server."""
 
@@ -43,21 +46,22 @@ ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
 class Agent:
     """Answers prompts with *provider* and *tools*, grounded on *memory* and *knowledge*. Any number of runs at once.
 
-    *tools* are tools, and connectors that give tools: ``start`` or ``async with`` opens these, all or none, and
-    closing the agent closes them. *memory* is read before and written after each turn, in *namespace*; without one,
-    *history* alone keeps the conversation. The memory's own documents are recalled with it; *knowledge* adds those of
-    another place. *settings* (None: the defaults) holds every number and switch.
+    *tools* are tools, plain functions, and connectors that give tools: ``start`` or ``async with`` opens these, all
+    or none, and closing the agent closes them. *memory* is read before and written after each turn, in *namespace*;
+    without one, *history* alone keeps the conversation. The memory's own documents are recalled with it;
+    *knowledge* adds those of another place. *settings* (None: the defaults) holds every number and switch.
 
     *policy* says how tools are called, *model_middleware* wraps each call of the model (the first one outermost),
-    *hooks* observe every moment. Closing the agent closes its provider, unless the settings keep it open; memory
-    stays open.
+    *hooks* observe every moment. Closing the agent leaves provider and memory open, which may serve others; the
+    setting ``close_provider`` closes the provider with it.
     """
 
+    @suggests_keywords
     def __init__(
         self,
         provider: Provider,
         *,
-        tools: Iterable[Tool | ToolConnector] = (),
+        tools: Iterable[Tool | ToolConnector | Callable[..., Any]] = (),
         memory: AgentMemory | None = None,
         history: HistoryStorage | None = None,
         knowledge: PassageRetriever | None = None,
@@ -80,33 +84,37 @@ class Agent:
         for item in tools:
             if isinstance(item, AbstractAsyncContextManager) and not isinstance(item, Tool):
                 self._connectors.append(item)
+            elif isinstance(item, (FunctionType, MethodType)):
+                ready.append(tool(item))
             else:
-                ready.append(item)
-        counter = settings.counter or counter_for_model(getattr(provider, "model", None))
-        bound = history_bound(settings.window, settings.token_budget, counter)
+                ready.append(cast("Tool", item))  # checked by the toolset
+        self._memory, self._history, self._knowledge = memory, history, knowledge
         self._components = AgentComponents(
             provider=provider,
             settings=settings,
-            counter=counter,
+            counter=_counter(settings, provider),
             tools=Toolset((*ready, *policy.pages.tools)),
             policy=policy,
             model_middleware=tuple(model_middleware),
             hooks=tuple(hooks),
-            reader=MemoryReader(
-                memory,
-                HistoryReader(memory, history, settings.window, namespace, bound=bound),
-                knowledge,
-                namespace=namespace,
-                k=settings.recall,
-                sensitive=settings.share_sensitive or not is_remote(provider),
-                floor=settings.relevance_floor,
-            ),
-            turns=TurnStore(memory, history, namespace=namespace),
+            reader=self._reader(provider, settings, _checked_namespace(namespace), settings.memory),
+            turns=TurnStore(memory, history),
             seed=settings.seeds(),
         )
         self._open_connectors: AsyncExitStack | None = None
         self._closed = False
-        self._check_capabilities()
+        self._check_capabilities(self._components)
+
+    @staticmethod
+    def replacement_judge(provider: Provider, *, share_sensitive: bool = False) -> ReplacementJudge:
+        """Return the write policy that lets the model of *provider* decide which older memories a new one replaces.
+
+        It goes into the policies of a memory. What is replaced holds until the new statement's time and names it; an
+        agent that writes to that memory counts the model's calls and tokens in its run. Memories marked sensitive are
+        shown to a remote model only with *share_sensitive*. A model that fails replaces nothing, and the report of the
+        memory says so.
+        """
+        return replacement_judge(provider, share_sensitive=share_sensitive)
 
     @property
     def name(self) -> str:
@@ -136,7 +144,7 @@ class Agent:
     async def start(self) -> None:
         """Open the connectors, in order; one that fails closes those before it, and its error is raised."""
         if self._closed:
-            raise AgentClosed
+            raise AgentError(_CLOSED)
         if self._open_connectors is not None:
             return
         async with AsyncExitStack() as stack:
@@ -146,6 +154,7 @@ class Agent:
             self._components = replace(self._components, tools=Toolset(tools))
             self._open_connectors = stack.pop_all()
 
+    @suggests_keywords
     async def run(
         self,
         prompt: str | Sequence[Block],
@@ -154,17 +163,23 @@ class Agent:
         store: bool = True,
         deadline: float | None = None,
         result_type: type[OutputT] | None = None,
+        namespace: str | None = None,
+        settings: AgentSettings | None = None,
+        memory_options: MemoryOptions | None = None,
     ) -> RunResult[OutputT]:
         """Answer *prompt* and return the result; an ending without an answer raises it in a ``RunError``.
 
         *session* names the conversation to go on with (None: a new one). *store* off: nothing is kept. With
-        *result_type*, a pydantic model, the answer fits it and is the result's ``output``. Tools that need approval
-        and nobody to ask raise ``ApprovalUnavailable`` before anything is done.
+        *result_type*, a pydantic model or any type that pydantic validates, the answer fits it and is the result's
+        ``output``. *namespace*, *settings* and *memory_options* take the place of the agent's own for this run, so that
+        one agent serves many users. Tools that need approval and nobody to ask raise ``ApprovalUnavailable`` before
+        anything is done.
         """
         if tools := self.needing_approval():
             names = ", ".join(tools)
             raise ApprovalUnavailable(f"{names}: a policy with an approver is needed, or a reader of agent.stream")
-        run = self._start_run(prompt, session, store, deadline, result_type, streams=False)
+        components = self._components_for(namespace, settings, memory_options)
+        run = self._start_run(components, prompt, session, store, deadline, result_type, streams=False)
         async with aclosing(run.events()) as events:
             async for event in events:
                 if isinstance(event, RunEnded):
@@ -173,6 +188,7 @@ class Agent:
                     return event.result
         raise AssertionError("a stream ends in RunEnded")
 
+    @suggests_keywords
     def run_sync(
         self,
         prompt: str | Sequence[Block],
@@ -181,10 +197,24 @@ class Agent:
         store: bool = True,
         deadline: float | None = None,
         result_type: type[OutputT] | None = None,
+        namespace: str | None = None,
+        settings: AgentSettings | None = None,
+        memory_options: MemoryOptions | None = None,
     ) -> RunResult[OutputT]:
         """Do the same as ``run``, for plain scripts."""
-        return run_sync(self.run(prompt, session=session, store=store, deadline=deadline, result_type=result_type))
+        run = self.run(
+            prompt,
+            session=session,
+            store=store,
+            deadline=deadline,
+            result_type=result_type,
+            namespace=namespace,
+            settings=settings,
+            memory_options=memory_options,
+        )
+        return run_sync(run)
 
+    @suggests_keywords
     def stream(
         self,
         prompt: str | Sequence[Block],
@@ -192,7 +222,10 @@ class Agent:
         session: str | None = None,
         store: bool = True,
         deadline: float | None = None,
-        result_type: type[BaseModel] | None = None,
+        result_type: Any = None,
+        namespace: str | None = None,
+        settings: AgentSettings | None = None,
+        memory_options: MemoryOptions | None = None,
         within: ToolContext | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Answer *prompt* event by event; the last one is ``RunEnded``, whatever happens.
@@ -201,8 +234,13 @@ class Agent:
         approver is set, the reader of the stream answers its ``ApprovalRequested``. *within* is the tool call that
         this run serves: its deadline, counts and approver hold here too, its session and its conversation do not.
         """
-        streams = within is None
-        return self._start_run(prompt, session, store, deadline, result_type, within=within, streams=streams).events()
+        if within is not None and namespace is None and not self._components.reader.namespace:
+            namespace = within.namespace
+        components = self._components_for(namespace, settings, memory_options)
+        run = self._start_run(
+            components, prompt, session, store, deadline, result_type, within=within, streams=within is None
+        )
+        return run.events()
 
     async def aclose(self) -> None:
         """Write the unsaved turns, close connectors and provider.
@@ -229,8 +267,40 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
+    def _components_for(
+        self, namespace: str | None, settings: AgentSettings | None, options: MemoryOptions | None
+    ) -> AgentComponents:
+        """Return the components of a run in *namespace* with *settings* and *options*; None: the agent's own."""
+        own = self._components
+        if namespace is None and settings is None and options is None:
+            return own
+        namespace = own.reader.namespace if namespace is None else _checked_namespace(namespace)
+        if settings is not None and not isinstance(settings, AgentSettings):
+            raise ArgumentError("settings", settings, "AgentSettings are needed, or None for the agent's own")
+        if options is not None and not isinstance(options, MemoryOptions):
+            raise ArgumentError("memory_options", options, "MemoryOptions are needed, or None for the agent's own")
+        settings = own.settings if settings is None else settings
+        reader = self._reader(own.provider, settings, namespace, settings.memory if options is None else options)
+        return replace(own, settings=settings, counter=_counter(settings, own.provider), reader=reader)
+
+    def _reader(
+        self, provider: Provider, settings: AgentSettings, namespace: str, options: MemoryOptions
+    ) -> MemoryReader:
+        bound = history_bound(settings.window, settings.token_budget, _counter(settings, provider))
+        return MemoryReader(
+            self._memory,
+            HistoryReader(self._memory, self._history, settings.window, namespace, bound=bound),
+            self._knowledge,
+            namespace=namespace,
+            k=settings.recall,
+            sensitive=settings.share_sensitive or not is_remote(provider),
+            floor=settings.relevance_floor if options.floor is None else options.floor,
+            options=options,
+        )
+
     def _start_run(
         self,
+        components: AgentComponents,
         prompt: str | Sequence[Block],
         session: str | None,
         store: bool,
@@ -240,9 +310,9 @@ class Agent:
         within: ToolContext | None = None,
         streams: bool,
     ) -> AgentRun:
-        components, settings = self._components, self.settings
+        settings = components.settings
         if self._closed:
-            raise AgentClosed
+            raise AgentError(_CLOSED)
         if self._connectors and self._open_connectors is None:
             raise AgentError("this agent has connectors: start it first, or use it in `async with`")
         message = _prompt_message(prompt, settings.clock)
@@ -251,7 +321,7 @@ class Agent:
         if session is not None and (not isinstance(session, str) or not session.strip()):
             raise ArgumentError("session", session, "the id of a session is needed, or None for a new one")
         check_seconds("deadline", deadline)
-        self._check_capabilities(message)
+        self._check_capabilities(components, message)
         expected = None
         if result_type is not None:
             expected = expected_output(result_type, capabilities_of(components.provider), repairs=settings.repairs)
@@ -267,13 +337,23 @@ class Agent:
             streams=streams,
         )
 
-    def _check_capabilities(self, *messages: Message) -> None:
+    def _check_capabilities(self, components: AgentComponents, *messages: Message) -> None:
         """Raise ``Unsupported`` for features that the provider lacks, before anything is sent."""
-        components = self._components
         capabilities = capabilities_of(components.provider)
         if capabilities is not None:
             request = Request(messages, tools=components.tools.specs, settings=components.settings.model_settings)
             check_request(request, capabilities, type(components.provider).__name__)
+
+
+def _counter(settings: AgentSettings, provider: Provider) -> TokenCounter:
+    return settings.counter or counter_for_model(getattr(provider, "model", None))
+
+
+def _checked_namespace(namespace: object) -> str:
+    """Return *namespace*; None, the slip of a handler without a user, would let all users share one memory."""
+    if not isinstance(namespace, str):
+        raise ArgumentError("namespace", namespace, 'a text is needed; "" is the common one')
+    return namespace
 
 
 def _prompt_message(prompt: str | Sequence[Block], clock: Clock) -> Message:

@@ -2,15 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
-from memory import Memory, Message, RecallResult, Report
-from memory.internals import Passages
+from agent.errors import ArgumentError
+from memory import Memory, Message, RecallOptions, RecallResult, Report
+from memory.internals import SCOPES, Passages
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
     from vectorstore import Filter, VectorStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryOptions:
+    """Part of a memory that a run sees, and the scopes that it stamps on what it stores.
+
+    - *where*, a filter on metadata, *tags* (any of them), *collections* of documents (None: all) and *neighbours* bound
+      and widen what is recalled, as in ``memory.RecallOptions``; pinned memories are bound by *tags* and *scopes*.
+    - *scopes*, such as ``{"project": "atlas"}``: only memories that carry all of them are recalled, and what the run
+      stores carries them too.
+    - *floor* takes the place of ``AgentSettings.relevance_floor``.
+    """
+
+    where: Filter | None = None
+    tags: tuple[str, ...] = ()
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    collections: tuple[str, ...] | None = None
+    neighbours: int | Literal["exchange"] = 0
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tags", "collections"):
+            values = getattr(self, name)
+            if isinstance(values, str) or not all(isinstance(value, str) for value in values or ()):
+                raise ArgumentError(name, values, "a tuple of texts is needed")
+        pairs = self.scopes.items() if isinstance(self.scopes, Mapping) else [("", None)]
+        if not all(isinstance(text, str) and text.strip() for pair in pairs for text in pair):
+            raise ArgumentError("scopes", self.scopes, 'a mapping of names to texts is needed, as {"project": "atlas"}')
+        if self.floor is not None and not 0 <= self.floor <= 1:
+            raise ArgumentError("floor", self.floor, "a number in [0, 1] is needed")
+
+    def recall_options(self) -> RecallOptions:
+        """Return the options of a recall that are set."""
+        options: RecallOptions = {}
+        if self.tags:
+            options["tags"] = self.tags
+        if self.scopes:
+            options["scopes"] = self.scopes
+        if self.collections is not None:
+            options["collections"] = self.collections
+        if self.neighbours:
+            options["neighbours"] = self.neighbours
+        return options
+
+    def admits(self, memory: Memory) -> bool:
+        """Return whether a pinned *memory* has the scopes, and one of the tags."""
+        in_scopes = all(memory.scopes.get(name) == value for name, value in self.scopes.items())
+        return in_scopes and (not self.tags or not set(self.tags).isdisjoint(memory.tags))
+
+    def stamped(self, message: Message) -> Message:
+        """Return *message* with the scopes, which those of its own stand above."""
+        if not self.scopes:
+            return message
+        scopes = {**self.scopes, **message.metadata.get(SCOPES, {})}
+        return message.model_copy(update={"metadata": {**message.metadata, SCOPES: scopes}})
 
 
 class AgentMemory(Protocol):
@@ -30,14 +87,12 @@ class AgentMemory(Protocol):
         self,
         question: str,
         k: int = 10,
-        *,
-        context: Sequence[str] = (),
-        namespace: str = "",
-        where: Filter | None = None,
+        **options: Unpack[RecallOptions],
     ) -> RecallResult:
         """Return the *k* memories and passages that bear most on *question*, best first.
 
-        *context* are the user's texts before it, oldest first; *where* filters by metadata.
+        A run gives *context*, the user's texts before the question, *namespace* and *where*; the other *options* only
+        where its ``MemoryOptions`` set them.
         """
         ...
 

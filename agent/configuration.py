@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
+from agent.agent_memory import MemoryOptions
 from agent.context.assembly import DEFAULT_PROFILE_TOKENS
 from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, MemoryReader
 from agent.errors import ArgumentError, check_count, check_seconds
@@ -55,7 +56,8 @@ class AgentSettings:
       that could not be written waits for the next one in either case.
     - *log_contents* puts requests and replies, secrets redacted, into the log of model calls (``agent.model_calls``),
       which has sizes, times and usage alone otherwise.
-    - *close_provider* closes the provider with the agent. *clock*, *timer*, *sessions* and *seeds* are the sources of
+    - *memory* bounds what is seen of memory, and stamps what is stored. *close_provider* closes the provider with the
+      agent; else it stays open, as it may serve others. *clock*, *timer*, *sessions* and *seeds* are the sources of
       the time, of ids of new sessions, and of the secret behind the marks around recalled memories.
     """
 
@@ -68,6 +70,7 @@ class AgentSettings:
     counter: TokenCounter | None = None
     window: WindowPolicy | None = None
     share_sensitive: bool = False
+    memory: MemoryOptions = field(default_factory=MemoryOptions)
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     max_rounds: int = 10
     last_round_answers: bool = False
@@ -82,7 +85,7 @@ class AgentSettings:
     trace: bool = True
     on_memory_error: Literal["degrade", "raise"] = "degrade"
     log_contents: bool = False
-    close_provider: bool = True
+    close_provider: bool = False
     clock: Clock = system_clock
     timer: Callable[[], float] = time.monotonic
     sessions: Callable[[], str] = new_session_id

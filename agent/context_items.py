@@ -13,12 +13,17 @@ from datetime import datetime
 from memory import Hit, Passage
 from memory.internals import passages_of
 
+MODEL_SOURCES = "model"
+"""Lane of citations that a model made itself, of documents it was given or pages that its server found."""
 _CITATION_MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """A memory or a passage by its *number* in this turn and its *id*, with its source."""
+    """A memory or a passage by its *number* in this turn and its *id*, with its source.
+
+    *page*, *line* (both from 1) and *anchor* are where it begins in its file, as far as the file has them.
+    """
 
     number: int
     id: str
@@ -27,6 +32,8 @@ class Sourced:
     source: str = ""
     title: str = ""
     page: int | None = None
+    line: int | None = None
+    anchor: str = ""
     heading: tuple[str, ...] = ()
     role: str = ""
     speaker: str = ""
@@ -36,12 +43,19 @@ class Sourced:
 
     @property
     def where(self) -> str:
-        """Source in words: ``file.md § Heading, p. 2`` or ``Ana, 3 May 2026``."""
+        """Source in words: ``file.md:12 § Heading``, ``file.pdf § Heading, p. 2``, ``Ana, 3 May 2026``, ``you, …``."""
         if self.source:
-            section = f" § {' > '.join(self.heading)}" if self.heading else ""
-            return f"{self.source}{section}{f', p. {self.page}' if self.page is not None else ''}"
+            return self.source + self.place
         day = f"{self.date.day} {self.date:%B %Y}" if self.date is not None else ""
-        return ", ".join(part for part in (self.speaker or self.role, day) if part) or "memory"
+        who = self.speaker or self.role
+        return ", ".join(part for part in ("you" if who == "user" else who, day) if part) or "memory"
+
+    @property
+    def place(self) -> str:
+        """Place in the document, in words: ``:12 § Heading, p. 2``, as far as it is known."""
+        line = f":{self.line}" if self.line is not None else ""
+        section = f" § {' > '.join(self.heading)}" if self.heading else ""
+        return f"{line}{section}{f', p. {self.page}' if self.page is not None else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +63,8 @@ class ContextItem(Sourced):
     """A memory or a passage that was found for this turn; an answer cites it by its *number*.
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
-    (offset in *text*, number of the page that begins there). *outdated_by* and *later_than* as of a ``Hit``.
+    (offset in *text*, number of the page that begins there). *outdated_by*, *later_than* and *likely_change* as of a
+    ``Hit``.
     """
 
     text: str
@@ -60,17 +75,23 @@ class ContextItem(Sourced):
     trust: str = "user"
     outdated_by: str | None = None
     later_than: str | None = None
+    likely_change: bool = False
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
         begun = [number for start, number in self.page_breaks if start <= offset]
         return begun[-1] if begun else self.page
 
+    def line_at(self, offset: int) -> int | None:
+        """Return the line of the file that holds *offset* of ``text``; None where lines are not known."""
+        return None if self.line is None else self.line + self.text.count("\n", 0, offset)
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerCitation(Sourced):
     """Citation of an item by an answer: *quote* is the item's own words, character for character.
 
+    One that the model made itself has the number 0, the lane "model" and the address or title of its source.
     *start* and *end* are offsets in the document (in the memory's text, where there is none); *span* are the same
     offsets within the item's text.
     """
@@ -95,6 +116,8 @@ def cite_item(item: ContextItem, start: int = 0, end: int | None = None) -> Answ
         source=item.source,
         title=item.title,
         page=item.page_at(start),
+        line=item.line_at(start),
+        anchor=item.anchor,
         heading=item.heading,
         speaker=item.speaker or item.role,
         session=item.session,
@@ -132,6 +155,7 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         score=hit.score,
         outdated_by=hit.outdated_by,
         later_than=hit.later_than,
+        likely_change=hit.likely_change,
     )
 
 
@@ -145,6 +169,8 @@ def item_from_passage(passage: Passage) -> ContextItem:
         source=passage.document,
         title=passage.title,
         page=passage.page,
+        line=passage.line,
+        anchor=passage.anchor,
         heading=passage.heading,
         start=passage.start,
         end=passage.end,

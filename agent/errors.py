@@ -3,7 +3,6 @@
 AgentError
 ├── ArgumentError         a value given by the caller (also a ValueError): argument, value, expected
 │   └── Unsupported       a provider cannot do what was asked: provider, feature
-├── AgentClosed           a run was asked of a closed agent
 ├── ProviderError         a model's endpoint failed: provider, status, retry_after, transient
 │   └── ContextOverflow   the request is longer than the model's window
 ├── ToolFailed            raised by a tool on purpose, with a text for the model: transient, retry_after
@@ -94,13 +93,6 @@ class Unsupported(ArgumentError):
         self.feature = feature
         remedy = remedy or "leave it out, or ask another provider"
         super().__init__(feature, value, f"{provider} cannot do this; {remedy}")
-
-
-class AgentClosed(AgentError):
-    """The agent was closed."""
-
-    def __init__(self) -> None:
-        super().__init__("this agent is closed; make a new one")
 
 
 class ProviderError(AgentError):

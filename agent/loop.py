@@ -11,9 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
-
-from pydantic import BaseModel
+from typing import Any, TypeVar
 
 from agent.context_items import AnswerCitation
 from agent.errors import ContextOverflow, ProviderError, RequestRefused, StopRun, check_count
@@ -98,7 +96,7 @@ class LoopOutcome:
     usage: Usage = field(default_factory=Usage)
     citations: tuple[AnswerCitation, ...] = ()
     kept: StoredReply | None = None
-    output: BaseModel | None = None
+    output: Any = None
     problem: str = ""
     cause: Exception | None = None
     model: str = ""
@@ -146,7 +144,8 @@ class Loop:
 class LoopRun:
     """One run of the loop: its ``events``, and its ``outcome`` as far as it has come.
 
-    *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *transient* messages
+    *reply* is that of the last round, once it is complete, *answer* the reply that ended the run. *paused* is the
+    reply that the server wants back before it goes on with it. *transient* messages
     (nudges and repairs) are shown to the model until it has done better, and kept nowhere.
     """
 
@@ -164,7 +163,8 @@ class LoopRun:
     model: str = ""
     reply: Response | None = None
     answer: Response | None = None
-    output: BaseModel | None = None
+    paused: Message | None = None
+    output: Any = None
     end: LoopExit = field(default_factory=lambda: LoopExit(Ending.FINAL))
 
     def outcome(self) -> LoopOutcome:
@@ -209,8 +209,16 @@ class LoopRun:
                     yield event
             response = self.reply
             if response is None:
-                continue  # with a shorter request
+                continue  # with a changed request
             calls = response.message.tool_calls
+            if response.stop == StopReason.PAUSED and not calls:
+                if is_last:
+                    problem = f"the model paused, and had not ended its turn after {rounds} rounds; raise max_rounds"
+                    self.added.append(response.message)
+                    raise LoopExit(Ending.ITERATION_CAP, problem)
+                self.paused = response.message
+                rounds += 1
+                continue
             is_answer = self.expected is not None and any(map(self.expected.is_answer_call, calls))
             if is_answer or (not calls and self.expected and not _is_empty(response)):
                 self._check_output(response, without_tools)
@@ -229,10 +237,10 @@ class LoopRun:
                 self._end_with(response, without_tools)
 
     async def _call_model(self, without_tools: bool) -> AsyncGenerator[Event, None]:
-        """Ask the model once; ``_reply`` is its reply, or None where a shorter request is needed."""
+        """Ask the model once; ``reply`` is its reply, or None where a changed request is to be sent."""
         self.reply = None
         context = self.context = replace(self.context, step=self.context.step + 1)
-        request = replace(self.request, messages=(*self.request.messages, *self.added, *self.transient))
+        request = replace(self.request, messages=self._messages())
         await self._dispatch("iteration", request)
         if without_tools and request.tools:
             request = replace(request, tool_choice="none")
@@ -246,7 +254,7 @@ class LoopRun:
         problem: BaseException | None = None
         stream = wrap_model_handler(self.loop.middleware, context, self.loop.provider.stream)
         deltas: AsyncIterator[Delta] | None = None
-        shortened: Event | None = None
+        changed: Event | None = None
         try:
             deltas = limited_stream(stream(request), request.settings.max_characters)
             step: Callable[[], Awaitable[Delta]] = deltas.__anext__
@@ -261,7 +269,12 @@ class LoopRun:
                     if accumulator.response().message.blocks:
                         text = f"the model's window is full: {error}"
                         raise LoopExit(Ending.CONTEXT_OVERFLOW, text, error) from error
-                    problem, shortened = error, self._shorten_request(error)
+                    problem, changed = error, self._shorten_request(error)
+                    break
+                except ProviderError as error:
+                    problem, changed = error, self._ask_in_another_form(error)
+                    if changed is None:
+                        raise _exit_for_error(error) from error
                     break
                 except Exception as error:  # a provider may be a stranger's; any error ends the run
                     raise _exit_for_error(error) from error
@@ -274,13 +287,15 @@ class LoopRun:
                     yield TextWithdrawn(**self.context.stamp())
                 elif isinstance(delta, WaitPiece):
                     yield Waiting(delta.seconds, delta.problem, delta.named, delta.limit, **self.context.stamp())
-            if accumulator.stop is None and shortened is None:
+            if accumulator.stop is None and changed is None:
                 raise LoopExit(Ending.PROVIDER_ERROR, "the reply broke off", ProviderError("the reply broke off"))
         except BaseException as error:  # cancellation and a reader that left, too: the step says how it ended
             problem = _failure_of_call(error)
             raise
         finally:
             response = accumulator.response()
+            if self.paused is not None:
+                response = _continued(self.paused, response)
             self.text = response.text if response.text.strip() else self.text
             self.model = response.model or self.model
             context.scope.ledger.spend(response.usage)
@@ -290,15 +305,20 @@ class LoopRun:
                 await close()
             if isinstance(problem, Exception):
                 await self._dispatch("model_failed", problem, duration=response.elapsed)
-        if shortened is not None:
-            yield shortened
+        if changed is not None:
+            yield changed
             return
         for block in response.message.blocks:
             if isinstance(block, ThinkingBlock):
                 await self._dispatch("thinking", block)
         await self._dispatch("model_answered", response, duration=response.elapsed)
-        self.reply = response
+        self.reply, self.paused = response, None
         yield RoundEnded(response.usage, response.elapsed, response.first_token, response.stop, **self.context.stamp())
+
+    def _messages(self) -> tuple[Message, ...]:
+        """Return the messages of the next request."""
+        paused = () if self.paused is None else (self.paused,)
+        return (*self.request.messages, *self.added, *self.transient, *paused)
 
     def _add_step(self, request: Request, response: Response, began: float, problem: BaseException | None) -> None:
         """Add the step of one call of the model, and log it."""
@@ -377,6 +397,16 @@ class LoopRun:
             "the request was longer than the model's window; it was made shorter", **self.context.stamp()
         )
 
+    def _ask_in_another_form(self, error: ProviderError) -> Event | None:
+        """Go on with the next form of asking for the wanted type, where *error* refuses this one."""
+        refused = self.expected
+        self.expected = refused and refused.after_refusal(error)
+        if refused is None or self.expected is None:
+            self.expected = refused
+            return None
+        text = f"the wanted type was refused as a {refused.mode}, and is asked for as a {self.expected.mode}: {error}"
+        return WarningIssued(text, **self.context.stamp())
+
     def _nudge(self, response: Response, without_tools: bool) -> None:
         if without_tools and response.message.tool_calls:
             raise LoopExit(Ending.ITERATION_CAP, "the model called tools in the last round, which forbids them")
@@ -391,17 +421,18 @@ class LoopRun:
         assert expected is not None
         if response.stop in _REFUSAL_REASONS:
             self._end_with(response, without_tools)
+        output: Any = None
         if len(calls) > 1:
-            output: BaseModel | str = "not run: the final answer is given alone, when everything else is done"
+            fault = "not run: the final answer is given alone, when everything else is done"
         elif calls and calls[0].invalid is not None:
-            output = "the arguments are not a JSON object"
+            fault = "the arguments are not a JSON object"
         else:
-            output = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
-            if isinstance(output, str) and response.stop in _CUT_REASONS:
-                output = f"it was cut at the limit of one reply; {output}"
-        if not isinstance(output, str):
+            output, fault = expected.validate(calls[0].arguments) if calls else expected.parse(response.text)
+            if fault and response.stop in _CUT_REASONS:
+                fault = f"it was cut at the limit of one reply; {fault}"
+        if not fault:
             self.output = output
-            text = response.text if not calls else output.model_dump_json()
+            text = response.text if not calls else expected.text_of(output)
             thoughts = tuple(block for block in response.message.blocks if block.type == "thinking")
             message = response.message.model_copy(update={"blocks": (*thoughts, TextBlock(text=text))})
             self._end_with(replace(response, message=message, stop=StopReason.STOP), without_tools)
@@ -409,9 +440,9 @@ class LoopRun:
         if self.repairs >= expected.repairs or response.stop in _CUT_REASONS:
             if not calls:
                 self.added.append(response.message)
-            raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {output}")
+            raise LoopExit(Ending.INVALID_OUTPUT, f"no answer of the type that was wanted: {fault}")
         self.repairs += 1
-        complaint = _tool_errors(calls, output) if calls else Message.user(output)
+        complaint = _tool_errors(calls, fault) if calls else Message.user(fault)
         self.transient = [*self.transient, response.message, complaint]
 
     def _end_at_cap(self, response: Response, calls: tuple[ToolCallBlock, ...]) -> None:
@@ -430,6 +461,12 @@ class LoopRun:
 
 def _tool_errors(calls: Sequence[ToolCallBlock], text: str) -> Message:
     return Message.tool([tool_result_block(call, text, is_error=True) for call in calls])
+
+
+def _continued(paused: Message, response: Response) -> Response:
+    """Return *response* with the part of the reply that came before the server paused."""
+    message = response.message.model_copy(update={"blocks": (*paused.blocks, *response.message.blocks)})
+    return replace(response, message=message)
 
 
 def _is_empty(response: Response) -> bool:

@@ -8,14 +8,13 @@ from enum import StrEnum
 from operator import add
 from typing import Generic, Literal, Self
 
-from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from agent.context_items import AnswerCitation, ContextItem
 from memory import Message, Report, ToolCallBlock, ToolResultBlock, Trust
 from memory.internals import Omitted, redact_secrets
 
-OutputT = TypeVar("OutputT", bound="BaseModel | None", default=None)
+OutputT = TypeVar("OutputT", default=None)
 """Type of a run's output; None where no type of answer was asked for."""
 
 
@@ -24,6 +23,8 @@ class StopReason(StrEnum):
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
+    PAUSED = "paused"
+    """The server ended its turn early and goes on when the reply is sent back to it."""
     MAX_TOKENS = "max_tokens"
     TOO_LONG = "too_long"
     """It was ended on our side, at ``max_characters``."""
@@ -200,9 +201,9 @@ class RunResult(Generic[OutputT]):
     - *text* is the answer, or as much of it as there was; *output* the answer as the wanted type (None: there is no
       answer of this type, or none was wanted). *messages* are those that this turn adds to the conversation, the
       prompt first. *stored* has a report for each message that was kept.
-    - *memories* were shown to the model, *left_out* were found and not shown, or only in part; *dropped* messages of
-      history had no room. *citations* point into *memories*. *abstain* is the reason to doubt them ("nothing": they
-      are about something else, "other": about someone else).
+    - *memories* were shown to the model, in its context or by its tools; *left_out* were found and not shown, or only
+      in part; *dropped* messages of history had no room. *citations* point into *memories*. *abstain* is the reason to
+      doubt them ("nothing": they are about something else, "other": about someone else).
     - *steps* are the calls of the model, each with its tool calls, times, usage and error; *tool_runs* are all tool
       calls, *memory_accesses* the reads and the write of memory with their times. *elapsed* is the duration of the
       whole run in seconds.

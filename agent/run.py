@@ -15,7 +15,9 @@ from typing import Any
 
 from agent.configuration import AgentComponents
 from agent.context.assembly import AssembledContext, ContextSources, assemble_context
+from agent.context.citation_check import check_citations
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, ReadRecorder
+from agent.context.model_question import counted_while_storing
 from agent.context_items import ContextItem, citations_in
 from agent.errors import RunError, error_for_result
 from agent.events import (
@@ -76,6 +78,7 @@ class AgentRun:
         self._within = within if within is not None else ToolContext(trust=Trust.USER)
         self._raises = settings.on_memory_error == "raise"
         self._warnings: list[str] = []
+        self._shown: list[ContextItem] = []
         self._began, self._ends = 0.0, self._within.deadline
         self._hooks = HookDispatcher(components.hooks, agent=settings.name, session=session, timer=self._timer)
         parent = self._within.scope
@@ -123,6 +126,7 @@ class AgentRun:
             began = self._timer()
             assembled = self._assembled = self._assemble(gathered, self._settings.token_budget)
             self._trust.record(*(parse_trust(item.trust) for item in assembled.items))
+            self._shown += assembled.items
             self._trust.record(*(message_trust(message) for message in assembled.messages))
             if NO_SEQUENCE in gathered.history.sequences:  # a summary tells of messages that nobody looks at again
                 self._trust.record(Trust.DOCUMENT)
@@ -146,6 +150,9 @@ class AgentRun:
                 async for event in events:
                     yield event
             outcome = self._loop_run.outcome()
+        if self._shown and not outcome.citations:
+            for problem in check_citations(outcome.text, self._shown):
+                yield self._warn(f"a citation that cannot be confirmed: {problem}")
         if outcome.ending in _CUT_WARNINGS:
             yield self._warn(_CUT_WARNINGS[outcome.ending].format(self._settings.model_settings.max_characters))
         if self._stores and outcome.ending.is_stored:
@@ -256,8 +263,15 @@ class AgentRun:
             timer=self._timer,
             trust=self._trust,
             mark=assembled.mark if components.grounded else "",
+            shown=self._shown,
         )
-        context = ToolContext(session=self._session, agent=self._settings.name, deadline=self._ends, scope=scope)
+        context = ToolContext(
+            session=self._session,
+            agent=self._settings.name,
+            deadline=self._ends,
+            namespace=components.reader.namespace,
+            scope=scope,
+        )
 
         def shorten() -> Request | None:
             count = self._components.counter.count
@@ -293,6 +307,7 @@ class AgentRun:
             question=self._prompt.text,
             context=assembled.items,
             abstain=gathered.abstain,
+            doubt=gathered.doubt,
             remembers=self._stores,
             analyzer=self._components.reader.analyzer,
             redact=None if memory is None else memory.redacted,
@@ -313,9 +328,13 @@ class AgentRun:
         )
         await self._hooks.dispatch("memory_appended", messages)
         used = tuple(dict.fromkeys(item.id for item in items))
+        reader = components.reader
+        stamped = tuple(map(reader.options.stamped, messages))
+        turn = PendingTurn(self._session, stamped, used, reader.namespace)
         began = self._timer()
         try:
-            self._reports = await components.turns.store(PendingTurn(self._session, messages, used))
+            with counted_while_storing(self._ledger):
+                self._reports = await components.turns.store(turn)
         except Exception as error:  # a full disk, a busy file: the answer is the user's all the same
             record = ErrorRecord.of(error)
             access = MemoryAccess("turn", began, self._timer() - began, 0, str(record), record)
@@ -342,8 +361,8 @@ class AgentRun:
             calls=self._ledger.calls,
             cost=self._ledger.cost,
             output=outcome.output,
-            memories=assembled.items,
-            citations=outcome.citations or citations_in(outcome.text, assembled.items),
+            memories=tuple(self._shown),
+            citations=outcome.citations or citations_in(outcome.text, self._shown),
             left_out=(*assembled.left_out, *assembled.shortened),
             dropped=assembled.dropped,
             stored=self._reports,

@@ -1,19 +1,21 @@
-"""Structured output: answers that must fit a pydantic model, requested, parsed and validated. No I/O.
+"""Structured output: answers that must fit a type, requested, parsed and validated. No I/O.
 
 Where a provider can bind an answer to a JSON schema, the schema is sent; else the answer is the arguments of a tool
-call; else the schema is part of the instructions.
+call; else the schema is part of the instructions. A provider that refuses one form is asked in the next.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
 
-from agent.errors import ArgumentError, check_count
+from agent.errors import ArgumentError, ProviderError, check_count
 from agent.providers.base import Capabilities, Request, ToolSpec
 from memory import ToolCallBlock
 
@@ -21,16 +23,47 @@ OutputMode = Literal["schema", "tool", "instruction"]
 FINAL_ANSWER_TOOL = "final_answer"
 _SCHEMA_INSTRUCTION = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
 _OUTPUT_PROBLEM_LIMIT = 8
+_WRAPPED: Final = "answer"
+"""Property that holds an answer which is no object, such as a list or a number: schemas begin with an object."""
+_REFUSED_FORM = {
+    "schema": re.compile(r"schema|response_format|output_config|structured|grammar|json", re.IGNORECASE),
+    "tool": re.compile(r"tool|function|schema|parameters", re.IGNORECASE),
+}
+_REFUSAL_STATUSES = frozenset({400, 404, 422, 501})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExpectedOutput:
-    """Wanted type of answer: *model*, asked for by *mode*, repaired at most *repairs* times."""
+    """Wanted type of answer, as *adapter* validates it: asked for by *mode*, repaired at most *repairs* times.
 
-    model: type[BaseModel]
+    *modes* are those that are left where the provider refuses this one.
+    """
+
+    adapter: TypeAdapter[Any]
     mode: OutputMode
     repairs: int = 2
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    modes: tuple[OutputMode, ...] = ()
+
+    @cached_property
+    def _type_schema(self) -> dict[str, Any]:
+        return self.adapter.json_schema()
+
+    @cached_property
+    def _wraps(self) -> bool:
+        """True where the answer itself is no object."""
+        schema: Mapping[str, Any] = self._type_schema
+        if "$ref" in schema:
+            schema = schema["$defs"][schema["$ref"].rpartition("/")[2]]
+        return schema.get("type") != "object"
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """JSON schema of an object: the answer, or what holds it."""
+        if not self._wraps:
+            return self._type_schema
+        inner = dict(self._type_schema)
+        definitions = {"$defs": inner.pop("$defs")} if "$defs" in inner else {}
+        return {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED], **definitions}
 
     def prepare(self, request: Request, *, last: bool = False) -> Request:
         """Return *request* with the wanted type in it; in the *last* round no other tool is offered."""
@@ -43,58 +76,64 @@ class ExpectedOutput:
         tools = (*(() if last else request.tools), ToolSpec(FINAL_ANSWER_TOOL, words, self.schema))
         return replace(request, tools=tools, tool_choice="required")
 
+    def after_refusal(self, error: ProviderError) -> ExpectedOutput | None:
+        """Return the next form of asking where *error* refuses this one; None where it does not, or none is left."""
+        pattern = _REFUSED_FORM.get(self.mode)
+        if pattern is None or not self.modes or error.status not in _REFUSAL_STATUSES or not pattern.search(str(error)):
+            return None
+        return replace(self, mode=self.modes[0], modes=self.modes[1:])
+
     def is_answer_call(self, call: ToolCallBlock) -> bool:
         """Return whether *call* carries the answer."""
         return self.mode == "tool" and call.name == FINAL_ANSWER_TOOL
 
-    def parse(self, text: str) -> BaseModel | str:
-        """Return the answer in *text*, or its faults in words."""
+    def parse(self, text: str) -> tuple[Any, str]:
+        """Return the answer in *text* and no faults, or None and its faults in words."""
         try:
             value = json.loads(_without_code_fence(text))
         except (ValueError, RecursionError) as error:
-            return f"the answer is not JSON: {error}"
+            return None, f"the answer is not JSON: {error}"
         return self.validate(value)
 
-    def validate(self, value: Any) -> BaseModel | str:
-        """Return *value* as the answer, or its faults in words."""
+    def validate(self, value: Any) -> tuple[Any, str]:
+        """Return *value* as the answer and no faults, or None and its faults in words."""
+        if self._wraps:
+            if not isinstance(value, dict) or value.keys() != {_WRAPPED}:
+                return None, f'the answer does not fit: an object with the one field "{_WRAPPED}" is needed'
+            value = value[_WRAPPED]
         try:
-            return self.model.model_validate_json(json.dumps(value), strict=True)
+            return self.adapter.validate_json(json.dumps(value), strict=True), ""
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)[:_OUTPUT_PROBLEM_LIMIT]
             lines = [f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in problems]
-            return "the answer does not fit: " + "; ".join(lines)
+            return None, "the answer does not fit: " + "; ".join(lines)
+
+    def text_of(self, output: Any) -> str:
+        """Return *output* as JSON text."""
+        return self.adapter.dump_json(output).decode()
 
 
-def expected_output(model: Any, capabilities: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
-    """Return how an answer of type *model* is asked for from a provider with *capabilities*."""
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise ArgumentError("result_type", model, "a pydantic model is needed")
+def expected_output(result_type: Any, capabilities: Capabilities | None, *, repairs: int = 2) -> ExpectedOutput:
+    """Return how an answer of *result_type* is asked for from a provider with *capabilities*.
+
+    The type is any that pydantic validates and describes by a JSON schema: a model, a dataclass, ``list[City]``,
+    ``int``, a union.
+    """
     check_count("repairs", repairs, 0)
-    mode: OutputMode = "instruction"
+    modes: list[OutputMode] = ["instruction"]
+    if capabilities is not None and capabilities.tools and "required" in capabilities.tool_choices:
+        modes.insert(0, "tool")
     if capabilities is not None and capabilities.schema:
-        mode = "schema"
-    elif capabilities is not None and capabilities.tools and "required" in capabilities.tool_choices:
-        mode = "tool"
-    return ExpectedOutput(model, mode, repairs, strict_schema(model.model_json_schema()))
-
-
-def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* as the strict modes want it: nothing beyond the properties, all of them required."""
-    strict = {name: _strict_value(value, name) for name, value in schema.items() if name not in ("default", "title")}
-    properties = schema.get("properties")
-    if isinstance(properties, Mapping):
-        strict |= {"additionalProperties": False, "required": list(properties)}
-    return strict
-
-
-def _strict_value(value: Any, name: str) -> Any:
-    if isinstance(value, Mapping):
-        if name in ("properties", "$defs"):
-            return {key: strict_schema(schema) for key, schema in value.items()}
-        return strict_schema(value)
-    if isinstance(value, list):
-        return [strict_schema(item) if isinstance(item, Mapping) else item for item in value]
-    return value
+        modes.insert(0, "schema")
+    if isinstance(result_type, (str, bytes, int, float, list, dict)):
+        raise ArgumentError("result_type", result_type, "a type such as a pydantic model or list[str] is needed")
+    try:
+        expected = ExpectedOutput(TypeAdapter(result_type), modes[0], repairs, tuple(modes[1:]))
+        expected.schema  # noqa: B018 - a type that JSON cannot say fails here, not in the middle of a run
+    except (PydanticUserError, TypeError) as error:
+        needed = "a type that pydantic can validate and describe as JSON is needed, such as a model or list[str]"
+        raise ArgumentError("result_type", result_type, needed) from error
+    return expected
 
 
 def _without_code_fence(text: str) -> str:

@@ -33,11 +33,12 @@ _MISSING_QUOTE = "(the quoted memory is no longer there)"
 
 @dataclass(frozen=True, slots=True)
 class PendingTurn:
-    """Turn to be stored: *messages* of a *session*, the last one an answer made with the memories *used*."""
+    """Turn to be stored: *messages* of a *session* in *namespace*, the last one an answer made with memories *used*."""
 
     session: str
     messages: tuple[Message, ...]
     used: tuple[str, ...] = ()
+    namespace: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,7 +50,6 @@ class TurnStore:
 
     memory: AgentMemory | None
     history: HistoryStorage | None
-    namespace: str = ""
     unsaved: list[PendingTurn] = field(default_factory=list)
 
     @property
@@ -80,9 +80,9 @@ class TurnStore:
     async def _write(self, turn: PendingTurn) -> tuple[Report, ...]:
         if self.memory is not None:
             remember = self.memory.remember_turn
-            return tuple(await remember(turn.session, turn.messages, namespace=self.namespace, used=turn.used))
+            return tuple(await remember(turn.session, turn.messages, namespace=turn.namespace, used=turn.used))
         if self.history is not None:
-            await self.history.append(turn.session, turn.messages, namespace=self.namespace)
+            await self.history.append(turn.session, turn.messages, namespace=turn.namespace)
         return ()
 
 

@@ -7,8 +7,9 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import fast_search, forget_speed, secret_screen, structure, vector_table
-from benchmarks.personal import calibration, manual
+from benchmarks import extraction, fast_search, forget_speed, hooks, secret_screen, structure, vector_table
+from benchmarks.documents import command as documents
+from benchmarks.personal import answers, calibration, life, manual, page
 from benchmarks.personal import command as personal
 from benchmarks.recall import command as recall
 from benchmarks.recall_speed import command as recall_speed
@@ -30,10 +31,13 @@ def main(arguments: list[str] | None = None) -> int:
     recall.add_commands(commands)
     personal.add_command(commands)
     manual.add_command(commands)
+    for part in (life, answers, page, documents, extraction):
+        part.add_command(commands)
     calibration.add_command(commands)
     recall_speed.add_command(commands)
     remember.add_command(commands)
     add_parsers(commands)
+    hooks.add_command(commands)
     for measured in (fast_search, forget_speed, secret_screen, structure, vector_table):
         measured.add_command(commands)
     given = parser.parse_args(asked)

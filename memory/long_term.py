@@ -27,18 +27,16 @@ from memory.codec import from_entry
 from memory.embedders.protocol import Embedder, WordVectors
 from memory.entry_store import EntryStore, database_for
 from memory.erasure.derived_data import CachedVectorEraser, RetrievalIndexEraser, SummaryEraser
-from memory.erasure.memory_eraser import MemoryEraser
-from memory.erasure.selection import ForgetSelectors, check_forget_query
 from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
-from memory.list_query import ListFilters, ListOrder, ListQuery, collect_stats
+from memory.keywords import suggests_keywords, unknown_keyword
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
-from memory.pinned import PinnedMemories
 from memory.results import (
+    NEWEST,
     Conflict,
     ErasureVerification,
     MemoryHistory,
@@ -72,23 +70,26 @@ from memory.validation import (
     checked_trust,
 )
 from memory.write.access_control import Caller, CallerOptions
-from memory.write.crash_recovery import CrashRecovery
-from memory.write.embedding_backfill import BACKFILL_BATCH, BackfillReport, EmbeddingBackfill
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
-from memory.write.memory_writer import MemoryWriter
-from memory.write.pipeline import WritePipeline
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
-from memory.write.provenance import memory_versions
-from memory.write.settlement import NEWEST, Settlement
 from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
 
 if TYPE_CHECKING:
+    from memory.erasure.memory_eraser import MemoryEraser
+    from memory.erasure.selection import ForgetSelectors
     from memory.export_import.exporter import Exporter
     from memory.export_import.importer import Importer
     from memory.export_import.report import ExportReport, ImportMode, ImportReport
+    from memory.list_query import ListFilters, ListOrder, ListQuery
+    from memory.pinned import PinnedMemories
     from memory.write.corrections import Attributes, Corrections
+    from memory.write.crash_recovery import CrashRecovery
+    from memory.write.embedding_backfill import BackfillReport, EmbeddingBackfill
+    from memory.write.memory_writer import MemoryWriter
+    from memory.write.pipeline import WritePipeline
     from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
+    from memory.write.settlement import Settlement
     from memory.write.undo import Undo
 
 _NO_LIMIT = 2**31
@@ -120,7 +121,7 @@ class MemoryParts(TypedDict, total=False):
 def check_parts(parts: MemoryParts) -> None:
     """Raise ``TypeError`` where one of *parts* is unknown."""
     if unknown := parts.keys() - MemoryParts.__annotations__.keys():
-        raise TypeError(f"{min(unknown)!r} is no part of a memory, which are {', '.join(MemoryParts.__annotations__)}")
+        raise unknown_keyword("open_memory", min(unknown), MemoryParts.__annotations__)
 
 
 @translating
@@ -183,26 +184,9 @@ class LongTermMemory:
         self.erasers: list[Eraser] = [SummaryEraser(conversations.rows), CachedVectorEraser(self.embedding), self.keys]
         if self.index_cache is not None:
             self.erasers.append(RetrievalIndexEraser(self.index_cache))
-        pipeline = WritePipeline(
-            self.entries,
-            log,
-            self.keys,
-            tombstones,
-            self.embedding,
-            rules,
-            clock=aware,
-            ids=parts.get("ids") or TimeOrderedIds(clock=aware),
-            zone=zone,
-        )
-        self._writer = MemoryWriter(pipeline)
-        self._recovery = CrashRecovery(pipeline)
-        self._settlement = Settlement(pipeline)
-        self._pipeline, self._rules, self._aware_clock = pipeline, rules, aware
-        self._backfill = EmbeddingBackfill(self.entries, self.embedding)
-        self._eraser = MemoryEraser(
-            self.entries, log, tombstones, self.soft_deletes, self.erasers, clock=aware, zone=zone
-        )
-        self._pinned = PinnedMemories(store)
+        self._ids = parts.get("ids") or TimeOrderedIds(clock=aware)
+        self._rules, self._aware_clock = rules, aware
+        self._looked_for_due: datetime | None = None
         self._retriever = Retriever(
             store,
             self.embedding,
@@ -217,7 +201,69 @@ class LongTermMemory:
         self.entries.followers.append(self._retriever.follow)
         self._caught_up: set[str] = set()
 
-    # The services that few processes use are made, and their modules loaded, when they are first asked for.
+    # All services but recall are made, and their modules loaded, when they are first asked for: a process that asks one
+    # question starts in half the time.
+
+    @cached_property
+    def _pipeline(self) -> WritePipeline:
+        from memory.write.pipeline import WritePipeline
+
+        return WritePipeline(
+            self.entries,
+            self.operation_log,
+            self.keys,
+            self.tombstones,
+            self.embedding,
+            self._rules,
+            clock=self._aware_clock,
+            ids=self._ids,
+            zone=self.zone,
+        )
+
+    @cached_property
+    def _writer(self) -> MemoryWriter:
+        from memory.write.memory_writer import MemoryWriter
+
+        return MemoryWriter(self._pipeline)
+
+    @cached_property
+    def _recovery(self) -> CrashRecovery:
+        from memory.write.crash_recovery import CrashRecovery
+
+        return CrashRecovery(self._pipeline)
+
+    @cached_property
+    def _settlement(self) -> Settlement:
+        from memory.write.settlement import Settlement
+
+        return Settlement(self._pipeline)
+
+    @cached_property
+    def _backfill(self) -> EmbeddingBackfill:
+        from memory.write.embedding_backfill import EmbeddingBackfill
+
+        return EmbeddingBackfill(self.entries, self.embedding)
+
+    @cached_property
+    def _eraser(self) -> MemoryEraser:
+        from memory.erasure.memory_eraser import MemoryEraser
+
+        return MemoryEraser(
+            self.entries,
+            self.operation_log,
+            self.tombstones,
+            self.soft_deletes,
+            self.erasers,
+            clock=self._aware_clock,
+            zone=self.zone,
+            last_due_check=self._looked_for_due,
+        )
+
+    @cached_property
+    def _pinned(self) -> PinnedMemories:
+        from memory.pinned import PinnedMemories
+
+        return PinnedMemories(self.store)
 
     @cached_property
     def _attributes(self) -> Attributes:
@@ -277,6 +323,7 @@ class LongTermMemory:
         """
         return await self.embedding.similarities(question, texts)
 
+    @suggests_keywords
     async def remember(
         self,
         item: str | Memory,
@@ -301,6 +348,7 @@ class LongTermMemory:
         await self._catch_up([report], namespace)
         return report
 
+    @suggests_keywords
     async def remember_many(
         self,
         items: Iterable[str | Memory],
@@ -360,8 +408,10 @@ class LongTermMemory:
 
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
-        self.erase_due()
-        return self._recovery.recover()
+        self._looked_for_due = self._aware_clock()
+        if self.soft_deletes.due(self._looked_for_due):
+            self.erase_due()
+        return self._recovery.recover() if self.entries.rows.unsettled(1) else 0
 
     async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
         """Find what is remembered about *question*: the *k* best memories, best first, ties by id.
@@ -429,6 +479,8 @@ class LongTermMemory:
         """
         selected = scope_filter(scopes, checked_labels(tags, "tags"), where)
         store_namespace(namespace, CONVERSATION)
+        from memory.list_query import collect_stats
+
         return await asyncio.to_thread(collect_stats, self.store, namespace, self._now(), selected)
 
     async def correct(
@@ -619,6 +671,8 @@ class LongTermMemory:
         """
         caller = Caller(namespace, actor, approved_by)
         if query is not None:
+            from memory.erasure.selection import check_forget_query
+
             check_forget_query(query, k, dry_run=dry_run)
             found = [hit.memory.id for hit in await self.recall(query, k, namespace=namespace, all_utterances=True)]
             ids = found if ids is None else [id for id in ids if id in found]
@@ -799,9 +853,13 @@ class LongTermMemory:
         await self.close()
 
     def _selection(self, filters: ListFilters, namespace: str) -> ListQuery:
+        from memory.list_query import ListQuery
+
         return ListQuery.of(filters, namespace, now=self._now(), zone=self.zone)
 
     def _history(self, id: str, namespace: str) -> MemoryHistory:
+        from memory.write.provenance import memory_versions
+
         versions = memory_versions(self.entries, id, namespace)
         operations = self.operation_log.list(namespace, memory=id, limit=_NO_LIMIT)
         return MemoryHistory(tuple(versions), tuple(operations))
@@ -829,6 +887,8 @@ class LongTermMemory:
             self._caught_up.discard(namespace)
         elif namespace not in self._caught_up:
             try:
+                from memory.write.embedding_backfill import BACKFILL_BATCH
+
                 filled = await self._backfill.embed_pending_quietly(namespace, limit=BACKFILL_BATCH, patient=False)
             except VectorStoreError:  # the write itself is done and must not seem failed; this is tried again
                 return

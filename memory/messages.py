@@ -57,23 +57,41 @@ class DocumentBlock(_FrozenModel):
 class ThinkingBlock(_FrozenModel):
     """A model's reasoning; sent back unchanged during tool use, dropped before storage.
 
-    *redacted* holds the provider's opaque form when the text itself is withheld.
+    *redacted* holds the provider's opaque form when the text itself is withheld. *field* is the field of the reply in
+    which it came, where servers differ; it goes back in the same.
     """
 
     type: Literal["thinking"] = "thinking"
     text: str = ""
     signature: str | None = None
     redacted: str | None = None
+    field: str | None = None
+
+
+class OpaqueBlock(_FrozenModel):
+    """Part of a reply that only the server understands, such as a search that it ran itself.
+
+    *data* goes back unchanged to servers of the same wire *format* while the model answers; it is dropped before
+    storage.
+    """
+
+    type: Literal["opaque"] = "opaque"
+    format: str
+    data: dict[str, Any] = Field(repr=False)
 
 
 class ToolCallBlock(_FrozenModel):
-    """A model asks for a tool. *arguments* is the parsed JSON object; *invalid* keeps text that was not one."""
+    """A model asks for a tool. *arguments* is the parsed JSON object; *invalid* keeps text that was not one.
+
+    *opaque* is what the server wants back with the call, such as the signature of a thought; dropped before storage.
+    """
 
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str
     arguments: dict[str, Any] = Field(default_factory=dict)
     invalid: str | None = None
+    opaque: dict[str, Any] | None = Field(default=None, repr=False)
 
 
 class ToolResultBlock(_FrozenModel):
@@ -92,7 +110,7 @@ class ToolResultBlock(_FrozenModel):
 
 
 Block: TypeAlias = Annotated[
-    TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | ToolCallBlock | ToolResultBlock,
+    TextBlock | ImageBlock | DocumentBlock | ThinkingBlock | OpaqueBlock | ToolCallBlock | ToolResultBlock,
     Field(discriminator="type"),
 ]
 
@@ -144,9 +162,13 @@ class Message(_FrozenModel):
         return tuple(block for block in self.blocks if isinstance(block, ToolResultBlock))
 
     def without_thinking(self) -> Message:
-        """Return the message without its thinking blocks; the same object if it has none."""
-        kept = tuple(block for block in self.blocks if not isinstance(block, ThinkingBlock))
-        return self if len(kept) == len(self.blocks) else self.model_copy(update={"blocks": kept})
+        """Return the message without thinking and opaque parts; the same object if it has none."""
+        kept = tuple(
+            block.model_copy(update={"opaque": None}) if isinstance(block, ToolCallBlock) and block.opaque else block
+            for block in self.blocks
+            if not isinstance(block, (ThinkingBlock, OpaqueBlock))
+        )
+        return self if kept == self.blocks else self.model_copy(update={"blocks": kept})
 
 
 def _as_blocks(content: str | Sequence[Block]) -> tuple[Block, ...]:
@@ -218,6 +240,9 @@ TRUST: Final = "trust"
 RECALLED: Final = "recalled"
 """Of a tool message: the ids of calls whose results show what is remembered already, such as a search of the memory.
 They are not remembered again."""
+
+SCOPES: Final = "scopes"
+"""Of a message: the scopes of the memory that is made of it, by name."""
 
 MODEL: Final = "model"
 """Of a model's message: the model that answered, with its version where the endpoint tells it."""

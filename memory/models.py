@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
+from memory.keywords import suggests_fields
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
@@ -92,6 +93,9 @@ class Utterance:
         object.__setattr__(self, "kind", choice(UtteranceKind, self.kind, "kind"))
 
 
+ORIGIN: Final = "origin"
+"""Key in a memory's metadata: the program through which it came here, with its version."""
+
 DEFAULT_IMPORTANCE: Final = 0.5
 """Importance of a memory that has none: it counts neither for it nor against it."""
 
@@ -123,6 +127,7 @@ class Repetition:
     actor: Actor = "user"
 
 
+@suggests_fields
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory, as it goes in and comes out. Only *text* is needed to make one.

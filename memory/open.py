@@ -17,7 +17,7 @@ from memory.embedders.local import LocalEmbedder, LocalWordVectors, local_availa
 from memory.embedders.protocol import Embedder, checked_embedder, is_space_of
 from memory.embedders.sentence_encoder import SentenceEncoder, encoder_available
 from memory.entry_store import database_for
-from memory.errors import EmbedderError, store_errors
+from memory.errors import ArgumentError, EmbedderError, store_errors
 from memory.history.retention import Retention, checked_retention
 from memory.history.schema import HistoryTables
 from memory.history.sqlite import SqliteHistory
@@ -52,6 +52,9 @@ def open_memory(
 ) -> LongTermMemory:
     """Open the memory in the file *path*; make it where there is none.
 
+    *path* may be an address: ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``numpy:`` for a memory in this
+    process alone.
+
     *parts*: see ``MemoryParts``. The embedder given is used; one whose vectors are not those of the file raises
     ``EmbedderMismatch``. Without one, ``local_embedder()`` is used if it is installed and the file's vectors are its
     own or none (*choose_local* off: it is not); a file with static vectors keeps them until ``reembed``; else the
@@ -68,7 +71,7 @@ def open_memory(
     if (embedder := parts.get("embedder")) is not None:
         checked_embedder(embedder)
     store = open_store(
-        "sqlite:///" + os.fsdecode(path).replace("%", "%25"),
+        _store_url(path),
         analyzer=None if language is None else Analyzer(analyzer_language(language)),
         fields=DECLARED_FIELDS,
     )
@@ -90,6 +93,16 @@ def open_memory(
         store.close()
         raise
     return memory
+
+
+def _store_url(path: str | os.PathLike[str]) -> str:
+    """Return the address of the store at *path*, which may be one."""
+    name = os.fsdecode(path)
+    if name == ":memory:":
+        raise ArgumentError("path", name, 'a file is needed, or "numpy:" for a memory in this process alone')
+    if isinstance(path, str) and name.startswith(("numpy:", "sqlite:")):
+        return name
+    return "sqlite:///" + name.replace("%", "%25")
 
 
 @store_errors()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memory.models import Memory, Operation, choice
 
@@ -145,6 +145,10 @@ class Report:
         return f"{line}, deferred ({self.deferred})" if self.deferred else line
 
 
+NEWEST: Final = "newest"
+"""Which memory of a conflict holds, where no id is given."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Statements that hold now and contradict one another: one attribute of one subject, newest first."""
@@ -178,8 +182,9 @@ class Hit:
 
     When an explanation was asked for, *parts* add up to the score, and *matched* are the words it was found by.
     *outdated_by* is the id of a newer statement of the same, where there is one; *later_than* that of an older one
-    which this one may have changed, where that is not certain. *before* and *after* are the
-    turns around it in its session, in the order in which they were said, where they were asked for.
+    which this one may have changed, where that is not certain. *likely_change*: it has probably changed an older one,
+    so that an answer should say both. *before* and *after* are the turns around it in its session, in the order in
+    which they were said, where they were asked for.
     """
 
     memory: Memory
@@ -190,6 +195,7 @@ class Hit:
     matched: tuple[TermMatch, ...] = ()
     outdated_by: str | None = None
     later_than: str | None = None
+    likely_change: bool = False
     before: tuple[Memory, ...] = ()
     after: tuple[Memory, ...] = ()
 
@@ -209,7 +215,8 @@ class RecallResult(Sequence[Hit]):
 
     *confidence* is in [0, 1]. *abstain* names why nothing here may answer: "nothing" (nothing here is about
     this), "other" (said, but by or about someone else), None when there is no such doubt. *notes* say what was done
-    differently than asked, such as searching by words alone; *degraded* are those among them that tell of a failure:
+    differently than asked, such as searching by words alone; *doubt* is that among them which says of whom else it is
+    known ("known of Ana, not of Mira"), else empty; *degraded* are those that tell of a failure:
     the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
     estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
@@ -227,6 +234,7 @@ class RecallResult(Sequence[Hit]):
     degraded: tuple[str, ...] = ()
     near: bool = True
     beyond: int = 0
+    doubt: str = ""
 
     def __len__(self) -> int:
         return len(self.hits)

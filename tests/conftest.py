@@ -14,6 +14,16 @@ from hypothesis import HealthCheck, settings
 
 _OURS = ("TELLBACK_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "GEMINI_", "GOOGLE_", "AZURE_")
 _HOMES = count()
+_CLIENT_FOLDERS = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "CLINE_MCP_SETTINGS_PATH",
+    "CURSOR_PROJECT_DIR",
+    "OPENCODE_CONFIG",
+    "APPDATA",
+)
+_REAL_HOME = Path.home()
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -66,9 +76,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
             monkeypatch.delenv(name)
     home = tmp_path_factory.getbasetemp() / f"home-{next(_HOMES)}"  # numbered here: mktemp lists all folders each time
     home.mkdir()
+    (home / "run").mkdir(0o700)
     monkeypatch.setenv("HOME", str(home))
-    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+    monkeypatch.setenv("USERPROFILE", str(home))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
+    monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that wants a resident process says so, and ends it
+    for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):
         monkeypatch.delenv(name, raising=False)
+    assert Path.home() == home, "no test reads or writes the settings of a client of this machine"
+    assert home != _REAL_HOME
+    assert not _REAL_HOME.is_relative_to(home)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(socket.socket, "connect", _loopback_only(socket.socket.connect))

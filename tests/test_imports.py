@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("vectorstore", "memory", "agent")
-EXTRAS = ("wordllama", "safetensors", "tokenizers", "pypdf", "hypothesis", "pytest")
+EXTRAS = ("wordllama", "safetensors", "tokenizers", "pypdfium2", "openpyxl", "hypothesis", "pytest")
 
 PROBE = """
 import sys, threading, importlib

@@ -22,7 +22,7 @@ FACES = {
         "vectorstore.persisted_names",
     },
     "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
-    "agent": {"agent", "agent.testing"},
+    "agent": {"agent", "agent.mcp", "agent.testing"},
 }
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
 
@@ -60,8 +60,10 @@ LAYERS: dict[str, list[set[str]]] = {
         {"configuration"},
         {"run"},
         {"agent"},
-        {"subagent"},
+        {"mcp", "subagent"},
         {"assistant"},
+        {"assistant.clients", "assistant.resident"},
+        {"assistant.hooks"},
         {"assistant.cli"},
     ],
 }

@@ -20,6 +20,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from typing import Final, TypeAlias, TypeVar, cast
 
@@ -43,17 +44,8 @@ _SPACELESS_SCRIPTS = (
     "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff\U00016fe0-\U00018cff\U0001b000-\U0001b16f\U00020000-\U0003ffff"
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecd\u0edc-\u0edf\u1000-\u103f\u1050-\u109d\u1780-\u17d3"
 )
-_MARKS = "".join(
-    chr(code)
-    for block in (range(0x300, 0xE00), range(0xF00, 0x1000), range(0x1700, 0x1C00), range(0x1DC0, 0x1E00))
-    for code in block
-    if unicodedata.category(chr(code)).startswith("M")
-)
-_SPACELESS_RUN = re.compile(f"[{_SPACELESS_SCRIPTS}]+")
-_TOKEN = re.compile(rf"[\w{_MARKS}]+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))[\w{_MARKS}]+)*(?:\+\+|#)?")
 _ASCII_TOKEN = re.compile(r"\w+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))\w+)*(?:\+\+|#)?", re.ASCII)
 _GROUPED_DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_PARTICLES = re.compile(CHINESE_PARTICLES)
 _OUTER_SEPARATOR = re.compile(r"[/\\@:]")
 _INNER_SEPARATOR = re.compile(r"[-._+]+")
 _CAMEL_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
@@ -80,6 +72,22 @@ T = TypeVar("T")
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ħ": "h", "\u0131": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
 )
+
+
+# Compiled when a text needs them: in most processes all are plain ASCII.
+
+
+@cache
+def _spaceless_run() -> re.Pattern[str]:
+    return re.compile(f"[{_SPACELESS_SCRIPTS}]+")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    blocks = (range(0x300, 0xE00), range(0xF00, 0x1000), range(0x1700, 0x1C00), range(0x1DC0, 0x1E00))
+    codes = map(chr, chain.from_iterable(blocks))
+    marks = "".join(letter for letter in codes if unicodedata.category(letter).startswith("M"))
+    return re.compile(rf"[\w{marks}]+(?:(?:[-._@:/\\+']|(?<=\d),(?=\d))[\w{marks}]+)*(?:\+\+|#)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,7 @@ class _TokenTerms:
             return _remember(self._remembered, token, tuple(self._analysed(token)))
 
     def _analysed(self, token: str) -> Iterator[str]:
-        if _SPACELESS_RUN.match(token):
+        if not token.isascii() and _spaceless_run().match(token):
             yield from _chinese_terms(fold_text(token)) if self._chinese else _character_pairs(fold_text(token))
         elif "'" not in token or token.casefold() not in self._stop_words:
             for piece in token.split("'"):
@@ -271,12 +279,14 @@ def fold_text(text: str) -> str:
 
 def _tokenize(text: str) -> list[str]:
     """Split *text* at what belongs to no word; runs without spaces stand alone."""
+    if text.isascii():
+        return _ASCII_TOKEN.findall(text)
     plain = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
-    return _TOKEN.findall(_SPACELESS_RUN.sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
+    return _token().findall(_spaceless_run().sub(r" \g<0> ", _APOSTROPHE.sub("'", plain)))
 
 
 def _chinese_terms(run: str) -> Iterator[str]:
-    for piece in _PARTICLES.split(run):
+    for piece in re.split(CHINESE_PARTICLES, run):
         yield from piece
         if len(piece) > 1:
             yield from _character_pairs(piece)

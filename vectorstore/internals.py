@@ -4,7 +4,16 @@ It may change without notice.
 """
 
 from vectorstore.index.bm25 import BM25_B, BM25_K1, idf, idf_array
-from vectorstore.index.growable_array import GrowableArray, sorted_distinct
+from vectorstore.index.growable_array import GrowableArray, distinct_counts, sorted_distinct
 from vectorstore.text_scan import scan_holding
 
-__all__ = ["BM25_B", "BM25_K1", "GrowableArray", "idf", "idf_array", "scan_holding", "sorted_distinct"]
+__all__ = [
+    "BM25_B",
+    "BM25_K1",
+    "GrowableArray",
+    "distinct_counts",
+    "idf",
+    "idf_array",
+    "scan_holding",
+    "sorted_distinct",
+]

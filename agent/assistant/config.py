@@ -39,6 +39,18 @@ ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "oll
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
 
 
+class McpSettings(BaseModel):
+    """MCP servers whose tools ``chat`` may use, by name; checked as ``McpServer`` where they are used."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    servers: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """The names of the servers; what is set of them may be secret."""
+        return ", ".join(self.servers) or "none"
+
+
 class AssistantSettings(BaseModel):
     """Settings of the assistant, from flags, environment, file and defaults."""
 
@@ -75,12 +87,23 @@ class AssistantSettings(BaseModel):
     """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
     token_budget: int = Field(default=16_000, ge=500)
     window: str = "all"
+    web_hosts: str = ""
+    """Hosts of one's own network, with commas between them, whose pages may be ingested."""
     trace: bool = True
     system: str = ""
     secrets: Literal["redact", "reject", "keep"] = "redact"
     share_sensitive: bool = False
     minimum_length: int = Field(default=0, ge=0)
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
+    replacements: Literal["off", "model"] = "off"
+    """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
+    hook_tokens: int = Field(default=1_000, ge=100)
+    """Tokens of what a hook adds to a prompt in another client, at most."""
+    hook_keep: Literal["all", "prompts", "nothing"] = "all"
+    """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
+    resident_idle: int = Field(default=1800, ge=0)
+    """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
+    mcp: McpSettings = McpSettings()
 
     @property
     def kind(self) -> str:
@@ -222,7 +245,9 @@ _VENDOR_VARIABLES = {
     "ollama_host": "OLLAMA_HOST",
 }
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
-    name: _VENDOR_VARIABLES.get(name, f"TELLBACK_{name.upper()}") for name in AssistantSettings.model_fields
+    name: _VENDOR_VARIABLES.get(name, f"TELLBACK_{name.upper()}")
+    for name in AssistantSettings.model_fields
+    if name != "mcp"  # tables are for the file
 }
 """Environment variable of each setting."""
 
@@ -274,6 +299,8 @@ def _validation_message(error: ValidationError, values: Mapping[str, Any], origi
     if problem["type"] == "extra_forbidden":
         return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
     message = problem["msg"].removeprefix("Value error, ")
+    if name == "mcp":
+        return f"{'.'.join(map(str, problem['loc']))} (from {origins[name]}): {message}"
     value = "" if name in ADDRESS_SETTINGS + KEY_SETTINGS else f", got {values[name]!r}"
     return f"{name} (from {origins[name]}): {message}{value}"
 

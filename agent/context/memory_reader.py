@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from agent.agent_memory import AgentMemory, PassageRetriever
+from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.context.summarizer import Summarizer
 from agent.context_items import ContextItem, item_from_hit, item_from_passage
 from agent.errors import ArgumentError
@@ -184,6 +184,7 @@ class GatheredContext:
     recalled: tuple[ContextItem, ...] = ()
     left_out: tuple[Omitted, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    doubt: str = ""
     searched: int | None = None
     notes: tuple[str, ...] = ()
     accesses: tuple[MemoryAccess, ...] = ()
@@ -237,6 +238,7 @@ class MemoryReader:
     """True if memories that were marked sensitive may be shown to the model."""
     floor: float = DEFAULT_RELEVANCE_FLOOR
     """Share of the best score below which an item is left out."""
+    options: MemoryOptions = field(default_factory=MemoryOptions)
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -292,6 +294,7 @@ class MemoryReader:
             recalled=tuple(numbered[len(profile) :]),
             left_out=(*recall.left_out, *left_out),
             abstain=abstain,
+            doubt=recall.doubt if abstain == "other" else "",
             searched=recall.searched if self.memory is not None and self.knowledge is None else None,
             notes=tuple(dict.fromkeys((*history.notes, *recall.notes, *passages.notes))),
             accesses=tuple(sorted(recorder.accesses, key=lambda access: access.began)),
@@ -300,13 +303,18 @@ class MemoryReader:
 
     async def _pinned(self) -> Sequence[Memory]:
         memories = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
-        return [memory for memory in memories if self.sensitive or not memory.sensitive]
+        admitted = filter(self.options.admits, memories)
+        return [memory for memory in admitted if self.sensitive or not memory.sensitive]
 
     async def _recall(self, question: str, earlier: Sequence[str]) -> RecallResult:
         if self.memory is None or not question.strip():
             return RecallResult(())
-        where = None if self.sensitive else NOT_SENSITIVE_FILTER
-        return await self.memory.recall(question, self.k, context=earlier, namespace=self.namespace, where=where)
+        filters = [self.options.where, None if self.sensitive else NOT_SENSITIVE_FILTER]
+        conditions = [condition for condition in filters if condition is not None]
+        where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
+        options = self.options.recall_options()
+        options |= {"context": earlier, "namespace": self.namespace, "where": where}
+        return await self.memory.recall(question, self.k, **options)
 
     async def _retrieve(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

@@ -10,11 +10,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from agent.errors import AgentError, ArgumentError, check_count
-from agent.providers.accumulator import ResponseAccumulator, collect_response
+from agent.context.model_question import ask_model
+from agent.errors import ArgumentError, check_count
 from agent.providers.base import Provider, Request
-from agent.providers.call_log import ModelCallLog
-from agent.results import ErrorRecord
 from agent.usage import UsageLedger
 from memory import Message
 
@@ -54,25 +52,9 @@ class Summarizer:
             digest = hashlib.blake2b(f"{so_far}\0{transcript}".encode(), digest_size=8)
             mark = digest.hexdigest()  # no text holds its own hash
             text = f"«minutes {mark}»\n{so_far or '(none yet)'}\n«said {mark}»\n{transcript}\n«end {mark}»"
-            so_far = (await self._call_model(ledger, Request((Message.user(text),), system=self._system))).strip()
+            request = Request((Message.user(text),), system=self._system)
+            so_far = (await ask_model(self._provider, request, ledger, purpose="summary")).strip()
         return so_far
-
-    async def _call_model(self, ledger: UsageLedger, request: Request) -> str:
-        if passed := ledger.passed(keeping=1):
-            raise AgentError(passed)
-        ledger.call()
-        accumulator = ResponseAccumulator()
-        error: ErrorRecord | None = None
-        try:
-            return (await collect_response(self._provider, request, accumulator)).text
-        except BaseException as failure:
-            error = ErrorRecord.of(failure)
-            raise
-        finally:
-            response = accumulator.response()
-            ledger.spend(response.usage)
-            log = ModelCallLog(str(getattr(self._provider, "model", "") or ""), purpose="summary")
-            log.write(request, response, step=ledger.calls, error=error)
 
     def __repr__(self) -> str:
         return f"summariser({type(self._provider).__name__})"

@@ -16,6 +16,7 @@ from agent.providers.base import (
     CitationPiece,
     Delta,
     ModelPiece,
+    OpaquePiece,
     Provider,
     Request,
     StopPiece,
@@ -28,7 +29,7 @@ from agent.providers.base import (
 )
 from agent.results import StopReason, Usage
 from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock
-from memory.internals import MODEL, Block
+from memory.internals import MODEL, Block, OpaqueBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class _PartialCall:
     id: str
     name: str
     arguments: list[str]
+    opaque: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -72,6 +74,7 @@ class _PartialThinking:
     signature: str | None = None
     redacted: str | None = None
     finished: bool = False
+    field: str | None = None
 
 
 class ResponseAccumulator:
@@ -82,7 +85,7 @@ class ResponseAccumulator:
         self._ids, self._timer = ids, timer
         self._began = timer()
         self._first_token: float | None = None
-        self._parts: list[list[str] | _PartialThinking | _PartialCall] = []
+        self._parts: list[list[str] | _PartialThinking | OpaqueBlock | _PartialCall] = []
         self._calls: dict[int, _PartialCall] = {}
         self._usage = Usage()
         self._citations: list[AnswerCitation] = []
@@ -101,6 +104,8 @@ class ResponseAccumulator:
                 self._parts.append([delta.text])
         elif isinstance(delta, ThinkingPiece):
             self._add_thought(delta)
+        elif isinstance(delta, OpaquePiece):
+            self._parts.append(OpaqueBlock(format=delta.format, data=dict(delta.data)))
         elif isinstance(delta, ToolCallPiece):
             self._add_call(delta)
         elif isinstance(delta, UsagePiece):
@@ -139,8 +144,9 @@ class ResponseAccumulator:
 
     def _add_thought(self, piece: ThinkingPiece) -> None:
         last = self._parts[-1] if self._parts else None
-        if piece.redacted is not None or not isinstance(last, _PartialThinking) or last.finished:
-            last = _PartialThinking([])
+        goes_on = isinstance(last, _PartialThinking) and not last.finished and last.field == piece.field
+        if piece.redacted is not None or not isinstance(last, _PartialThinking) or not goes_on:
+            last = _PartialThinking([], field=piece.field)
             self._parts.append(last)
         last.text.append(piece.text)
         last.signature, last.redacted = piece.signature, piece.redacted
@@ -154,17 +160,21 @@ class ResponseAccumulator:
         call.id = call.id or piece.id
         call.name = call.name or piece.name
         call.arguments.append(piece.arguments)
+        call.opaque |= piece.opaque or {}
 
-    def _block(self, part: list[str] | _PartialThinking | _PartialCall, taken: set[str]) -> Block | None:
+    def _block(self, part: list[str] | _PartialThinking | OpaqueBlock | _PartialCall, taken: set[str]) -> Block | None:
+        if isinstance(part, OpaqueBlock):
+            return part
         if isinstance(part, list):
             return TextBlock(text=_without_surrogates("".join(part)))
         if isinstance(part, _PartialThinking):
             text = _without_surrogates("".join(part.text))
-            return ThinkingBlock(text=text, signature=part.signature, redacted=part.redacted)
+            return ThinkingBlock(text=text, signature=part.signature, redacted=part.redacted, field=part.field)
         if not part.id or part.id in taken:
             part.id = self._ids()  # some servers give none, or the same one twice
         taken.add(part.id)
-        return parse_tool_call(part.id, part.name, "".join(part.arguments))
+        call = parse_tool_call(part.id, part.name, "".join(part.arguments))
+        return ToolCallBlock(**{**dict(call), "opaque": part.opaque}) if part.opaque else call
 
 
 def parse_tool_call(id: str, name: str, arguments: str) -> ToolCallBlock:

@@ -16,13 +16,16 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from agent.context_items import MODEL_SOURCES, AnswerCitation
 from agent.errors import ArgumentError
 from agent.providers.base import (
     SETTING_NAMES,
     Capabilities,
+    CitationPiece,
     Delta,
     ModelInfo,
     ModelSettings,
+    OpaquePiece,
     Request,
     TextPiece,
     ThinkingPiece,
@@ -38,25 +41,34 @@ from agent.providers.http_provider import (
     checked_api_key,
     count_or_zero,
     object_field,
+    object_list,
     text_or_empty,
 )
+from agent.providers.schemas import anthropic_schema
 from agent.results import StopReason, Usage
-from memory import DocumentBlock, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock
+from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.http import HttpClient, ServerEvent
-from memory.internals import Block
+from memory.internals import Block, OpaqueBlock
 
+FORMAT = "anthropic"
+_CITED_TEXT = "cited_text"
+"""Our mark of the citations of the text before it."""
 _TOOL_CHOICE_TYPES = {"none": "none", "required": "any"}
 _CACHE_CONTROL = {"type": "ephemeral"}
 MIN_THINKING_BUDGET = 1024
 
 
-def anthropic_payload(request: Request, model: str, *, max_tokens: int, cache: bool) -> dict[str, Any]:
+def anthropic_payload(
+    request: Request, model: str, *, max_tokens: int, cache: bool, system_in_place: bool = False
+) -> dict[str, Any]:
     """Return the body of the request; *max_tokens*, which the format demands, is used where none is set.
 
-    *cache* marks the last block, so that the repeated part of the next request is charged less.
+    *cache* marks the last block, so that the repeated part of the next request is charged less. *system_in_place*:
+    messages of the system within the conversation stay there.
     """
-    body: dict[str, Any] = {"model": model, "messages": _message_params(request), "stream": True}
-    if system := request.system_words:
+    system, messages = request.system_and_messages(in_place=system_in_place)
+    body: dict[str, Any] = {"model": model, "messages": _message_params(messages), "stream": True}
+    if system:
         body["system"] = system
     if request.tools:
         body["tools"] = [
@@ -86,14 +98,14 @@ def _setting_params(settings: ModelSettings, max_tokens: int) -> dict[str, Any]:
         named["thinking"] = {"type": "disabled" if settings.thinking == "off" else "adaptive"}
     output: dict[str, Any] = {} if settings.effort is None else {"effort": settings.effort}
     if settings.response_schema is not None:
-        output["format"] = {"type": "json_schema", "schema": dict(settings.response_schema)}
+        output["format"] = {"type": "json_schema", "schema": anthropic_schema(settings.response_schema)}
     return {**named, "output_config": output} if output else named
 
 
-def _message_params(request: Request) -> list[dict[str, Any]]:
+def _message_params(messages: Iterable[Message]) -> list[dict[str, Any]]:
     joined: list[dict[str, Any]] = []
-    for message in request.conversation:
-        role = "assistant" if message.role == "assistant" else "user"
+    for message in messages:
+        role = message.role if message.role in ("assistant", "system") else "user"
         blocks = _content_blocks(message.blocks)
         if not blocks:
             continue
@@ -106,7 +118,14 @@ def _message_params(request: Request) -> list[dict[str, Any]]:
 
 
 def _content_blocks(blocks: Iterable[Block]) -> list[dict[str, Any]]:
-    return [param for block in blocks if (param := _content_block(block)) is not None]
+    params: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, OpaqueBlock) and block.data.get("type") == _CITED_TEXT:
+            if params and params[-1]["type"] == "text" and block.format == FORMAT:
+                params[-1] = {**params[-1], "citations": block.data["citations"]}
+        elif (param := _content_block(block)) is not None:
+            params.append(param)
+    return params
 
 
 def _content_block(block: Block) -> dict[str, Any] | None:
@@ -127,6 +146,8 @@ def _content_block(block: Block) -> dict[str, Any] | None:
         if block.signature is None:
             return None  # another provider's reasoning, which this one could not check
         return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+    if isinstance(block, OpaqueBlock):
+        return dict(block.data) if block.format == FORMAT else None
     if isinstance(block, ToolCallBlock):
         return {"type": "tool_use", "id": _tool_use_id(block.id), "name": block.name, "input": block.arguments}
     param: dict[str, Any] = {"type": "tool_result", "tool_use_id": _tool_use_id(block.call_id)}
@@ -155,7 +176,7 @@ class AnthropicEventReader(ReplyReader):
     _stop_reasons: ClassVar = {
         "end_turn": StopReason.STOP,
         "stop_sequence": StopReason.STOP,
-        "pause_turn": StopReason.STOP,
+        "pause_turn": StopReason.PAUSED,
         "tool_use": StopReason.TOOL_CALLS,
         "max_tokens": StopReason.MAX_TOKENS,
         "model_context_window_exceeded": StopReason.MAX_TOKENS,
@@ -167,6 +188,10 @@ class AnthropicEventReader(ReplyReader):
         self._counts: dict[str, Any] = {}
         self._inputs: dict[int, tuple[str, bool]] = {}
         """Arguments given whole at the start of a call, by its index, and whether they were yielded or streamed."""
+        self._opaque: dict[int, dict[str, Any]] = {}
+        """Blocks of server tools and the like that have begun, by their index."""
+        self._opaque_inputs: dict[int, str] = {}
+        self._cited: dict[int, list[dict[str, Any]]] = {}
 
     @property
     def _complete(self) -> bool:
@@ -178,9 +203,12 @@ class AnthropicEventReader(ReplyReader):
             return
         value = self._endpoint.object_of(frame.data)
         kind = value.get("type") or frame.event
-        if kind == "error":
+        if kind == "error" or (frame.whole and object_field(value, "error")):
             error = object_field(value, "error") or value
             raise self._endpoint.reported_error(error, transient=error.get("type") in _TRANSIENT_ERROR_TYPES)
+        if frame.whole:
+            yield from self._message(value)
+            return
         if kind == "message_start":
             message = object_field(value, "message")
             yield from self._model_pieces(message)
@@ -190,16 +218,26 @@ class AnthropicEventReader(ReplyReader):
         elif kind == "content_block_delta":
             yield from self._more(self._index(value), object_field(value, "delta"))
         elif kind == "content_block_stop":
-            index = self._index(value)
-            arguments, streamed = self._inputs.get(index, ("", True))
-            if arguments and not streamed:  # given whole at the start of the call
-                self._inputs[index] = ("", True)
-                yield ToolCallPiece(index, arguments=arguments)
+            yield from self._stopped(self._index(value))
         elif kind == "message_delta":
             self._reason = text_or_empty(object_field(value, "delta").get("stop_reason")) or self._reason
             yield from self._usage(value.get("usage"))
         elif kind == "message_stop":
             self.done = True
+
+    def _message(self, message: dict[str, Any]) -> Iterator[Delta]:
+        """Yield the deltas of a reply that came in one piece."""
+        if not isinstance(message.get("content"), list):
+            raise self._endpoint.malformed("the answer is JSON, and no message of the format")
+        yield from self._model_pieces(message)
+        for index, block in enumerate(object_list(message, "content")):
+            yield from self._started(index, block)
+            for citation in object_list(block, "citations"):
+                yield from self._more(index, {"type": "citations_delta", "citation": citation})
+            yield from self._stopped(index)
+        self._reason = text_or_empty(message.get("stop_reason")) or None
+        yield from self._usage(message.get("usage"))
+        self.done = True
 
     def _index(self, value: dict[str, Any]) -> int:
         index = value.get("index")
@@ -222,6 +260,20 @@ class AnthropicEventReader(ReplyReader):
             arguments = block.get("input")
             self._inputs[index] = (json.dumps(arguments, ensure_ascii=False) if arguments else "", False)
             yield ToolCallPiece(index, text_or_empty(block.get("id")), text_or_empty(block.get("name")))
+        elif kind not in ("text", "thinking"):
+            self._opaque[index] = block
+
+    def _stopped(self, index: int) -> Iterator[Delta]:
+        """Yield what is known only at the end of a block: arguments, an opaque block, the citations of a text."""
+        arguments, streamed = self._inputs.get(index, ("", True))
+        if arguments and not streamed:  # given whole at the start of the call
+            self._inputs[index] = ("", True)
+            yield ToolCallPiece(index, arguments=arguments)
+        if index in self._opaque:
+            block, text = self._opaque.pop(index), self._opaque_inputs.pop(index, "")
+            yield OpaquePiece(FORMAT, {**block, "input": self._endpoint.object_of(text)} if text else block)
+        if citations := self._cited.pop(index, None):
+            yield OpaquePiece(FORMAT, {"type": _CITED_TEXT, "citations": citations})
 
     def _more(self, index: int, delta: dict[str, Any]) -> Iterator[Delta]:
         kind = delta.get("type")
@@ -231,6 +283,11 @@ class AnthropicEventReader(ReplyReader):
             yield ThinkingPiece(text)
         elif kind == "signature_delta" and (signature := text_or_empty(delta.get("signature"))):
             yield ThinkingPiece(signature=signature)
+        elif kind == "citations_delta" and (citation := object_field(delta, "citation")):
+            self._cited.setdefault(index, []).append(citation)
+            yield CitationPiece(anthropic_citation(citation))
+        elif kind == "input_json_delta" and index in self._opaque:
+            self._opaque_inputs[index] = self._opaque_inputs.get(index, "") + text_or_empty(delta.get("partial_json"))
         elif kind == "input_json_delta" and index in self._inputs:
             text = text_or_empty(delta.get("partial_json"))
             if text:
@@ -257,6 +314,25 @@ def anthropic_usage(usage: dict[str, Any]) -> Usage:
     )
 
 
+def anthropic_citation(citation: dict[str, Any]) -> AnswerCitation:
+    """Return a citation of the model's own: into a document that it was given, or of a page that the server found."""
+    address = text_or_empty(citation.get("url")) or text_or_empty(citation.get("source"))
+    title = text_or_empty(citation.get("title")) or text_or_empty(citation.get("document_title"))
+    start, end = count_or_zero(citation.get("start_char_index")), count_or_zero(citation.get("end_char_index"))
+    return AnswerCitation(
+        number=0,
+        id=address or title or f"document {count_or_zero(citation.get('document_index')) + 1}",
+        quote=text_or_empty(citation.get("cited_text")),
+        start=start,
+        end=end,
+        span=(start, end),
+        lane=MODEL_SOURCES,
+        source=address or title,
+        title=title,
+        page=count_or_zero(citation.get("start_page_number")) or None,
+    )
+
+
 ANTHROPIC_API_URL = "https://api.anthropic.com"
 ANTHROPIC_VERSION = "2026-10-21"
 _UNSUPPORTED_SETTINGS = frozenset(
@@ -264,7 +340,8 @@ _UNSUPPORTED_SETTINGS = frozenset(
 )
 _SAMPLING_PARAMETERS = frozenset({"temperature", "top_p", "top_k"})
 _FIRST_VERSION_WITHOUT_SAMPLING = "2026-10-21"
-"""From this version on the format has no sampling settings, and keys go as bearer tokens."""
+"""From this version on the format has no sampling settings, system messages have a place within the conversation, and
+keys go as bearer tokens."""
 _MAX_MODEL_PAGES = 20
 
 
@@ -334,5 +411,11 @@ class AnthropicProvider(HttpProvider):
         return sorted(models, key=lambda model: model.name)
 
     def _open_reply(self, request: Request) -> tuple[AsyncGenerator[Any, None], ReplyReader]:
-        body = anthropic_payload(request, self._model, max_tokens=self._max_tokens, cache=self._cache)
+        body = anthropic_payload(
+            request,
+            self._model,
+            max_tokens=self._max_tokens,
+            cache=self._cache,
+            system_in_place=not self._samples,
+        )
         return self._endpoint.events("/v1/messages", body), AnthropicEventReader(self._endpoint)

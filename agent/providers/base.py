@@ -108,10 +108,10 @@ class Request:
 
     *messages* end with the prompt and already show the recalled items, as text. The same as data:
     *question* is the present prompt alone, *context* the recalled memories and passages, *abstain* why they may not
-    answer ("nothing", "other": said, but by someone else), *remembers* whether this turn will be stored, *analyzer*
-    what makes words comparable in the memory's language, *redact* what makes of a text what would be kept of it,
-    *similarities* what compares texts with a question by meaning (it gives None where it cannot). A provider with a
-    model needs only the messages.
+    answer ("nothing", "other": said, but by someone else; *doubt* says of whom, where it is known), *remembers* whether
+    this turn will be stored, *analyzer* what makes words comparable in the memory's language, *redact* what makes of a
+    text what would be kept of it, *similarities* what compares texts with a question by meaning (it gives None where it
+    cannot). A provider with a model needs only the messages.
     """
 
     messages: tuple[Message, ...]
@@ -122,21 +122,24 @@ class Request:
     question: str = ""
     context: tuple[ContextItem, ...] = ()
     abstain: Literal["nothing", "other"] | None = None
+    doubt: str = ""
     remembers: bool = False
     analyzer: Analyzer | None = None
     redact: Callable[[str], str] | None = None
     similarities: Callable[[str, Sequence[str]], Awaitable[Sequence[float] | None]] | None = None
 
-    @property
-    def system_words(self) -> str:
-        """System prompt and system messages as one text: many models take it once, and first."""
-        texts = [message.text for message in self.messages if message.role == "system"]
-        return "\n\n".join(text for text in (self.system, *texts) if text)
+    def system_and_messages(self, *, in_place: bool = False) -> tuple[str, list[Message]]:
+        """Return the system prompt and the messages after it.
 
-    @property
-    def conversation(self) -> tuple[Message, ...]:
-        """Messages other than the system's."""
-        return tuple(message for message in self.messages if message.role != "system")
+        Many models take system words once, and first, so all of them join the prompt; *in_place*: only those before
+        the first word of anybody else, so that "from now on" stays where it was said.
+        """
+        prompt = [self.system]
+        messages: list[Message] = []
+        for message in self.messages:
+            leads = message.role == "system" and not (in_place and messages)
+            prompt.append(message.text) if leads else messages.append(message)
+        return "\n\n".join(filter(None, prompt)), messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,21 +151,33 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class ThinkingPiece:
-    """More of the reasoning. A *signature* ends a block; *redacted* is a whole block of its own."""
+    """More of the reasoning. A *signature* ends a block; *redacted* is a whole block of its own. *field* is the field
+    of the reply in which it came, where servers differ."""
 
     text: str = ""
     signature: str | None = None
     redacted: str | None = None
+    field: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpaquePiece:
+    """Part of the reply that only servers of the wire *format* understand; it goes back to them as it came."""
+
+    format: str
+    data: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallPiece:
-    """More of the tool call number *index* of this reply: *id* and *name* once, *arguments* as JSON text in pieces."""
+    """More of the tool call number *index* of this reply: *id* and *name* once, *arguments* as JSON text in pieces.
+    *opaque* goes back with the call as it came."""
 
     index: int
     id: str = ""
     name: str = ""
     arguments: str = ""
+    opaque: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +242,7 @@ class StopPiece:
 Delta: TypeAlias = (
     TextPiece
     | ThinkingPiece
+    | OpaquePiece
     | ToolCallPiece
     | UsagePiece
     | CitationPiece

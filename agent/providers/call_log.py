@@ -16,7 +16,7 @@ from agent.providers.accumulator import Response
 from agent.providers.base import Request
 from agent.results import ErrorRecord
 from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
-from memory.internals import Block, redact_secrets
+from memory.internals import Block, OpaqueBlock, redact_secrets
 
 _log = logging.getLogger("agent.model_calls")
 
@@ -106,6 +106,8 @@ def _shown_block(block: Block) -> dict[str, Any]:
         return {"call": block.name, "arguments": block.arguments if block.invalid is None else block.invalid}
     if isinstance(block, ToolResultBlock):
         return {"result": block.name, "text": block.text, "error": block.is_error}
+    if isinstance(block, OpaqueBlock):
+        return {block.type: block.format, "fields": sorted(block.data)}
     return {block.type: block.media_type, "bytes": len(block.data)}
 
 

@@ -10,14 +10,14 @@ from typing import Any
 
 from agent.providers.base import Request
 from memory import DocumentBlock, LoadError, Message, TextBlock, ToolResultBlock
-from memory.internals import PdfLoader
+from memory.internals import load_document
 
 
 async def with_documents_as_text(request: Request) -> Request:
     """Return *request* with the text of each document in its place, those in results of tools too.
 
-    A PDF without readable text is named with the reason, so that the model can tell. Raises ``MissingExtra`` where the
-    package that reads PDF is not installed.
+    A document without readable text is named with the reason, so that the model can tell. Raises ``MissingExtra`` where
+    the package that reads it is not installed.
     """
     if not any(_holds_document(block) for message in request.messages for block in message.blocks):
         return request
@@ -53,6 +53,6 @@ def _document_text(media_type: str, data: bytes, name: str) -> str:
         return f"{name}:\n{text}" if name else text
     source = name or "document.pdf"
     try:
-        return f"{source}:\n{PdfLoader().load(data, source).text}"
+        return f"{source}:\n{load_document(data, source, media_type=media_type).text}"
     except LoadError as error:
         return f"({source} cannot be read as text: {error.reason})"

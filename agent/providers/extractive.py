@@ -23,7 +23,7 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 
-from agent.context_items import AnswerCitation, ContextItem, cite_item
+from agent.context_items import AnswerCitation, ContextItem, Sourced, cite_item
 from agent.errors import ArgumentError
 from agent.providers.base import CitationPiece, Delta, Request, StopPiece, StoredReply, TextPiece
 from agent.results import StopReason
@@ -32,6 +32,7 @@ from memory.internals import (
     MAX_COMPARED,
     QUOTE_LIMIT,
     AnswerSentence,
+    UtteranceKind,
     best_sentences,
     classify_utterance,
     lexicon_for,
@@ -57,6 +58,13 @@ _QUESTION_START = re.compile(
     r"|(?:quando|dove|perché|quanto|quale|quali|quem|onde|qual|quais)\b",
     re.IGNORECASE,
 )
+_ASKS_WHAT_WAS_SAID = re.compile(
+    r"\b(?:what did (?:i|we) (?:say|tell|note|write|do)|was (?:habe ich|haben wir)"
+    r"|qué (?:dije|hice|dijimos|hicimos))\b",
+    re.IGNORECASE,
+)
+_NAMING = "name named call called"
+"""Words that ask for a name and are no topic."""
 _STATEMENT = re.compile(r"(?:when|where|how|what)\b.*,|(?:list|find|quote)\s.*\b(?:is|was|are|were)\b", re.IGNORECASE)
 
 
@@ -71,6 +79,17 @@ def is_question(text: str) -> bool:
 
 
 NOTHING_TO_NOTE_TEXT = "Nothing to note; it stays in the conversation."
+NO_COMMANDS_TEXT = "That takes a model. Without one, I keep what you tell me and answer questions with quotes of it."
+THANKED_TEXT = "You are welcome."
+GREETING_TEXT = "Hello. Tell me what I should remember, or ask me about it."
+_THANKS = re.compile(
+    r"\W*(?:many )?(?:thanks|thank you|thx|ta|cheers|danke|vielen dank|(?:muchas )?gracias|merci)\b", re.I
+)
+_GREETING = re.compile(
+    r"\W*(?:hi|hiya|hello|hey|good (?:morning|day|afternoon|evening)|morning|hallo|moin|servus"
+    r"|guten (?:morgen|tag|abend)|hola|buen[oa]s (?:días|tardes|noches)|bonjour|salut)\b",
+    re.IGNORECASE,
+)
 NOTHING_FOUND_TEXT = "Nothing here is about this."
 DOUBTFUL_TEXT = "I am not sure this is about it; the nearest is:"
 OTHER_SPEAKER_TEXT = "Something like it was said, but by or about someone else:"
@@ -122,7 +141,7 @@ class QuotingProvider:
         if request.remembers and not is_question(question):
             utterance = classify_utterance(question)
             if not utterance.kind.is_evidence:
-                yield TextPiece(NOTHING_TO_NOTE_TEXT)
+                yield TextPiece(_reply_to(question, utterance.kind))
                 yield StoredReply(note="nothing to note")
                 yield StopPiece(StopReason.STOP)
                 return
@@ -133,12 +152,17 @@ class QuotingProvider:
             yield StoredReply(note="acknowledged")
         else:
             quotes = await self._choose(question, request)
+            if request.abstain == "nothing" and classify_utterance(question).kind == UtteranceKind.COMMAND:
+                yield TextPiece(NO_COMMANDS_TEXT)
+                yield StoredReply(note="nothing found")
+                yield StopPiece(StopReason.STOP)
+                return
             if quotes and request.abstain is not None:
-                yield TextPiece((OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT) + "\n")
+                yield TextPiece(_doubt_in_words(request) + "\n")
             for number, quote in enumerate(quotes, start=1):
                 # Numbered as they are shown: a reader of the answer sees no other numbers.
                 citation = replace(quote.citation, number=number)
-                words = " ".join(citation.quote.split())
+                words = _shown_quote(citation.quote)
                 origin = f" ({citation.where})" if request.abstain is not None and citation.date is not None else ""
                 yield TextPiece(("\n" if number > 1 else "") + f"{quote.lead}“{words}” [{number}]{origin}")
                 yield CitationPiece(citation)
@@ -166,6 +190,10 @@ class QuotingProvider:
         pair = _pair_in_time(best, candidates)
         if pair is not None:
             return self._quotes_in_time(question, best, pair, request)
+        change = next((item for item in candidates if item.likely_change and item.later_than == best.id), None)
+        if change is not None and self._quotes > 1 and _day(change) != _day(best):
+            later = f"Later, on {_day(change)}: " if _day(change) else "Later: "
+            return [_Quote(first), _Quote(self._quote(question, change, request), later)]
         others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
 
@@ -194,14 +222,14 @@ class QuotingProvider:
         best = candidates[0]
         if best.score <= 0:
             return []
-        others = [
-            item
-            for item in candidates
-            if item.id != first.id
-            and item.score >= best.score * self._share
-            and terms.intersection(analyzer.terms(item.text))
-        ]
-        if lexicon_for(analyzer.language).asks_several.search(question):
+        near = [item for item in candidates if item.id != first.id and item.score >= best.score * self._share]
+        if _ASKS_WHAT_WAS_SAID.search(question):
+            return [item for item in near if _day(item) == _day(best)][: self._quotes - 1]
+        terms -= set(analyzer.terms(_NAMING))
+        others = [item for item in near if terms.intersection(analyzer.terms(item.text))]
+        lexicon = lexicon_for(analyzer.language)
+        counts = first.lane == "documents" and lexicon.asks_number.search(question)
+        if lexicon.asks_several.search(question) and not counts:
             return others[: self._quotes - 1]
         certain = best.score * _CERTAIN_SCORE_SHARE
         return [item for item in others if item.lane != first.lane and item.score >= certain][
@@ -213,7 +241,7 @@ class QuotingProvider:
     ) -> list[_Quote]:
         """Return the newer and the older statement of *pair*, the *best* one first."""
         newer, older = (self._quote(question, item, request) for item in pair)
-        day = "" if newer.date is None else f" {newer.date.day} {newer.date:%B %Y}"
+        day = f" {_day(newer)}" if _day(newer) != _day(older) else ""
         if self._quotes == 1:
             return [_Quote(newer if best is pair[0] else older)]
         if best is pair[0]:
@@ -242,6 +270,27 @@ class QuotingProvider:
         return best_sentences(question, passages, analyzer=request.analyzer or self._analyzer, limit=self._limit)
 
 
+def _shown_quote(quote: str) -> str:
+    """Return *quote* on one line, but for a block of code in it, which keeps its lines."""
+    prose, fence, code = quote.partition("\n```")
+    return " ".join(prose.split()) + ("\n" + (fence + code).strip("\n") + "\n" if fence else "")
+
+
+def _reply_to(text: str, kind: UtteranceKind) -> str:
+    """Return the reply to an utterance of this *kind* that states nothing and is no question."""
+    if kind == UtteranceKind.COMMAND:
+        return NO_COMMANDS_TEXT
+    if _THANKS.match(text):
+        return THANKED_TEXT
+    return GREETING_TEXT if _GREETING.match(text) else NOTHING_TO_NOTE_TEXT
+
+
+def _doubt_in_words(request: Request) -> str:
+    if request.doubt:
+        return f"{request.doubt[0].upper()}{request.doubt[1:]}; the nearest is:"
+    return OTHER_SPEAKER_TEXT if request.abstain == "other" else DOUBTFUL_TEXT
+
+
 def _cite_sentence(items: Sequence[ContextItem], sentences: Sequence[AnswerSentence]) -> AnswerCitation:
     best = sentences[0]
     return cite_item(items[best.passage], best.leads_in, best.end)
@@ -250,9 +299,14 @@ def _cite_sentence(items: Sequence[ContextItem], sentences: Sequence[AnswerSente
 def _pair_in_time(best: ContextItem, candidates: Sequence[ContextItem]) -> tuple[ContextItem, ContextItem] | None:
     """Return (newer, older) where *best* and another candidate state the same at different times."""
     for item in candidates:
-        if best.outdated_by == item.id:
+        if best.outdated_by == item.id and item.likely_change:
             return item, best
-    return next(((best, item) for item in candidates if item.outdated_by == best.id), None)
+    return next(((best, item) for item in candidates if item.outdated_by == best.id and best.likely_change), None)
+
+
+def _day(item: Sourced) -> str:
+    """Return the day of an item in words, empty where it has none."""
+    return "" if item.date is None else f"{item.date.day} {item.date:%B %Y}"
 
 
 def _is_stored_question(item: ContextItem) -> bool:

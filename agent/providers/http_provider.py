@@ -19,6 +19,7 @@ from agent.providers.base import (
     Capabilities,
     Delta,
     ModelPiece,
+    OpaquePiece,
     Request,
     StopPiece,
     TextPiece,
@@ -159,7 +160,7 @@ def checked_api_key(api_key: str | None) -> str:
 
 def checked_base_url(base_url: str) -> str:
     """Return *base_url* without a trailing slash, if it is an http address."""
-    expected = "an address such as http://localhost:8080/v1 is needed"
+    expected = "an address such as http://localhost:8080/v1 is needed, before the name of the model"
     if not isinstance(base_url, str):
         raise ArgumentError("base_url", base_url, expected)
     try:
@@ -243,6 +244,10 @@ class ReplyReader(ABC):
     def read(self, frame: Any) -> Iterator[Delta]:
         """Yield the deltas of one frame; raise ``ProviderError`` where it is an error or cannot be read."""
 
+    def remaining(self) -> Iterator[Delta]:
+        """Yield the deltas that are whole only when no frame comes any more."""
+        return iter(())
+
     def finish(self) -> StopPiece:
         """Return the reason why the reply ended; raise where it broke off."""
         if not self._complete:
@@ -319,7 +324,7 @@ class HttpProvider(ABC):
                             continue
                         if isinstance(delta, ThinkingPiece):
                             splitter.reasoning_is_separate()
-                        elif isinstance(delta, ToolCallPiece):
+                        elif isinstance(delta, (ToolCallPiece, OpaquePiece)):
                             for part in splitter.flush():
                                 yield part
                         yield delta
@@ -328,6 +333,8 @@ class HttpProvider(ABC):
         stop = reader.finish()
         for part in splitter.finish(cut=stop.reason == StopReason.MAX_TOKENS):
             yield part
+        for delta in reader.remaining():
+            yield delta
         self._opens_thinking = splitter.opened
         yield stop
 

@@ -62,9 +62,10 @@ def ollama_payload(request: Request, model: str) -> dict[str, Any]:
 
 
 def _ollama_messages(request: Request) -> Iterable[dict[str, Any]]:
-    if system := request.system_words:
+    system, messages = request.system_and_messages()
+    if system:
         yield {"role": "system", "content": system}
-    for message in request.conversation:
+    for message in messages:
         if message.role == "tool":
             for result in message.tool_results:
                 content = f"Error: {result.text}" if result.is_error else result.text

@@ -16,13 +16,16 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
+from agent.context_items import MODEL_SOURCES, AnswerCitation
 from agent.errors import ArgumentError
 from agent.providers.base import (
     SETTING_NAMES,
     THINKING_MODES,
     Capabilities,
+    CitationPiece,
     Delta,
     ModelInfo,
+    OpaquePiece,
     Request,
     StopPiece,
     TextPiece,
@@ -44,9 +47,11 @@ from agent.providers.http_provider import (
     object_list,
     redacted_url,
 )
+from agent.providers.schemas import openai_schema
 from agent.results import StopReason, Usage
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
+from memory.internals import OpaqueBlock
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""
@@ -66,8 +71,18 @@ _THINKING_MODES: Mapping[str | None, frozenset[str]] = {
     "openrouter": THINKING_MODES,
     "vllm": THINKING_MODES,
 }
+_SERVERS_WITH_SYSTEM_IN_PLACE = frozenset({"openai", "openrouter"})
+"""Servers that take system messages within the conversation; the templates of many local models take one, first."""
+FORMAT = "openai"
+_CONTENT = "content"
+"""Field of thinking that comes among the typed parts of the content."""
 _MEDIUM_EFFORT = "medium"
 """What switches thinking on where a server knows grades alone."""
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+_REASONING_DETAILS = "reasoning_details"
+_DETAIL_TEXTS = ("text", "summary")
+_EXTRA_CONTENT = "extra_content"
+"""Of a tool call at Gemini: the signature of the thought behind it."""
 _VALID_USER_NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 
 
@@ -77,7 +92,7 @@ def openai_payload(
     """Return the body of the request to *server*; *limit_field* is its name for the limit of output tokens."""
     body: dict[str, Any] = {
         "model": model,
-        "messages": _join_user_messages(_chat_messages(request, reasoning_field)),
+        "messages": _join_user_messages(_chat_messages(request, server, reasoning_field)),
         "stream": True,
         "stream_options": {"include_usage": True},
     }
@@ -92,7 +107,7 @@ def openai_payload(
     if settings.thinking is not None:
         body |= _thinking_fields(settings.thinking, settings.effort, server)
     if settings.response_schema is not None:
-        schema = {"name": "answer", "schema": dict(settings.response_schema), "strict": True}
+        schema = {"name": "answer", "schema": openai_schema(settings.response_schema), "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif settings.json_mode:
         body["response_format"] = {"type": "json_object"}
@@ -115,10 +130,11 @@ def _thinking_fields(thinking: Thinking, effort: str | None, server: str | None)
     return {} if effort is not None else {"reasoning_effort": _MEDIUM_EFFORT}
 
 
-def _chat_messages(request: Request, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
-    if system := request.system_words:
+def _chat_messages(request: Request, server: str | None, reasoning_field: str | None) -> Iterable[dict[str, Any]]:
+    system, messages = request.system_and_messages(in_place=server in _SERVERS_WITH_SYSTEM_IN_PLACE)
+    if system:
         yield {"role": "system", "content": system}
-    for message in request.conversation:
+    for message in messages:
         if message.role == "tool":
             yield from _tool_messages(message.tool_results)
         elif message.role == "assistant":
@@ -147,18 +163,26 @@ def _as_parts(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _assistant_message(message: Message, reasoning_field: str | None) -> dict[str, Any]:
     body: dict[str, Any] = {"role": "assistant", "content": message.text}
-    if reasoning_field is not None:
-        thoughts = "".join(block.text for block in message.blocks if isinstance(block, ThinkingBlock))
-        if thoughts:
-            body[reasoning_field] = thoughts
     if message.tool_calls:
         body["content"] = message.text or None
+    thoughts: dict[str, str] = {}
+    for block in message.blocks:
+        if isinstance(block, OpaqueBlock) and block.format == FORMAT:
+            body |= block.data
+        elif isinstance(block, ThinkingBlock) and (field := reasoning_field or block.field):
+            thoughts[field] = thoughts.get(field, "") + block.text
+    if parts := thoughts.pop(_CONTENT, ""):
+        thinking = {"type": "thinking", "thinking": [_text_part(parts)]}
+        body["content"] = [thinking, *([_text_part(message.text)] if message.text else [])]
+    if _REASONING_DETAILS not in body:  # they hold the same thoughts
+        body |= {field: text for field, text in thoughts.items() if text}
+    if message.tool_calls:
         body["tool_calls"] = []
         for call in message.tool_calls:
             # Servers parse the arguments again, and some fail where they are not JSON; the tool's answer says so.
             arguments = json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
             function = {"name": call.name, "arguments": arguments}
-            body["tool_calls"].append({"id": call.id, "type": "function", "function": function})
+            body["tool_calls"].append({"id": call.id, "type": "function", "function": function, **(call.opaque or {})})
     return body
 
 
@@ -231,6 +255,7 @@ class OpenAIChunkReader(ReplyReader):
         self._refused = False
         self._indexes: dict[str, int] = {}
         self._last_index = -1
+        self._details: list[dict[str, Any]] = []
 
     @property
     def _complete(self) -> bool:
@@ -246,6 +271,8 @@ class OpenAIChunkReader(ReplyReader):
             raise self._endpoint.reported_error(chunk.get("error") or chunk)
         yield from self._model_pieces(chunk)
         choices = chunk.get("choices")
+        if frame.whole and not choices:
+            raise self._endpoint.malformed("the answer is JSON, and no completion of the format")
         if isinstance(choices, list) and choices and isinstance(choices[0], dict):
             yield from self._choice(choices[0])
         if isinstance(chunk.get("usage"), dict):
@@ -258,9 +285,14 @@ class OpenAIChunkReader(ReplyReader):
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Delta]:
         delta = object_field(choice, "delta" if isinstance(choice.get("delta"), dict) else "message")
-        thought = _delta_text(delta.get("reasoning_content")) or _delta_text(delta.get("reasoning"))
+        fields = ((name, _delta_text(delta.get(name))) for name in _REASONING_FIELDS)
+        field, thought = next((pair for pair in fields if pair[1]), (_CONTENT, _thinking_parts(delta.get("content"))))
         if thought:
-            yield ThinkingPiece(thought)
+            yield ThinkingPiece(thought, field=field)
+        self._add_details(object_list(delta, _REASONING_DETAILS))
+        for annotation in object_list(delta, "annotations"):
+            if citation := object_field(annotation, "url_citation"):
+                yield CitationPiece(_url_citation(citation))
         if text := _delta_text(delta.get("content")):
             yield TextPiece(text)
         if refusal := _delta_text(delta.get("refusal")):
@@ -281,7 +313,44 @@ class OpenAIChunkReader(ReplyReader):
         if type(index) is not int:  # some servers number no calls
             index = self._indexes.setdefault(id, self._last_index + 1) if id else max(self._last_index, 0)
         self._last_index = max(self._last_index, index)
-        return ToolCallPiece(index, id, _delta_text(function.get("name")), _delta_text(arguments))
+        extra = object_field(call, _EXTRA_CONTENT)
+        opaque = {_EXTRA_CONTENT: extra} if extra else None
+        return ToolCallPiece(index, id, _delta_text(function.get("name")), _delta_text(arguments), opaque)
+
+    def _add_details(self, details: list[dict[str, Any]]) -> None:
+        """Join the pieces of reasoning details: those of one type and index follow one another."""
+        for detail in details:
+            last = self._details[-1] if self._details else {}
+            if (
+                all(last.get(name) == detail.get(name) for name in ("type", "index"))
+                and detail.get("index") is not None
+            ):
+                texts = {
+                    name: last[name] + detail[name] for name in _DETAIL_TEXTS if last.get(name) and detail.get(name)
+                }
+                last |= {name: value for name, value in detail.items() if value is not None} | texts
+            else:
+                self._details.append(dict(detail))
+
+    def remaining(self) -> Iterator[Delta]:
+        """Yield the reasoning details, which are whole now."""
+        if self._details:
+            yield OpaquePiece(FORMAT, {_REASONING_DETAILS: self._details})
+
+
+def _thinking_parts(content: Any) -> str:
+    """Return the thinking among typed parts of the content, as Mistral sends it."""
+    parts = content if isinstance(content, list) else ()
+    return "".join(_delta_text(part.get("thinking")) for part in parts if isinstance(part, dict))
+
+
+def _url_citation(citation: dict[str, Any]) -> AnswerCitation:
+    """Return a citation of a page that the server found; its quote is the page's text where the server gives it."""
+    address, title = _delta_text(citation.get("url")), _delta_text(citation.get("title"))
+    quote = _delta_text(citation.get("content"))
+    return AnswerCitation(
+        number=0, id=address, quote=quote, start=0, end=0, span=(0, 0), lane=MODEL_SOURCES, source=address, title=title
+    )
 
 
 def openai_usage(usage: dict[str, Any]) -> Usage:
@@ -316,8 +385,8 @@ class OpenAICompatibleProvider(HttpProvider):
     """Streams replies of *model* at *base_url* (which usually ends in ``/v1``).
 
     *api_key* is sent where given and never shown. *headers* are added to each request. *reasoning_field* names the
-    field in which this server wants a model's reasoning back during tool use; None sends none back, as the format
-    has no place of its own. *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
+    field in which this server wants a model's reasoning back during tool use (None: the one in which it came).
+    *limit_field* is the server's name for the limit of output tokens (None: OpenAI's own
     for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
 
     *server* says which server it is, where the address does not (OpenAI's and OpenRouter's do): servers have fields of

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypedDict, runtime_checkable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from agent.approval import Approver
+from agent.context_items import ContextItem
 from agent.errors import ArgumentError, choice
 from agent.events import Event, HookDispatcher
 from agent.providers.base import ToolSpec
@@ -25,7 +26,8 @@ class RunScope:
 
     *approver* answers requests (None: the reader of the stream, where *streams*), *lineage* are the agents above,
     outermost first, *timer* gives the seconds since the run began, *trust* tracks whose words were read, *mark* is
-    that of the recalled memories, which no result of a tool may show.
+    that of the recalled memories, which no result of a tool may show. *shown* are the items that the model has seen, of
+    the context and of searches, each with its number: an answer cites any of them.
     """
 
     ledger: UsageLedger = field(default_factory=UsageLedger)
@@ -37,6 +39,20 @@ class RunScope:
     timer: Callable[[], float] = float
     trust: TrustTracker = field(default_factory=TrustTracker)
     mark: str = ""
+    shown: list[ContextItem] = field(default_factory=list)
+
+    def number(self, items: Sequence[ContextItem]) -> list[ContextItem]:
+        """Return *items* with the numbers by which they can be cited, and keep them: one that was shown has its own."""
+        known = {item.id: item.number for item in self.shown}
+        following = max(known.values(), default=0) + 1
+        numbered = []
+        for item in items:
+            number = known.setdefault(item.id, following)
+            following += number == following
+            numbered.append(replace(item, number=number))
+        before = {item.id for item in self.shown}
+        self.shown.extend(item for item in numbered if item.id not in before)
+        return numbered
 
 
 ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock | DocumentBlock]
@@ -47,6 +63,7 @@ class ToolContext:
     """Context of a tool call: its id, the session, the agent's name, the round, its end (*deadline*, in the event
     loop's time), and the run that it is part of (*scope*).
 
+    *namespace* is that of the run, so that a tool can keep the users of one agent apart.
     *trust* is the trust of what the call writes: the least trusted that the run had read when the model made the
     call, and the model's own at most. *approved*: a person agreed to this very call.
     """
@@ -58,6 +75,7 @@ class ToolContext:
     deadline: float | None = None
     trust: Trust = Trust.ASSISTANT
     approved: bool = False
+    namespace: str = ""
     scope: RunScope = field(default_factory=RunScope, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -68,9 +86,41 @@ class ToolContext:
         return {"agent": self.agent, "step": self.step, "elapsed": self.scope.timer()}
 
 
+if TYPE_CHECKING:
+    from abc import ABCMeta as _ProtocolType
+
+    from agent.tools.function import FunctionTool
+else:
+    _ProtocolType = type(Protocol)
+
+
+class _ToolType(_ProtocolType):
+    """Type of ``Tool``; what stands here is called on the class, and is not demanded of a tool."""
+
+    def from_schema(
+        cls,  # noqa: N805 - the class Tool is what it is called on
+        name: str,
+        description: str,
+        schema: Mapping[str, Any],
+        function: Callable[..., Any],
+        *,
+        timeout: float | None = None,
+        **annotations: Unpack[AnnotationOptions],
+    ) -> FunctionTool:
+        """Return a tool whose parameters are known at run time alone, as a JSON *schema* of an object.
+
+        *function* is called with all arguments in one dictionary, and with the ``ToolContext``, if it has a parameter
+        annotated so. The arguments are checked against *schema*; an unusable one raises ``ArgumentError``. Remote
+        references (``$ref``) are not fetched. *annotations* are those of ``ToolAnnotations``.
+        """
+        from agent.tools.function import FunctionTool
+
+        return FunctionTool(function, name=name, description=description, schema=schema, timeout=timeout, **annotations)
+
+
 @runtime_checkable
-class Tool(Protocol):
-    """Function that a model may call.
+class Tool(Protocol, metaclass=_ToolType):
+    """Function that a model may call; ``Tool.from_schema`` makes one whose parameters are known at run time alone.
 
     - ``call`` checks *arguments* itself; ``ToolFailed`` says in words for the model why a call was refused or failed.
       ``StopRun`` ends the run. Any other error is reported to the model as a failure.

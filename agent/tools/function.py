@@ -26,7 +26,7 @@ import pydantic_core
 from agent.errors import ArgumentError, check_seconds
 from agent.providers.base import ToolSpec
 from agent.tools.base import AnnotationOptions, Tool, ToolAnnotations, ToolContext, ToolOutput, annotations_of
-from agent.tools.schema import FunctionParameters
+from agent.tools.schema import FunctionParameters, SchemaParameters
 from memory import DocumentBlock, ImageBlock, TextBlock, Trust
 from memory.internals import run_in_thread
 
@@ -36,6 +36,7 @@ _EMPTY_OUTPUT = "done"
 class FunctionTool:
     """A function that a model may call; a synchronous one runs in a thread, with the caller's context variables.
 
+    *schema* is that of its arguments where its signature does not say them; it then gets them in one dictionary.
     *annotations* are those of ``ToolAnnotations``; ``spec``, ``timeout`` and ``annotations`` are those of a ``Tool``.
     """
 
@@ -45,6 +46,7 @@ class FunctionTool:
         *,
         name: str | None = None,
         description: str | None = None,
+        schema: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         **annotations: Unpack[AnnotationOptions],
     ) -> None:
@@ -53,7 +55,7 @@ class FunctionTool:
         check_seconds("timeout", timeout)
         functools.update_wrapper(self, function)
         self._function = function
-        self._parameters = FunctionParameters(function)
+        self._parameters = FunctionParameters(function) if schema is None else SchemaParameters(function, schema)
         self._is_async = inspect.iscoroutinefunction(function)
         self.timeout = timeout
         self.annotations = ToolAnnotations(**annotations)

@@ -62,7 +62,7 @@ MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description=
 def memory_tools(
     memory: LongTermMemory,
     *,
-    namespace: str = "",
+    namespace: str | None = None,
     include: Iterable[str] = DEFAULT_MEMORY_TOOLS,
     users_words: bool = False,
     ask: bool = False,
@@ -70,6 +70,7 @@ def memory_tools(
 ) -> tuple[FunctionTool, ...]:
     """Return tools over *memory*, those named in *include*; those that change memories only where they are named.
 
+    They work in *namespace* (None: in that of the run that calls them).
     What the user said (or a document) is corrected, replaced or forgotten by a model only with *users_words*. These
     need approval where the run has read a document or a tool's result, and with *ask* always. What was
     marked sensitive is shown only with *sensitive*: to a model on this machine, or by the user's own setting.
@@ -93,9 +94,12 @@ class _MemoryTools:
     """Functions of the tools."""
 
     memory: LongTermMemory
-    namespace: str
+    namespace: str | None
     users_words: bool
     sensitive: bool
+
+    def _namespace(self, context: ToolContext) -> str:
+        return context.namespace if self.namespace is None else self.namespace
 
     async def search_memory(
         self,
@@ -106,7 +110,7 @@ class _MemoryTools:
         """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
         where = None if self.sensitive else NOT_SENSITIVE_FILTER
         began = time.perf_counter()
-        result = await self.memory.recall(question, limit, namespace=self.namespace, where=where)
+        result = await self.memory.recall(question, limit, namespace=self._namespace(context), where=where)
         note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
             return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."
@@ -114,7 +118,9 @@ class _MemoryTools:
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Read memories whole, by their ids."""
-        known = [memory for memory in await self.memory.get(ids, namespace=self.namespace) if memory is not None]
+        known = [
+            memory for memory in await self.memory.get(ids, namespace=self._namespace(context)) if memory is not None
+        ]
         shown = {memory.id: memory for memory in known if self.sensitive or not memory.sensitive}
         missing = [id for id in ids if id not in shown]
         text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories", context)
@@ -148,7 +154,7 @@ class _MemoryTools:
         actor, session = _actor_of_call(context), context.session or None
         note = Memory(text, kind="note", tags=tags, session=session, trust=Trust(actor), actor=actor, replaces=replaces)
         with _failing():
-            report = await self.memory.remember(note, namespace=self.namespace, approved_by=approved_by)
+            report = await self.memory.remember(note, namespace=self._namespace(context), approved_by=approved_by)
         if report.outcome == Outcome.REJECTED:
             raise ToolFailed(f"not stored: {report.reason}")
         return report.id
@@ -163,18 +169,22 @@ class _MemoryTools:
         approved_by = await self._authorize([id], context)
         actor = _actor_of_call(context)
         with _failing():
-            report = await self.memory.correct(id, text, namespace=self.namespace, actor=actor, approved_by=approved_by)
+            report = await self.memory.correct(
+                id, text, namespace=self._namespace(context), actor=actor, approved_by=approved_by
+            )
         return f"Corrected {report.id}."
 
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._authorize(ids, context)
         actor = _actor_of_call(context)
-        forget = partial(self.memory.forget, ids, namespace=self.namespace, actor=actor, approved_by=approved_by)
+        forget = partial(
+            self.memory.forget, ids, namespace=self._namespace(context), actor=actor, approved_by=approved_by
+        )
         with _failing():
             preview = await forget(dry_run=True)
             # What says the same goes with it: a note that repeats the user's words must not be a way to erase them.
-            await self._changeable([*preview.derived, *preview.also], of="what would go with it")
+            await self._changeable([*preview.derived, *preview.also], context, of="what would go with it")
             receipt = await forget()
         return f"Forgotten: {', '.join(receipt.memories) or 'none'}."
 
@@ -187,14 +197,14 @@ class _MemoryTools:
         """
         if context.trust.rank > Trust.ASSISTANT.rank and not context.approved:
             raise ToolFailed(f"after reading the words of a {context.trust.value}, this needs the user's approval")
-        if not all(map(_is_written_by_model, await self._changeable(ids))):
+        if not all(map(_is_written_by_model, await self._changeable(ids, context))):
             return "user"
         return "assistant" if context.approved else None
 
-    async def _changeable(self, ids: Sequence[str], *, of: str = "") -> list[Memory]:
+    async def _changeable(self, ids: Sequence[str], context: ToolContext, *, of: str = "") -> list[Memory]:
         """Return the memories, if all are known and may be changed; *of* says in an error how they are concerned."""
         memories: list[Memory] = []
-        for id, memory in zip(ids, await self.memory.get(ids, namespace=self.namespace), strict=True):
+        for id, memory in zip(ids, await self.memory.get(ids, namespace=self._namespace(context)), strict=True):
             if memory is None:
                 raise ToolFailed(f"no memory has the id {id}; search_memory shows ids")
             if not (_is_written_by_model(memory) or self.users_words):

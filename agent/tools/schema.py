@@ -1,4 +1,4 @@
-"""JSON schema of a function's parameters, from its signature and docstring, and validation of arguments.
+"""JSON schema of a function's parameters, from its signature and docstring or given, and validation of arguments.
 
 Docstrings are read in the Google, NumPy and Sphinx styles.
 """
@@ -10,6 +10,7 @@ import json
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -90,6 +91,7 @@ def _join_lines(lines: Iterable[str]) -> str:
 
 _ARGUMENT_PROBLEM_LIMIT = 8
 _VALUE_LENGTH = 60
+_PROBLEM_LENGTH = 200
 _REFUSALS = {"extra_forbidden": "there is no such parameter", "missing": "is missing"}
 
 
@@ -103,12 +105,13 @@ class _UntitledSchema(GenerateJsonSchema):
 class FunctionParameters:
     """The parameters of *function*: their ``schema``, and ``checked`` arguments for calling it.
 
-    A parameter annotated ``ToolContext`` is filled in with the call's and not shown to the model. Types are strict:
-    a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
+    A parameter annotated with *context_type* is filled in with the context of the call and not shown to the model.
+    Types are strict: a number written as text is refused; types that JSON lacks (dates, enums) are read from text.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], context_type: type = ToolContext) -> None:
         self.description, texts = parse_docstring(function)
+        self._context_type = context_type
         self._context: str | None = None
         self._model = self._make_model(function, texts)
         try:
@@ -119,7 +122,7 @@ class FunctionParameters:
         schema.pop("description", None)
         self.schema: dict[str, Any] = schema
 
-    def checked(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+    def checked(self, arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
         """Return the arguments to call with; raise ``ToolFailed``, which says what would be right."""
         try:
             model = self._model.model_validate_json(json.dumps(arguments), strict=True)
@@ -140,7 +143,7 @@ class FunctionParameters:
                 raise ArgumentError("function", function, f"a tool cannot have the parameter {parameter}")
             if name not in hints:
                 raise ArgumentError("function", function, f"its parameter {name} needs a type")
-            if hints[name] is ToolContext:
+            if hints[name] is self._context_type:
                 self._context = name
                 continue
             # Own field names, so that a parameter may be called "schema" or "_x" without hiding a method.
@@ -157,8 +160,59 @@ class FunctionParameters:
             name = ".".join(str(part) for part in problem["loc"]) or "arguments"
             refusal = f"{problem['msg']}, got {shorten(repr(problem['input']), _VALUE_LENGTH)}"
             lines.append(f"{name}: {_REFUSALS.get(problem['type'], refusal)}")
-        expected = json.dumps(self.schema.get("properties", {}), ensure_ascii=False)
-        return "arguments refused: " + "; ".join(lines) + f". Parameters: {expected}"
+        return _refused_arguments(lines, self.schema)
+
+
+def _refused_arguments(problems: Iterable[str], schema: Mapping[str, Any]) -> str:
+    expected = json.dumps(schema.get("properties", {}), ensure_ascii=False)
+    return f"arguments refused: {'; '.join(problems)}. Parameters: {expected}"
+
+
+class SchemaParameters:
+    """The parameters of *function* by a JSON *schema* of an object that is known at run time alone.
+
+    The arguments are checked against it, and given to the function's first parameter in one dictionary; another one
+    may be annotated ``ToolContext``. An unusable schema raises ``ArgumentError``; references to other documents are not
+    fetched.
+    """
+
+    def __init__(self, function: Callable[..., Any], schema: Mapping[str, Any]) -> None:
+        import jsonschema_rs
+
+        self.description, _ = parse_docstring(function)
+        if not isinstance(schema, Mapping) or schema.get("type", "object") != "object":
+            raise ArgumentError("schema", schema, "a JSON schema of an object is needed")
+        self.schema: dict[str, Any] = {"type": "object", **json.loads(json.dumps(dict(schema)))}
+        try:
+            self._validator = jsonschema_rs.validator_for(self.schema, retriever=_refuse_reference)
+        except ValueError as error:
+            problem = str(error).partition("\n")[0]
+            raise ArgumentError("schema", schema, f"a JSON schema is needed ({problem})") from error
+        self._name, self._context = _argument_names(function)
+
+    def checked(self, arguments: Mapping[str, Any], context: object) -> dict[str, Any]:
+        """Return the arguments to call with; raise ``ToolFailed``, which says what would be right."""
+        problems = [
+            f"{'.'.join(map(str, error.instance_path)) or 'arguments'}: {shorten(error.message, _PROBLEM_LENGTH)}"
+            for error in islice(self._validator.iter_errors(dict(arguments)), _ARGUMENT_PROBLEM_LIMIT)
+        ]
+        if problems:
+            raise ToolFailed(_refused_arguments(problems, self.schema))
+        values: dict[str, Any] = {self._name: dict(arguments)}
+        return values if self._context is None else {**values, self._context: context}
+
+
+def _refuse_reference(address: str) -> Any:
+    raise ValueError(f"{address} is not fetched")
+
+
+def _argument_names(function: Callable[..., Any]) -> tuple[str, str | None]:
+    """Return the names of the parameters that get the arguments, and the context (None: there is none)."""
+    hints = typing.get_type_hints(function) if inspect.isroutine(function) else {}
+    parameters = [name for name in inspect.signature(function).parameters if hints.get(name) is not ToolContext]
+    if len(parameters) != 1:
+        raise ArgumentError("function", function, "one parameter for all arguments is needed")
+    return parameters[0], next((name for name, hint in hints.items() if hint is ToolContext), None)
 
 
 def _parameter_field(name: str, parameter: inspect.Parameter, hint: Any, texts: Mapping[str, str]) -> FieldInfo:

@@ -17,7 +17,7 @@ from benchmarks.personal.cases import Case, cases_of
 from benchmarks.recall.system import BY_KEY, Options, opened
 from benchmarks.recall.task import Asked, Corpus
 from memory import Embedder, LocalEmbedder, RecallSettings, SentenceEncoder
-from memory.internals import PROBE_QUESTIONS, known_profile
+from memory.internals import PROBE_QUESTIONS, EmbedderProfile, known_profile
 
 _SETS = ("own-notes", "chat")
 _WEIGHTS = (0.45, 0.9, 1.3, 1.8)
@@ -47,7 +47,7 @@ def run_calibration(given: argparse.Namespace, words: Sequence[str], say: Callab
     for weight, share in rank.items():
         say(f"{cases[0].name}: right note first with cosines of weight {weight:g}, half choose: {share:.3f}")
     best = max(rank, key=lambda weight: rank[weight])
-    known = known_profile(embedder.fingerprint)
+    known = known_profile(embedder.fingerprint) or EmbedderProfile()
     profile = replace(known, notes=best, unrelated=round(float(np.mean(unrelated)), 3))
     say(f"{embedder.fingerprint}: {profile}")
     if given.out is not None:

@@ -12,6 +12,8 @@ from memory.internals import classify_utterance
 _UNANSWERED = {"far": "far questions caught", "near": "near questions caught"}
 _OTHER = "another person's attribute given without a word"
 _CHANGED = ("update", "past")
+_NOWHERE = 1_000
+"""Place of what was not found, however few hits there are."""
 
 
 def outcomes(case: Case, question: Question, answered: Answered) -> Iterator[tuple[str, float]]:
@@ -22,7 +24,7 @@ def outcomes(case: Case, question: Question, answered: Answered) -> Iterator[tup
         yield from _unanswerable(question, doubted)
         return
     places = [ranked.index(id) for id in question.gold if id in ranked]
-    best = min(places, default=len(ranked) + 1)
+    best = min(places, default=_NOWHERE)
     if case.set == "stories":
         yield f"{question.kind}: first", float(best == 0)
         if question.kind == "now":

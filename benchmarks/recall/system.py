@@ -68,6 +68,8 @@ class Contender:
     """The tasks it is given, beside data of one's own; empty: all."""
     peer: bool = False
     """It runs in an environment of its own, on request."""
+    extra: bool = False
+    """It is measured where it is named, not in each run."""
 
 
 STATIC = "the extra `local`: a static table of word vectors (wordllama, 256 dimensions), no network"
@@ -115,6 +117,20 @@ CONTENDERS: tuple[Contender, ...] = (
         "the text alone, whole question, exact", vectors=SENTENCES,
     ),
     Contender(
+        "cosine-onnx", "numpy cosine, ONNX model", "systems.cosine:CosineOfOnnx", "fastembed", "fastembed",
+        "the text alone, whole question, exact", vectors="the model in the folder TELLBACK_BENCH_ONNX", extra=True,
+    ),
+    Contender(
+        "tellback-onnx", "Tellback, ONNX model", "systems.tellback:TellbackOnnx", "fastembed", "fastembed",
+        "as it is installed, with an embedder that it does not know",
+        vectors="the model in the folder TELLBACK_BENCH_ONNX", can=_ALL, extra=True,
+    ),
+    Contender(
+        "hybrid-rrf", "BM25 and cosine, fused", "systems.hybrid:Hybrid", "bm25s", "bm25s",
+        "BM25 as above and the cosine of sentences, the ranks of 100 each by reciprocal rank fusion, k 60",
+        vectors=SENTENCES, extra=True,
+    ),
+    Contender(
         "grep", "grep", "systems.grep:Grep", "re", "", "how many of the question's words stand in it, latest first",
     ),
     Contender("last", "last n", "systems.last:Last", "re", "", "the latest, whatever is asked"),
@@ -136,7 +152,7 @@ CONTENDERS: tuple[Contender, ...] = (
 )  # fmt: skip
 
 BY_KEY = {one.key: one for one in CONTENDERS}
-USUAL = tuple(one.key for one in CONTENDERS if not one.peer)
+USUAL = tuple(one.key for one in CONTENDERS if not (one.peer or one.extra))
 PEERS = tuple(one.key for one in CONTENDERS if one.peer)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from semantic_text_splitter import MarkdownSplitter
 
 from memory.chunking.protocol import Chunk
-from memory.chunking.text import SplitterChunker, TextSpan, add_overlap, has_words
+from memory.chunking.sentences import TextSpan
+from memory.chunking.text import SplitterChunker, add_overlap, has_words
 
 MAX_TITLE_LENGTH = 200
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from memory.chunking.protocol import DEFAULT_SIZE, Chunk, ChunkSize
+from memory.chunking.sentences import TextSpan
 from memory.tokens.counter import TokenCounter
-
-TextSpan: TypeAlias = tuple[int, int]
 
 SCRAP_DIVISOR = 8
 """A piece smaller than this part of what a chunk holds is a scrap."""

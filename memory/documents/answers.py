@@ -18,25 +18,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import log
 
+from memory.chunking.sentences import TextSpan
 from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_spans
 from memory.documents.document import Passage
-from memory.retrieval.languages.lexicon import Lexicon, lexicon_for
+from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
+from memory.documents.sentences import code_steps
+from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer
 
 MAX_COMPARED = 24
 """Sentences whose meaning is compared: an encoder takes about 2 ms for each."""
-# The weights were chosen on the half "choose" of `python -m benchmarks manual`.
+# The weights were chosen on the half "choose" of `python -m benchmarks documents` and `manual`.
 _CONTEXT_SHARE = 0.7
 """Worth of a word that the heading or the sentence before has, where it is 1 in the sentence itself."""
 _MEANING_WEIGHT = 0.5
 _PASSAGE_WEIGHT = 1.0
-_KIND_BONUS = 0.1
+_FORM_WEIGHT = 0.3
+"""Worth of having the form of an answer to the kind of question."""
 _LONG_PENALTY = 0.2
 """Penalty of a sentence as long as a quote may be; a shorter one has its share of it."""
-_ASKS_PERSON = re.compile(r"\b(?:who|whom|whose|wer|wen|wem|wessen|qui|quién|quiénes|chi|quem)\b", re.IGNORECASE)
-_NAME = re.compile(r"(?<=[\w,;] )[A-Z\u00c0-\u00de]\w+")
+_PAIR_PENALTY = 0.1
+"""Penalty of a second sentence, which must bring more than this."""
+_WORD = re.compile(r"[^\W\d_]+")
 _LEANS_BACK = re.compile(
-    r"(?:it|its|they|their|he|she|his|her|this|that|these|those|er|sie|es|dies\w*)\b", re.IGNORECASE
+    r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|er|sie|es|dies\w*)\b", re.IGNORECASE
 )
 
 
@@ -68,7 +73,13 @@ def best_sentences(
     analyzer = analyzer or Analyzer()
     terms, lexicon = analyzer.terms, lexicon_for(analyzer.language)
     texts = [passage.text for passage in passages]
+    kinds, term = question_kinds(question, lexicon), asked_term(question)
     spans = [(index, span) for index, text in enumerate(texts) for span in stating_spans(text, limit)]
+    if QuestionKind.STEP in kinds:
+        blocks = [(index, span) for index, text in enumerate(texts) for span in code_steps(text, limit)]
+        begun = {(index, start) for index, (start, _) in blocks}
+        spans = sorted([*blocks, *(span for span in spans if (span[0], span[1][0]) not in begun)])
+    spans = [span for span in spans if not _is_heading(passages[span[0]], span[1])]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
     wanted = frozenset(terms(question))
@@ -78,18 +89,27 @@ def best_sentences(
     headings = [frozenset(terms(" ".join((*passage.heading, passage.title)))) & wanted for passage in passages]
     total, best = sum(weights.values()), max((passage.score for passage in passages), default=0.0)
     sentences: list[AnswerSentence] = []
-    for number, ((index, (start, end)), held) in enumerate(zip(spans, found, strict=True)):
+
+    def add(first: int, last: int) -> None:
+        """Score the sentences from *first* to *last*, which are neighbours in a passage, as one answer."""
+        index, start, end = spans[first][0], spans[first][1][0], spans[last][1][1]
         passage = passages[index]
-        previous = number > 0 and spans[number - 1][0] == index
-        context = (headings[index] | (found[number - 1] if previous else frozenset())) - held
+        held = found[first] | found[last]
+        previous = first > 0 and spans[first - 1][0] == index
+        context = (headings[index] | (found[first - 1] if previous else frozenset())) - held
         words = sum(weights[term] for term in held) + _CONTEXT_SHARE * sum(weights[term] for term in context)
         score = words / total if total else 0.0
         score += _PASSAGE_WEIGHT * passage.score / best if best > 0 else 0.0
-        score += _KIND_BONUS * _is_of_kind(question, passage.text[start:end], lexicon)
-        score -= _LONG_PENALTY * (end - start) / limit
+        score += _FORM_WEIGHT * answer_form(kinds, passage.text[start:end], lexicon, term=term)
+        score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
-        leads_in = spans[number - 1][1][0] if leans and end - spans[number - 1][1][0] <= limit else start
+        leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start
         sentences.append(AnswerSentence(index, start, end, score, leads_in))
+
+    for number, (index, (start, _)) in enumerate(spans):
+        add(number, number)
+        if number + 1 < len(spans) and spans[number + 1][0] == index and spans[number + 1][1][1] - start <= limit:
+            add(number, number + 1)
     return sorted(sentences, key=lambda sentence: -sentence.score)
 
 
@@ -102,10 +122,9 @@ def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[flo
     return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
 
 
-def _is_of_kind(question: str, sentence: str, lexicon: Lexicon) -> bool:
-    """Return whether *sentence* holds a time, a number or a name where *question* asks for one."""
-    return bool(
-        (lexicon.asks_time.search(question) and (lexicon.time.search(sentence) or lexicon.number.search(sentence)))
-        or (lexicon.asks_number.search(question) and lexicon.number.search(sentence))
-        or (_ASKS_PERSON.match(question) and _NAME.search(sentence))
-    )
+def _is_heading(passage: Passage, span: TextSpan) -> bool:
+    """Return whether the words of *span* are those of the last heading above it, which PDF does not mark."""
+    if not passage.heading:
+        return False
+    words, heading = _WORD.findall(passage.text[slice(*span)].casefold()), _WORD.findall(passage.heading[-1].casefold())
+    return len(words) >= len(heading) > 0 and words[-len(heading) :] == heading and len(words) - len(heading) <= 4

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 from memory.documents.document import Passage
-from memory.documents.sentences import Span, split_sentences, stating_sentences, strip_span
+from memory.documents.sentences import stating_sentences
 
 QUOTE_LIMIT = 400
 """Characters that a quote may have."""
@@ -121,14 +122,14 @@ def best_quote(
     return prose[first][0], prose[last][1], coverage
 
 
-def quotable_spans(text: str, limit: int) -> list[Span]:
+def quotable_spans(text: str, limit: int) -> list[TextSpan]:
     """Return the sentences of *text* that state something, else all, cut into pieces of at most *limit* characters."""
     return stating_spans(text, limit) or [
         piece for span in split_sentences(text) for piece in _split_span(text, span, limit)
     ]
 
 
-def stating_spans(text: str, limit: int) -> list[Span]:
+def stating_spans(text: str, limit: int) -> list[TextSpan]:
     """Return the sentences of *text* that state something, cut into pieces of at most *limit* characters."""
     return [piece for span in stating_sentences(text) for piece in _split_span(text, span, limit)]
 
@@ -138,7 +139,7 @@ def plain_terms(text: str) -> list[str]:
     return [word[:_STEM_LENGTH] for word in _WORD.findall(text.casefold()) if len(word) > 2]
 
 
-def _split_span(text: str, span: Span, limit: int) -> list[Span]:
+def _split_span(text: str, span: TextSpan, limit: int) -> list[TextSpan]:
     """Return *span* cut at blanks into pieces of at most *limit* characters."""
     start, end = span
     pieces = []

@@ -1,42 +1,94 @@
 """Discovery of the files of an ingest: folders are walked, and each path that is left out gets its reason.
 
-Hidden files and folders, and the folders of tools, are left out; a file given by name is always tried. Links are
-followed only to regular files inside the folder that are not found there by themselves. Files are opened only by
-``report_unreadable``, which a program asks before it creates a memory for them. Nothing is written.
+Hidden files and folders, the folders of tools, what ignore files name, and files that hold no text of their own (style
+sheets, minified code, indexes) are left out; a file given by name is always tried. Links are followed only to regular
+files inside the folder that are not found there by themselves. Files are opened only by ``report_unreadable``, which a
+program asks before it creates a memory for them. Nothing is written.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
-from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
-from memory.documents.loaders.base import Loader, read_file
-from memory.documents.loaders.registry import LoaderRegistry
-from memory.errors import ArgumentError, LoadError
-from vectorstore import MissingExtra
-
-IGNORED_FOLDERS = frozenset(
-    {"node_modules", "bower_components", "__pycache__", "venv", "site-packages", "__MACOSX", "$RECYCLE.BIN"}
-    | {"System Volume Information", "lost+found"}
+from memory.documents.ignore_rules import (
+    IGNORE_FILES,
+    IgnoreRules,
+    file_reason,
+    folder_reason,
+    ignore_files_above,
+    read_ignore_files,
 )
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport
+from memory.documents.loaders.base import LeftOut, Loader, UnknownFormat, read_file
+from memory.documents.loaders.registry import LoaderRegistry, Unreadable
+from memory.errors import ArgumentError, LoadError
+from memory.validation import checked_int
+from vectorstore import MissingExtra
 
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 """A file or folder, or several."""
 
 
 @dataclass(frozen=True, slots=True)
+class FileSelection:
+    """Choice of the files below a folder, with patterns in the syntax of ``.gitignore``.
+
+    Where *include* is given, only files that it names, or whose folder it names, are read; what *exclude* names is not.
+    *max_size* is in bytes. *ignore_files*: ``.gitignore`` and ``.ignore`` are followed.
+    """
+
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    max_size: int | None = None
+    ignore_files: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("include", "exclude"):
+            patterns = getattr(self, name)
+            if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+                raise ArgumentError(name, patterns, "a list of patterns is needed")
+            object.__setattr__(self, name, tuple(patterns))
+        if self.max_size is not None:
+            checked_int(self.max_size, "max_size", least=1)
+
+
+EVERY_FILE: Final = FileSelection()
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentFile:
-    """File to read: *location* is its real, absolute path, *source* its path below *root* with slashes."""
+    """File to read: *location* is its real, absolute path, *source* its path below *root* with slashes.
+
+    A *loader* of None is chosen by the content.
+    """
 
     location: Path
     source: str
     root: Path
-    loader: Loader
+    loader: Loader | None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenDocument:
+    """Document in hand: its bytes, its name, and the URI where it was found.
+
+    *title*, *tags* and *metadata* are set beside what its loader finds.
+    """
+
+    location: str
+    source: str
+    content: bytes
+    loader: Loader | None
+    modified: datetime | None = None
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_paths(paths: Paths, *, missing_allowed: bool = False) -> list[Path]:
@@ -64,13 +116,15 @@ def _checked_path(value: object, *, missing_allowed: bool) -> Path:
     return path
 
 
-def discover_files(paths: Sequence[Path], loaders: LoaderRegistry) -> Iterator[DocumentFile | IngestLine]:
+def discover_files(
+    paths: Sequence[Path], loaders: LoaderRegistry, selection: FileSelection = EVERY_FILE
+) -> Iterator[DocumentFile | IngestLine]:
     """Yield what *paths* hold, folders sorted by name, each file once however often it is named."""
     seen: set[Path] = set()
     for path in paths:
         real = path.resolve()
         if real.is_dir():
-            items = _walk_folder(real, loaders)
+            items = _FolderWalk(real, loaders, selection).run()
         else:
             items = [_classify_file(real, path.name or real.name, real.parent, loaders, by_name=True)]
         for item in items:
@@ -86,7 +140,7 @@ def _skipped(name: str, reason: str) -> IngestLine:
 
 
 def _classify_file(
-    real: Path, name: str, root: Path, loaders: LoaderRegistry, *, by_name: bool = False
+    real: Path, name: str, root: Path, loaders: LoaderRegistry, *, by_name: bool = False, max_size: int | None = None
 ) -> DocumentFile | IngestLine:
     try:
         name.encode()
@@ -95,65 +149,97 @@ def _classify_file(
     kind = _path_kind(real)
     if kind != "file":
         return _skipped(name, f"{kind}, not a regular file")
+    if max_size is not None and real.lstat().st_size > max_size:
+        return _skipped(name, "larger than was asked for")
     loader = loaders.choose(name, by_name=by_name)
-    return _skipped(name, loader) if isinstance(loader, str) else DocumentFile(real, name, root, loader)
+    if isinstance(loader, Unreadable):
+        return IngestLine(name, IngestAction.UNREADABLE, loader.reason)
+    return DocumentFile(real, name, root, loader)
 
 
-def _walk_folder(root: Path, loaders: LoaderRegistry) -> list[DocumentFile | IngestLine]:
-    """Return everything below *root*, sorted; links are classified last, when the files are known."""
-    items: list[DocumentFile | IngestLine] = []
-    links: list[tuple[Path, str]] = []
-    folders = [root]
-    while folders:
-        folder = folders.pop()
+class _FolderWalk:
+    """Everything below *root*, sorted; links are classified last, when the files are known."""
+
+    def __init__(self, root: Path, loaders: LoaderRegistry, selection: FileSelection) -> None:
+        self._root = root
+        self._loaders = loaders
+        self._selection = selection
+        base = root.as_posix()
+        self._include = IgnoreRules.parse(selection.include, base)
+        self._exclude = IgnoreRules.parse(selection.exclude, base)
+        self._items: list[DocumentFile | IngestLine] = []
+        self._links: list[tuple[Path, str]] = []
+
+    def run(self) -> list[DocumentFile | IngestLine]:
+        """Return files and lines for what is left out."""
+        rules = ignore_files_above(self._root) if self._selection.ignore_files else IgnoreRules()
+        folders = [(self._root, rules)]
+        while folders:
+            folder, rules = folders.pop()
+            folders += self._enter(folder, rules)
+        found = {item.location for item in self._items if isinstance(item, DocumentFile)}
+        for path, name in self._links:
+            self._items.append(self._classify_link(path, name, found))
+        return sorted(self._items, key=lambda item: item.source)
+
+    def _enter(self, folder: Path, rules: IgnoreRules) -> Iterator[tuple[Path, IgnoreRules]]:
+        """Classify what lies in *folder*; yield the folders in it with the rules that hold there."""
         try:
             with os.scandir(folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
-            name = folder.relative_to(root).as_posix() + "/"
-            items.append(_skipped(name, f"cannot be listed ({error.strerror})"))
-            continue
+            name = folder.relative_to(self._root).as_posix() + "/"
+            self._items.append(_skipped(name, f"cannot be listed ({error.strerror})"))
+            return
+        if self._selection.ignore_files and any(entry.name in IGNORE_FILES for entry in entries):
+            rules += read_ignore_files(folder)
         for entry in entries:
             path = Path(entry.path)
-            name = path.relative_to(root).as_posix()
+            name = path.relative_to(self._root).as_posix()
             is_folder = entry.is_dir(follow_symlinks=False)
-            if reason := _ignored_reason(entry.name, is_folder=is_folder):
-                items.append(_skipped(name + "/" * is_folder, reason))
+            if reason := self._reason(path, name, rules, is_folder=is_folder):
+                self._items.append(_skipped(name + "/" * is_folder, reason))
             elif entry.is_symlink():
-                links.append((path, name))
+                self._links.append((path, name))
             elif is_folder:
-                folders.append(path)
+                yield path, rules
             else:
-                items.append(_classify_file(path, name, root, loaders))
-    found_files = {item.location for item in items if isinstance(item, DocumentFile)}
-    for path, name in links:
-        items.append(_classify_link(path, name, root, loaders, found_files))
-    return sorted(items, key=lambda item: item.source)
+                self._items.append(self._classify(path, name))
 
+    def _reason(self, path: Path, name: str, rules: IgnoreRules, *, is_folder: bool) -> str:
+        """Return why *path* is left out; "" if it is not. A file that is included itself is, only if excluded."""
+        if self._exclude.matches(path.as_posix(), is_folder=is_folder):
+            return "excluded"
+        if is_folder:
+            if any(pattern.lstrip("/").startswith(f"{name}/") for pattern in self._selection.include):
+                return ""
+            own = folder_reason(path.name, path)
+        else:
+            if self._include.matches(path.as_posix()):
+                return ""
+            own = file_reason(path.name)
+            if self._include.rules and not self._include.reaches(path.as_posix(), self._root.as_posix()):
+                own = own or "not among the files to include"
+        if own:
+            return own
+        return "named in an ignore file" if rules.matches(path.as_posix(), is_folder=is_folder) else ""
 
-def _classify_link(
-    path: Path, name: str, root: Path, loaders: LoaderRegistry, found_files: set[Path]
-) -> DocumentFile | IngestLine:
-    try:
-        real = path.resolve(strict=True)
-    except (OSError, RuntimeError):  # dangling, or a circle
-        return _skipped(name, "a link that leads nowhere")
-    if not real.is_relative_to(root):
-        return _skipped(name, "a link that leaves the folder")
-    if real.is_dir():
-        return _skipped(name, "a link to a folder")
-    if real in found_files:
-        return _skipped(name, "a link to a file that is read itself")
-    found_files.add(real)
-    return _classify_file(real, name, root, loaders)
+    def _classify(self, real: Path, name: str) -> DocumentFile | IngestLine:
+        return _classify_file(real, name, self._root, self._loaders, max_size=self._selection.max_size)
 
-
-def _ignored_reason(name: str, *, is_folder: bool) -> str:
-    if name.startswith("."):
-        return "hidden"
-    if is_folder and (name in IGNORED_FOLDERS or name.endswith(".egg-info")):
-        return "a folder that tools fill"
-    return ""
+    def _classify_link(self, path: Path, name: str, found_files: set[Path]) -> DocumentFile | IngestLine:
+        try:
+            real = path.resolve(strict=True)
+        except (OSError, RuntimeError):  # dangling, or a circle
+            return _skipped(name, "a link that leads nowhere")
+        if not real.is_relative_to(self._root):
+            return _skipped(name, "a link that leaves the folder")
+        if real.is_dir():
+            return _skipped(name, "a link to a folder")
+        if real in found_files:
+            return _skipped(name, "a link to a file that is read itself")
+        found_files.add(real)
+        return self._classify(real, name)
 
 
 def _path_kind(path: Path) -> str:
@@ -171,20 +257,47 @@ def _path_kind(path: Path) -> str:
     return next((kind for test, kind in tests if test(mode)), "a device")
 
 
-def report_unreadable(paths: Paths) -> IngestReport | None:
+def plan_ingest(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestReport:
+    """Return what an ingest of *paths* would try to read and what it would leave out; no file is opened.
+
+    A path that does not exist raises ``ArgumentError``.
+    """
+    items = discover_files(check_paths(paths), LoaderRegistry(), selection)
+    return IngestReport(
+        tuple(item if isinstance(item, IngestLine) else IngestLine(item.source, IngestAction.PLANNED) for item in items)
+    )
+
+
+def report_unreadable(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestReport | None:
     """Return why nothing of *paths* can be read, a line for each file; None as soon as one file can be.
 
     A path that does not exist raises ``ArgumentError``.
     """
+    loaders = LoaderRegistry()
     lines = []
-    for item in discover_files(check_paths(paths), LoaderRegistry()):
-        if isinstance(item, IngestLine):
-            lines.append(item)
-            continue
-        try:
-            item.loader.load(read_file(item.location, item.source)[0], item.source)
-        except (LoadError, MissingExtra) as error:
-            lines.append(IngestLine(item.source, IngestAction.FAILED, str(error).removeprefix(f"{item.source}: ")))
-        else:
-            return None
+    try:
+        for item in discover_files(check_paths(paths), loaders, selection):
+            if isinstance(item, IngestLine):
+                lines.append(item)
+                continue
+            try:
+                data, _ = read_file(item.location, item.source, limit=loaders.limits.size)
+                loaders.for_content(item.loader, data, item.source).load(data, item.source)
+            except (LoadError, MissingExtra) as error:
+                lines.append(failure_line(item.source, error))
+            else:
+                return None
+    finally:
+        loaders.close()
     return IngestReport(tuple(lines))
+
+
+def failure_line(source: str, error: LoadError | MissingExtra) -> IngestLine:
+    """Return the line of a file that *error* kept from being read."""
+    reason = str(error).removeprefix(f"{source}: ")
+    action = IngestAction.FAILED
+    if isinstance(error, LeftOut):
+        action = IngestAction.SKIPPED
+    elif isinstance(error, UnknownFormat):
+        action = IngestAction.UNREADABLE
+    return IngestLine(source, action, reason)

@@ -8,6 +8,7 @@ True
 from __future__ import annotations
 
 import base64
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +22,13 @@ from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.results import Hit, Omitted, RecallResult
 
+_LINE_END = re.compile("\n")
 PAGE_BREAKS = "page_breaks"
 """Metadata of a chunk that runs over pages: [offset in the chunk, number of the page that begins there], …"""
+LINE = "line"
+"""Metadata of a chunk: the line of the file where it begins, from 1."""
+ANCHOR = "anchor"
+"""Metadata of a chunk: the place in the file, nearest before it, that a link can name (``page.html#ANCHOR``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +45,11 @@ class Document(LoadedDocument):
     media_type: str
     content_hash: str = ""
     modified: datetime | None = None
+    _line_ends: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
+        ends = tuple(match.start() for match in _LINE_END.finditer(self.text)) if self.lines else ()
+        object.__setattr__(self, "_line_ends", ends)
         if not self.source:
             raise ArgumentError("source", self.source, "a document needs a name")
         if not 0 <= self.body <= len(self.text):
@@ -59,6 +68,21 @@ class Document(LoadedDocument):
         if not self.pages:
             return None
         return max(1, bisect_right(self.pages, offset, key=lambda page: page[0]))
+
+    def line_at(self, offset: int) -> int | None:
+        """Return the line of the file (from 1) that holds *offset*; None where lines are not known."""
+        index = bisect_right(self.lines, offset, key=lambda place: place[0]) - 1
+        if index < 0:
+            return None
+        begin, line = self.lines[index]
+        counted = line + bisect_right(self._line_ends, offset - 1) - bisect_right(self._line_ends, begin - 1)
+        following = self.lines[index + 1][1] if index + 1 < len(self.lines) else 0
+        return min(counted, following) if following > line else counted
+
+    def anchor_at(self, offset: int) -> str:
+        """Return the name of the last place up to *offset* that a link can name; "" for none."""
+        index = bisect_right(self.anchors, offset, key=lambda place: place[0]) - 1
+        return self.anchors[index][1] if index >= 0 else ""
 
     def page_breaks(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
         """Return (offset, page) for every page that begins inside the span after its first character."""
@@ -105,8 +129,8 @@ def _keyed_hash(key: bytes, kind: bytes, parts: Iterable[str], *, size: int) -> 
 class Passage:
     """Piece of a document that was found.
 
-    ``text`` is the document's text from *start* to *end*; *before* and *after* are the text next to
-    it, when neighbours were asked for.
+    ``text`` is the document's text from *start* to *end*; *line* (from 1) and *anchor* are where it begins in the
+    file, where that is known. *before* and *after* are the text next to it, when neighbours were asked for.
     """
 
     id: str
@@ -120,6 +144,8 @@ class Passage:
     score: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict)
     page_breaks: tuple[tuple[int, int], ...] = ()
+    line: int | None = None
+    anchor: str = ""
     before: str = ""
     after: str = ""
 
@@ -160,6 +186,7 @@ def passage_of(memory: Memory, *, score: float = 0.0, parts: Mapping[str, float]
     if source is None or source.document is None:
         return None
     breaks: Any = memory.metadata.get(PAGE_BREAKS, ())
+    line, anchor = memory.metadata.get(LINE), memory.metadata.get(ANCHOR)
     start = source.start or 0
     return Passage(
         id=memory.id,
@@ -173,4 +200,6 @@ def passage_of(memory: Memory, *, score: float = 0.0, parts: Mapping[str, float]
         score=score,
         parts=parts or {},
         page_breaks=tuple((offset, page) for offset, page in breaks),
+        line=line if isinstance(line, int) else None,
+        anchor=anchor if isinstance(anchor, str) else "",
     )

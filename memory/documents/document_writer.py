@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memory.chunking.protocol import Chunk
+from memory.chunking.protocol import Chunk, Chunker
 from memory.codec import from_entry, to_entry
 from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile
-from memory.documents.document import PAGE_BREAKS, Document
+from memory.documents.discovery import DocumentFile, GivenDocument
+from memory.documents.document import ANCHOR, LINE, PAGE_BREAKS, Document
 from memory.documents.ingest_report import IngestAction, IngestLine
 from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
@@ -23,13 +23,15 @@ from memory.write.embedding_service import EmbeddedText
 from vectorstore import Entry, Metadata, RevisionConflict
 
 _TITLE_LIMIT = 200
+_MIN_SECTION = 80
+"""Characters of the shortest section that is cut apart from what follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
     """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
 
-    file: DocumentFile
+    file: DocumentFile | GivenDocument
     document: Document
     record: DocumentRecord
     memories: tuple[Memory, ...]
@@ -76,6 +78,7 @@ def chunk_memories(
             end=end,
         )
         breaks = [[offset - start, page] for offset, page in document.page_breaks(start, end)]
+        places = {PAGE_BREAKS: breaks, LINE: document.line_at(start), ANCHOR: document.anchor_at(start)}
         memory = Memory(
             text=chunk.text,
             id=id,
@@ -85,10 +88,33 @@ def chunk_memories(
             trust=Trust.DOCUMENT,
             actor="document",
             recorded_at=recorded_at,
-            metadata={**document.metadata, **({PAGE_BREAKS: breaks} if breaks else {})},
+            metadata={**document.metadata, **{key: place for key, place in places.items() if place}},
         )
         memories.append(memory)
     return tuple(memories)
+
+
+def chunk_document(document: Document, chunker: Chunker) -> list[Chunk]:
+    """Return the chunks of the document's body, each within one section of its outline; offsets count from the body.
+
+    A section of next to nothing, such as a heading alone, goes with the one below it.
+    """
+    body = document.text[document.body :]
+    if not document.outline:
+        return chunker.chunk(body)
+    borders = [(max(0, start - document.body), path) for start, path in document.outline if start < len(document.text)]
+    sections: list[tuple[int, tuple[str, ...]]] = [(0, ())]
+    for start, path in borders:
+        if start - sections[-1][0] < _MIN_SECTION:
+            sections[-1] = (sections[-1][0], path)
+        else:
+            sections.append((start, path))
+    chunks: list[Chunk] = []
+    for (start, path), end in zip(sections, [start for start, _ in sections[1:]] + [len(body)], strict=True):
+        for chunk in chunker.chunk(body[start:end]):
+            heading = path + chunk.heading
+            chunks.append(replace(chunk, start=chunk.start + start, end=chunk.end + start, heading=heading))
+    return chunks
 
 
 def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again: bool) -> DocumentPlan:

@@ -7,17 +7,28 @@ replaced whole or not at all. An interrupted ingest is completed by repeating it
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 from memory.chunking.protocol import Chunker
 from memory.documents.collection import DocumentCollection
-from memory.documents.discovery import DocumentFile, Paths, check_paths, discover_files
+from memory.documents.discovery import (
+    DocumentFile,
+    FileSelection,
+    GivenDocument,
+    Paths,
+    check_paths,
+    discover_files,
+    failure_line,
+)
 from memory.documents.document import Document, chunk_ids, content_hash, document_mark
 from memory.documents.document_writer import (
     DocumentDraft,
     EmbeddedPlan,
+    chunk_document,
     chunk_memories,
     erase_document,
     plan_document,
@@ -50,7 +61,7 @@ class IngestRun:
     collection: DocumentCollection
     chunker_for: Callable[[str], Chunker]
     loaders: LoaderRegistry
-    size_limit: int
+    selection: FileSelection
     again: bool
     retire_missing: bool
     on_progress: OnIngestProgress | None
@@ -60,10 +71,16 @@ class IngestRun:
 
     async def run(self, paths: Paths) -> IngestReport:
         """Bring the collection to the present state of *paths*."""
+        try:
+            return await self._run(paths)
+        finally:
+            self.loaders.close()
+
+    async def _run(self, paths: Paths) -> IngestReport:
         self.collection.lifecycle("ingest")
         roots = await asyncio.to_thread(lambda: check_paths(paths, missing_allowed=self.retire_missing))
-        present = [root for root in roots if not is_file_gone(str(root))]
-        items = await asyncio.to_thread(lambda: list(discover_files(present, self.loaders)))
+        present = [root for root in roots if not is_file_gone(str(root.absolute()))]
+        items = await asyncio.to_thread(lambda: list(discover_files(present, self.loaders, self.selection)))
         wave: list[DocumentDraft | IngestLine] = []
         chunks = 0
         for item in items:
@@ -78,48 +95,81 @@ class IngestRun:
         self._report(await asyncio.to_thread(self._retire, roots), len(items))
         return IngestReport(tuple(self._lines))
 
+    async def run_given(self, given: GivenDocument) -> IngestReport:
+        """Take in a document that is in hand."""
+        self.collection.lifecycle("ingest")
+        try:
+            prepared = await asyncio.to_thread(self._prepare, given)
+            self._report(await self._settle([prepared]), 1)
+        finally:
+            self.loaders.close()
+        return IngestReport(tuple(self._lines))
+
     def _report(self, lines: Sequence[IngestLine], total: int) -> None:
         for line in lines:
             self._lines.append(line)
             if self.on_progress is not None:
                 self.on_progress(IngestProgress(min(len(self._lines), total), total, line))
 
-    def _prepare(self, found: DocumentFile) -> DocumentDraft | IngestLine:
-        """Return the draft of the file at *found*, or the line that says why nothing is done."""
+    def _prepare(self, found: DocumentFile | GivenDocument) -> DocumentDraft | IngestLine:
+        """Return the draft of the document *found*, or the line that says why nothing is done."""
         source, before = self._resolve_source(found)
         location = str(found.location)
         redactions = redaction_policies(self.collection.memory.policies)
         shown, secrets = redacted_text(source, redactions)
         if secrets or redacted_text(location, redactions)[1]:
             return IngestLine(shown, IngestAction.SKIPPED, _REFUSED_NAME_REASON)
+        if isinstance(found, GivenDocument) and before is not None and before.location not in ("", location):
+            return IngestLine(source, IngestAction.FAILED, "another document has this name; give it another source")
         self._claimed[source] = location
         mark = self.collection.mark_of(location)
         if not self.again and mark in self.collection.memory.tombstones.which(self.collection.partition, [mark]):
             reason = "removed from the memory earlier; ingest it with again=True to bring it back"
             return IngestLine(source, IngestAction.SKIPPED, reason)
         try:
-            data, modified = read_file(found.location, source, limit=self.size_limit)
-            digest = content_hash(data, found.loader.name)
-            chunker = self.chunker_for(found.loader.media_type)
+            data, modified, fields_given = self._content(found, source)
+            loader = self.loaders.for_content(found.loader, data, source)
+            digest = content_hash(data, f"{loader.name}{fields_given}")
+            chunker = self.chunker_for(loader.media_type)
             recipe = (self._digest(digest), chunker.fingerprint)
             if before is not None and (before.digest, before.recipe) == recipe and not self.again:
                 if before.location == location:
                     return IngestLine(before.source, IngestAction.UNCHANGED)
                 self.collection.manifest.put(replace(before, location=location))
                 return IngestLine(before.source, IngestAction.UNCHANGED, "moved")
-            loaded = found.loader.load(data, source)
+            loaded = loader.load(data, source)
         except (LoadError, MissingExtra) as error:
-            return IngestLine(source, IngestAction.FAILED, str(error).removeprefix(f"{source}: "))
+            return failure_line(source, error)
+        if isinstance(found, GivenDocument):
+            loaded = replace(
+                loaded,
+                title=found.title or loaded.title,
+                tags=tuple(dict.fromkeys((*found.tags, *loaded.tags))),
+                metadata={**loaded.metadata, **found.metadata},
+            )
         content = {part.name: getattr(loaded, part.name) for part in fields(LoadedDocument)}
         content["title"] = loaded.title.strip() or PurePosixPath(source).name
-        media_type = found.loader.media_type
-        document = Document(source=source, media_type=media_type, content_hash=digest, modified=modified, **content)
+        document = Document(
+            source=source, media_type=loader.media_type, content_hash=digest, modified=modified, **content
+        )
         return self._draft(found, document, before)
 
-    def _draft(self, file: DocumentFile, document: Document, before: DocumentRecord | None) -> DocumentDraft:
+    def _content(self, found: DocumentFile | GivenDocument, source: str) -> tuple[bytes, datetime | None, str]:
+        """Return the bytes of *found*, when they changed, and the fields that were given beside them, as text."""
+        limit = self.loaders.limits.size
+        if isinstance(found, DocumentFile):
+            return *read_file(found.location, source, limit=limit), ""
+        if len(found.content) > limit:
+            raise LoadError(source, f"more than the {limit / 1e6:.0f} MB that are read of one file")
+        given = [found.title, found.tags, dict(found.metadata)]
+        return found.content, found.modified, json.dumps(given, sort_keys=True) if any(given) else ""
+
+    def _draft(
+        self, file: DocumentFile | GivenDocument, document: Document, before: DocumentRecord | None
+    ) -> DocumentDraft:
         """Return *document* cut into chunks, each with its id, judged by the write policies."""
         memory, chunker = self.collection.memory, self.chunker_for(document.media_type)
-        chunks = chunker.chunk(document.text[document.body :])
+        chunks = chunk_document(document, chunker)
         texts = [chunk.text for chunk in chunks]
         ids = chunk_ids(memory.tombstones.key, self.collection.partition, document.source, texts)
         now = to_aware(memory.clock(), memory.zone)
@@ -150,13 +200,15 @@ class IngestRun:
     def _digest(self, plain: str) -> str:
         return document_mark(self.collection.memory.tombstones.key, "content", plain)
 
-    def _resolve_source(self, found: DocumentFile) -> tuple[str, DocumentRecord | None]:
+    def _resolve_source(self, found: DocumentFile | GivenDocument) -> tuple[str, DocumentRecord | None]:
         """Return the source of the document at *found*, and its record if it has one.
 
         A source is the path below the ingested folder. If another file has that name already, parent folders are put
         before it until it is unique; a file that was moved takes over the name of the one that is gone.
         """
         location, manifest = str(found.location), self.collection.manifest
+        if isinstance(found, GivenDocument):
+            return found.source, manifest.get(found.source)
         if (record := manifest.at(location)) is not None:
             return record.source, record
         for name in _candidate_names(found):
@@ -213,7 +265,9 @@ class IngestRun:
 
 
 def is_file_gone(location: str) -> bool:
-    """Return whether the file that was read at *location* certainly does not exist any more."""
+    """Return whether the file that was read at *location* certainly does not exist any more; a URI is no file."""
+    if not Path(location).is_absolute():
+        return False
     try:
         Path(location).lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -21,8 +21,12 @@ class IngestAction(StrEnum):
     """It vanished from its folder, and its chunks are erased."""
     SKIPPED = "skipped"
     """Left out on purpose, for the reason given."""
+    UNREADABLE = "unreadable"
+    """No loader reads its format."""
     FAILED = "failed"
     """It could not be read; what an earlier ingest kept of it stays."""
+    PLANNED = "planned"
+    """It would be read: the line of a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +98,29 @@ class IngestReport:
     @property
     def changed(self) -> bool:
         """True if anything was written."""
-        same = (IngestAction.UNCHANGED, IngestAction.SKIPPED, IngestAction.FAILED)
-        return any(line.action not in same for line in self.lines)
+        written = (IngestAction.ADDED, IngestAction.UPDATED, IngestAction.REMOVED)
+        return any(line.action in written for line in self.lines)
+
+    @property
+    def complete(self) -> bool:
+        """False if a file failed, or if most files are of formats that no loader reads."""
+        totals = self.totals
+        asked = sum(totals.values()) - totals[IngestAction.SKIPPED] - totals[IngestAction.REMOVED]
+        return not totals[IngestAction.FAILED] and totals[IngestAction.UNREADABLE] * 2 <= asked
 
     def of(self, action: IngestAction | str) -> tuple[IngestLine, ...]:
         """Return the lines with *action*."""
         wanted = choice(IngestAction, action, "action")
         return tuple(line for line in self.lines if line.action == wanted)
 
+    @property
+    def counts(self) -> str:
+        """The totals in words, such as "3 added, 1 skipped"."""
+        return ", ".join(f"{count} {action}" for action, count in self.totals.items() if count) or "no documents"
+
     def __str__(self) -> str:
-        counts = [f"{count} {action}" for action, count in self.totals.items() if count] or ["no documents"]
         chunks = f"{self.chunks} {'chunk' if self.chunks == 1 else 'chunks'}"
-        return ", ".join(counts) + f"; {chunks}, {self.embedded} embedded"
+        return f"{self.counts}; {chunks}, {self.embedded} embedded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,30 +10,42 @@ for citation in await knowledge.cite("How do I restore a backup?", passages):
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
+from types import MappingProxyType
+from typing import Any
 
-from memory.chunking.markdown import MarkdownChunker
-from memory.chunking.protocol import Chunker
-from memory.chunking.text import TextChunker
+from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
+from memory.chunking.pieces import ChunkFunction
 from memory.codec import from_entry
+from memory.documents.answers import MAX_COMPARED, best_sentences, with_meaning
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
-from memory.documents.discovery import Paths
+from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths
 from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
 from memory.documents.ingest import IngestRun
-from memory.documents.ingest_report import IngestReport, OnIngestProgress
-from memory.documents.loaders.base import SIZE_LIMIT, Loader
+from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport, OnIngestProgress
+from memory.documents.loaders.base import Loader, checked_limits
+from memory.documents.loaders.content import known_content
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.manifest import DocumentRecord
-from memory.errors import ArgumentError, translating
+from memory.errors import ArgumentError, LoadError, translating
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS
-from memory.validation import checked_int, checked_label
+from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter, lifecycle_of
 from vectorstore.internals import idf
+
+_COMPARED = 5
+"""Best passages whose sentences are compared with the question."""
+_COMPARED_SHARE = 0.5
+"""Share of the best score from which a passage is compared."""
+_DOCUMENT_FACTOR = 4
+"""How many times as many passages are looked at where only a few of each document are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,8 @@ class KnowledgeBase:
     """The documents of *collection* in the user's *namespace* of *memory*. Any task may call.
 
     *chunker* cuts every document (None: Markdown by its structure, all else by paragraphs and sentences);
-    *loaders* maps file endings to further loaders.
+    *loaders* maps file endings to further loaders; *limits* bound what is read of a file: its ``size`` and what it
+    holds ``unpacked`` in bytes, ``characters`` of text, ``seconds`` and ``memory`` (bytes) of a parser.
     """
 
     def __init__(
@@ -62,14 +75,13 @@ class KnowledgeBase:
         *,
         collection: str = "default",
         namespace: str = "",
-        chunker: Chunker | None = None,
+        chunker: Chunker | ChunkFunction | None = None,
         loaders: Mapping[str, Loader] | None = None,
-        size_limit: int = SIZE_LIMIT,
+        limits: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._collection = open_collection(memory, checked_label(collection, "collection"), namespace)
         self._chunker_for = _chunker_by_media_type(chunker)
-        self._loaders = LoaderRegistry(loaders or {})
-        self._size_limit = size_limit
+        self._loaders = LoaderRegistry(loaders or {}, limits=checked_limits(limits))
 
     @property
     def collection(self) -> str:
@@ -82,6 +94,10 @@ class KnowledgeBase:
         *,
         again: bool = False,
         retire_missing: bool = False,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_size: int | None = None,
+        ignore_files: bool = True,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestReport:
         """Make the collection hold the present state of the files and folders *paths*; say what became of each.
@@ -89,17 +105,96 @@ class KnowledgeBase:
         A path that does not exist raises before anything is done; a file that cannot be read is a line and
         keeps its earlier state. Documents whose files are gone from a given folder are erased. *again* reads
         what has not changed anew, and brings back what was removed or forgotten. *retire_missing*: a path that does
-        not exist is a folder or file that is gone, and the documents from it are erased. *on_progress* is called
-        after each document has been written; what it raises ends the ingest there, and the next one goes on.
+        not exist is a folder or file that is gone, and the documents from it are erased.
+
+        Of a folder, only files that *include* names are read, if given, and none that *exclude* names (patterns as in
+        ``.gitignore``), that are larger than *max_size* bytes, or that an ignore file (``.gitignore``, ``.ignore``)
+        names, unless *ignore_files* is False; what an earlier ingest read of them stays.
+
+        *on_progress* is called after each document has been written; what it raises ends the ingest there, and the next
+        one goes on.
         """
-        run = IngestRun(
-            self._collection, self._chunker_for, self._loaders, self._size_limit, again, retire_missing, on_progress
+        selection = FileSelection(include, exclude, max_size, ignore_files)
+        return await self._run(selection, again, retire_missing, on_progress).run(paths)
+
+    async def ingest_text(
+        self,
+        content: str | bytes | Mapping[str, Any] | Sequence[Any],
+        *,
+        source: str,
+        title: str = "",
+        tags: Sequence[str] = (),
+        metadata: Mapping[str, Any] = MappingProxyType({}),
+        again: bool = False,
+    ) -> IngestReport:
+        """Take in a document that is in hand, under the name *source*; again, it replaces what it was.
+
+        A text is Markdown unless the ending of *source* says otherwise, bytes are as a file of that name, and any other
+        value is JSON, a record for each item of a list. *title*, *tags* and *metadata* add to what is found in it.
+        """
+        name = checked_label(source, "source")
+        loader: Loader | None
+        if isinstance(content, bytes | str):
+            data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+            loader = self._loaders.choose_by_type(name, "")
+            if loader is None and isinstance(content, str) and not known_content(data):
+                loader = self._loaders.choose_by_type(name, "text/markdown")
+        else:
+            loader, data = self._loaders.choose_by_type(name, "application/json"), _encoded_value(content)
+        given = GivenDocument(
+            location=f"text:{name}",
+            source=name,
+            content=data,
+            loader=loader,
+            title=checked_text(title, "title"),
+            tags=checked_labels(tags, "tags"),
+            metadata=dict(metadata),
         )
-        return await run.run(paths)
+        return await self._run(EVERY_FILE, again).run_given(given)
+
+    async def ingest_url(self, url: str, *, allowed_hosts: Sequence[str] = (), again: bool = False) -> IngestReport:
+        """Fetch the page at *url* and take it in; again, it replaces what it was if it has changed.
+
+        Only http and https, and only public addresses, those of *allowed_hosts* excepted; each redirect is under the
+        same rules. Another form of address raises ``ArgumentError``; a page that cannot be fetched is a failed line.
+        """
+        from memory.http.web_page import checked_page_url, fetch_page
+
+        name, limits = checked_page_url(url), self._loaders.limits
+        try:
+            page = await fetch_page(name, allowed_hosts=allowed_hosts, size=limits.size, seconds=limits.seconds)
+        except LoadError as error:
+            return IngestReport((IngestLine(name, IngestAction.FAILED, error.reason),))
+        loader = self._loaders.choose_by_type(page.name, page.media_type)
+        given = GivenDocument(name, name, page.content, loader, page.modified)
+        return await self._run(EVERY_FILE, again).run_given(given)
 
     async def documents(self) -> list[DocumentInfo]:
         """Return what the collection holds, in order of source."""
         return await asyncio.to_thread(lambda: [self._info(record) for record in self._collection.manifest.all()])
+
+    async def locate(self, document: str) -> str | None:
+        """Return where a document was read (an absolute path, or its URI), by its source; None for an unknown one."""
+        record = await asyncio.to_thread(self._collection.manifest.get, document)
+        return None if record is None else record.location
+
+    async def passage(self, id: str, *, neighbours: int = 0) -> Passage | None:
+        """Return the passage with this *id*, with the text of its *neighbours*; None for an unknown id."""
+        checked_int(neighbours, "neighbours")
+        found = await asyncio.to_thread(_load_passages, self._collection, [id])
+        if neighbours and found:
+            found = list(await asyncio.to_thread(_add_neighbours, self._collection, found, neighbours))
+        return found[0] if found else None
+
+    async def passages(self, document: str, *, location: str = "") -> list[Passage]:
+        """Return the passages of a document in order, by its source or its *location*; none for an unknown one."""
+
+        def load() -> list[Passage]:
+            manifest = self._collection.manifest
+            record = (manifest.at(location) if location else None) or manifest.get(document)
+            return [] if record is None else _load_passages(self._collection, record.chunks)
+
+        return await asyncio.to_thread(load)
 
     async def remove(self, document: str) -> int:
         """Erase a document, by its source; return how many chunks it had. An ingest does not bring it back by itself.
@@ -120,15 +215,22 @@ class KnowledgeBase:
         token_budget: int | None = None,
         counter: Callable[[str], int] | None = None,
         explain: bool = False,
+        per_document: int | None = None,
     ) -> Passages:
-        """Return the *k* passages that are most about *question*, best first.
+        """Return the *k* passages that answer *question* best, best first.
 
-        *neighbours*: how many chunks before and after each to give with it. The rest is as for ``recall``.
+        The first few are in the order of the sentences in them that answer best; scores are those of ``recall``, as are
+        the options that are not named here. *neighbours*: how many chunks before and after each to give with it.
+        *per_document*: how many passages of one document at most (None: any). Which documents: *where* filters by
+        ``document`` (the source), ``title`` or fields of the metadata.
         """
         checked_int(neighbours, "neighbours")
+        checked_int(k, "k")
+        if per_document is not None:
+            checked_int(per_document, "per_document", 1)
         found = await self._collection.memory.recall(
             question,
-            k,
+            min(k, 1) * max(k, _COMPARED) * (1 if per_document is None else _DOCUMENT_FACTOR),
             namespace=self._collection.namespace,
             where=where,
             tags=tags,
@@ -139,16 +241,43 @@ class KnowledgeBase:
             partitions=(DOCUMENTS,),
             collections=(self._collection.name,),
         )
-        passages = passages_of(found)
+        passages = await self._by_answer(question, _at_most(passages_of(found), per_document))
+        passages = passages[:k]
         if neighbours and passages:
             passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
         return Passages(
             passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded, found.near
         )
 
+    async def _by_answer(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
+        """Return *passages* where those that could come first are in the order of their best sentences."""
+        count = sum(passage.score >= _COMPARED_SHARE * passages[0].score for passage in passages[:_COMPARED])
+        if count < 2:
+            return tuple(passages)
+        compared, store = passages[:count], lifecycle_of(self._collection.memory.store)
+        analyzer = None if store is None else store.analyzer
+        sentences = await asyncio.to_thread(best_sentences, question, compared, analyzer=analyzer)
+        texts = [compared[found.passage].text[found.start : found.end] for found in sentences[:MAX_COMPARED]]
+        similarities = await self._collection.memory.similarities(question, texts) if texts else None
+        if similarities is not None:
+            sentences = with_meaning(sentences, similarities)
+        order = dict.fromkeys([*(found.passage for found in sentences), *range(count)])
+        return (*(compared[index] for index in order), *passages[count:])
+
     async def cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         """Return the best quote of each passage; a word counts by how rare it is in the collection."""
         return await asyncio.to_thread(self._cite, question, passages)
+
+    def _run(
+        self,
+        selection: FileSelection,
+        again: bool,
+        retire_missing: bool = False,
+        on_progress: OnIngestProgress | None = None,
+    ) -> IngestRun:
+        return IngestRun(
+            self._collection, self._chunker_for, self._loaders, selection, again, retire_missing, on_progress
+        )
 
     def _info(self, record: DocumentRecord) -> DocumentInfo:
         entries = self._collection.memory.store.get(record.chunks, namespace=self._collection.partition)
@@ -184,11 +313,39 @@ class KnowledgeBase:
         return cite(question, passages, terms=analyzer.terms, weights=weights)
 
 
-def _chunker_by_media_type(chunker: Chunker | None) -> Callable[[str], Chunker]:
+def _date_text(value: object) -> str:
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(type(value).__name__)
+
+
+def _encoded_value(value: object) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_date_text).encode("utf-8", "replace")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentError("content", type(value), "a text, bytes, or a value that JSON can hold is needed") from error
+
+
+def _chunker_by_media_type(chunker: Chunker | ChunkFunction | None) -> Callable[[str], Chunker]:
     if chunker is not None:
-        return lambda media_type: chunker
-    markdown, text = MarkdownChunker(), TextChunker()
-    return lambda media_type: markdown if media_type == "text/markdown" else text
+        chosen = chunker if isinstance(chunker, Chunker) else FunctionChunker(chunker)
+        return lambda media_type: chosen
+    text = TextChunker()
+    chunkers: dict[str, Chunker] = {"text/markdown": MarkdownChunker(), "text/x-code": CodeChunker()}
+    return lambda media_type: chunkers.get(media_type, text)
+
+
+def _at_most(passages: Sequence[Passage], count: int | None) -> Sequence[Passage]:
+    """Return at most *count* of the passages of each document, in their order."""
+    if count is None:
+        return passages
+    seen: Counter[str] = Counter()
+    kept = []
+    for passage in passages:
+        seen[passage.document] += 1
+        if seen[passage.document] <= count:
+            kept.append(passage)
+    return kept
 
 
 def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage], count: int) -> tuple[Passage, ...]:

@@ -4,27 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
-Span = tuple[int, int]
-"""Where a sentence begins in a text, and where it ends."""
-
-_SENTENCE_BREAK = re.compile(
-    r"""
-      (?P<stop> [.!?\u2026]+ ["'\u201d\u2019)\]]* (?=\s) )
-    | (?P<wide> [\u3002\uff01\uff1f]+ [\u300d\u300f\u201d\uff09]? )
-    | (?P<gap> \n [ \t]* \n )
-    | (?P<line> \n (?= [ \t]{0,8} (?: [-*+\u2022][ \t] | \d{1,3}[.)][ \t] | [#>|] ) ) )
-    | (?P<head> ^\# [^\n]* \n )
-    """,
-    re.VERBOSE | re.MULTILINE,
-)
-_WORD_BEFORE = re.compile(r"[^\W\d_]+(?:\.[^\W\d_]+)*\Z")
-_ABBREVIATION_TEXT = (
-    "al approx bzw ca cf ch co corp dept dr eq eqs etc fig figs inc jr ltd mr mrs ms no nos pp prof sec sr "
-    "st vol vs apr aug dec feb jan jul jun mar nov oct sep sept a.m d.h e.g i.e p.m ph.d u.k u.s z.b"
-)
-_ABBREVIATIONS = frozenset(_ABBREVIATION_TEXT.split())
+from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _UNDERLINED = re.compile(r"^[^\n]+\n([=\-~^\"'`#*+])\1{2,}[ \t]*$", re.MULTILINE)
@@ -53,20 +34,7 @@ _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
 
 
-def split_sentences(text: str) -> list[Span]:
-    """Return (start, end) of each sentence in order, blanks at the ends left out; none is empty.
-
-    Rules, not a model: a sentence ends at . ! ? … and their wide forms before a blank, at a blank line, and at a line
-    that begins a list item, heading, quote or table row. A full stop after an initial or an abbreviation, or before a
-    small letter, ends nothing.
-    """
-    breaks = _SENTENCE_BREAK.finditer(text)
-    ends = [match.end() for match in breaks if not match["stop"] or _ends_sentence(text, match)]
-    spans = (strip_span(text, start, end) for start, end in pairwise((0, *ends, len(text))))
-    return [(start, end) for start, end in spans if start < end]
-
-
-def stating_sentences(text: str) -> list[Span]:
+def stating_sentences(text: str) -> list[TextSpan]:
     """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
 
     Left out are headings, code and dialogues with a program, rows of tables, directives and fields of
@@ -86,27 +54,31 @@ def stating_sentences(text: str) -> list[Span]:
     return spans
 
 
-def strip_span(text: str, start: int, end: int) -> Span:
-    """Return the span without the blanks at its ends; start and end do not ascend if nothing is left."""
-    piece = text[start:end]
-    return end - len(piece.lstrip()), start + len(piece.rstrip())
+def code_steps(text: str, limit: int) -> list[TextSpan]:
+    """Return the blocks of code of *text* with the sentence that leads to each, in order: steps of an instruction.
+
+    A longer one than *limit* characters ends after its last line that fits; a block right below a heading has none.
+    """
+    steps = []
+    for match in sorted(
+        (match for pattern in (_FENCE, _LITERAL_BLOCK) for match in pattern.finditer(text)),
+        key=lambda match: match.start(),
+    ):
+        before = text[: match.start()].rstrip()
+        lead = before[before.rfind("\n\n") + 1 :]
+        offset = len(before) - len(lead)
+        sentences = [span for span in split_sentences(lead) if not _is_markup(lead[span[0] : span[1]])]
+        if not sentences:
+            continue
+        start, end = offset + sentences[-1][0], match.end()
+        if end - start > limit:
+            end = text.rfind("\n", match.start(), start + limit)
+        if end > match.start() + len(match[0].split("\n")[0]):
+            steps.append((start, strip_span(text, start, end)[1]))
+    return steps
 
 
-def _ends_sentence(text: str, stop: re.Match[str]) -> bool:
-    if stop[0][0] != ".":
-        return True
-    following = text[stop.end() : stop.end() + 80].lstrip()
-    if following[:1].islower():
-        return False
-    before = _WORD_BEFORE.search(text, max(0, stop.start() - 40), stop.start())
-    if before is None or len(stop[0]) > 1:
-        return True
-    word = before[0]
-    initial = len(word) == 1 and word.isupper() and word != "I"
-    return not (initial or word.lower() in _ABBREVIATIONS)
-
-
-def _without_markup_lines(text: str, start: int, end: int) -> Span:
+def _without_markup_lines(text: str, start: int, end: int) -> TextSpan:
     """Return the span from its first line that is no markup up to the next one that is."""
     lines = list(_lines(text, start, end))
     prose = [not _is_markup(text[begin:stop]) for begin, stop in lines]
@@ -117,7 +89,7 @@ def _without_markup_lines(text: str, start: int, end: int) -> Span:
     return lines[first][0], lines[last - 1][1]
 
 
-def _lines(text: str, start: int, end: int) -> Iterator[Span]:
+def _lines(text: str, start: int, end: int) -> Iterator[TextSpan]:
     while start < end:
         stop = text.find("\n", start, end)
         stop = end if stop < 0 else stop + 1

@@ -8,10 +8,7 @@ folder named by the weights' SHA-256, and may be deleted at any time.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import struct
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -20,8 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from platformdirs import user_cache_path
 
+from memory.embedders.array_files import make_cache_folder, map_arrays, user_cache, write_arrays
 from memory.embedders.sentence_pieces import write_pieces
 from memory.errors import EmbedderError
 from vectorstore import MissingExtra
@@ -33,7 +30,8 @@ _SHA256: Final = {
     "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 WEIGHTS_MARK: Final = _SHA256["weights.npz"][:16]
-_FORMAT = 1
+_FORMAT = 2
+_WEIGHTS_FILE = "weights.bin"
 DIMENSION: Final = 256
 _BLOCKS = 17
 """Parts of the token table; token t lies in part t mod 17."""
@@ -59,19 +57,10 @@ def open_encoder_files() -> EncoderFiles:
     if not folder.is_dir():
         convert_encoder_files(folder)
     try:
-        weights = {
-            file.stem: np.load(file, mmap_mode="r").view(np.ndarray)
-            for file in sorted((folder / "weights").glob("*.npy"))
-        }
+        weights = map_arrays(folder / _WEIGHTS_FILE)
     except (OSError, ValueError) as error:
         raise EmbedderError(f"{folder}: the sentence encoder's cache is damaged; delete this folder") from error
     return EncoderFiles(folder, weights)
-
-
-def user_cache() -> Path:
-    """Return the folder of files that may be deleted at any time, which may not exist yet."""
-    named = os.environ.get("TELLBACK_CACHE")
-    return Path(named) if named else user_cache_path("tellback", appauthor=False)
 
 
 def cache_folder() -> Path:
@@ -96,21 +85,13 @@ def convert_encoder_files(folder: Path) -> None:
     check_encoder_files()
     resources = _resources()
     assert resources is not None
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=".sentence-encoder-", dir=folder.parent))
-    try:
-        (made / "weights").mkdir()
-        for name, values in _read_weights(resources / "weights.npz"):
-            np.save(made / "weights" / f"{name}.npy", values)
+
+    def write(made: Path) -> None:
+        write_arrays(made / _WEIGHTS_FILE, dict(_read_weights(resources / "weights.npz")))
         pieces = list(_read_pieces((resources / "sp.model").read_bytes()))
         write_pieces(made, [piece for piece, _ in pieces], [score for _, score in pieces])
-        try:
-            made.rename(folder)
-        except OSError:  # another process was faster
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+
+    make_cache_folder(folder, write)
 
 
 def _resources() -> Path | None:

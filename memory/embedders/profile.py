@@ -2,13 +2,19 @@
 
 How far apart an embedder puts what belongs together and what does not differs from model to model, so the weight of the
 vector channel belongs to the embedder and not to recall. Profiles of known embedders are found by the beginning of
-their fingerprints; ``python -m benchmarks calibrate`` measures that of another one.
+their fingerprints (``python -m benchmarks calibrate`` measures one); another embedder gets a conservative one by a few
+probe texts (``probe_pairs``), which is kept with the memory.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,7 @@ class EmbedderProfile:
     to everything (above *typical*) proves less, by *generic*. Below *note_bound* it is doubted; turns between people
     whose best is *clear* above *unrelated* are not. None: it was never measured, and doubt goes by the bounds of the
     static vectors. Farther than *near* below the bound, nothing is even near.
+    *base*: cosines count from here, where an embedder puts all texts near one another.
     """
 
     turns: float = 0.45
@@ -37,7 +44,12 @@ class EmbedderProfile:
     note_words: float = 0.5
     note_bound: float = 0.05
     clear: float = 0.2
-    near: float = 0.27
+    near: float = 0.29
+    base: float = 0.0
+
+    def rescaled(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return *cosines* counted from *base*, so that 1 stays 1."""
+        return cosines if not self.base else (cosines - self.base) / (1 - self.base)
 
 
 PROBE_QUESTIONS: Final = (
@@ -95,7 +107,7 @@ PROBE_QUESTIONS: Final = (
 """Questions about what hardly anybody notes, half of them general and half personal."""
 
 UNKNOWN_PROFILE: Final = EmbedderProfile()
-"""Profile of an embedder that nobody measured: it leads nowhere against the words."""
+"""Profile of an embedder that nothing is known of: it leads nowhere against the words."""
 
 _KNOWN: Final = {
     "local/use-multilingual-3-": EmbedderProfile(
@@ -113,7 +125,19 @@ _KNOWN: Final = {
 }
 
 
-def known_profile(fingerprint: str) -> EmbedderProfile:
-    """Return the profile of the embedder with this *fingerprint*; the conservative one of a stranger."""
+def known_profile(fingerprint: str) -> EmbedderProfile | None:
+    """Return the profile of the embedder with this *fingerprint*, None for one that nobody measured."""
     known = (profile for beginning, profile in _KNOWN.items() if fingerprint.startswith(beginning))
-    return next(known, UNKNOWN_PROFILE)
+    return next(known, None)
+
+
+def profile_of_fields(fields: Mapping[str, Any]) -> EmbedderProfile:
+    """Return the profile with these *fields*; that of an unknown embedder where they are none."""
+    if not all(
+        value is None or (isinstance(value, (int, float)) and math.isfinite(value)) for value in fields.values()
+    ):
+        return UNKNOWN_PROFILE
+    try:
+        return EmbedderProfile(**fields)
+    except TypeError:  # fields of another version
+        return UNKNOWN_PROFILE

@@ -10,10 +10,12 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from memory.embedders.array_files import map_arrays, write_arrays
 
 SPACE: Final = "\u2581"
 """Mark of a blank at the beginning of a piece."""
@@ -22,7 +24,7 @@ _BEGIN, _END = 1, 2
 _UNKNOWN_PENALTY = 10.0
 _INVISIBLE = re.compile("[\u200b\u200e\u200f\ufeff\ufffd]")
 """Characters without a shape that separate words, as the vocabulary was made."""
-_FILES = ("pieces.txt", "ids.npy", "scores.npy", "keys.npy", "firsts.npy", "offsets.npy")
+_FILE = "pieces.bin"
 
 
 class PieceGroup(NamedTuple):
@@ -39,11 +41,9 @@ class SentencePieces:
     """Tokenizer of the vocabulary that ``write_pieces`` put into *folder*; any thread may call."""
 
     def __init__(self, folder: Path) -> None:
-        text, *arrays = _FILES
-        self._text = np.memmap(folder / text, np.uint8, "r").view(np.ndarray)
-        self._ids, self._scores, self._keys, self._firsts, self._offsets = (
-            np.load(folder / name, mmap_mode="r").view(np.ndarray) for name in arrays
-        )
+        arrays = map_arrays(folder / _FILE)
+        self._text, self._ids, self._scores = arrays["text"], arrays["ids"], arrays["scores"]
+        self._keys, self._firsts, self._offsets = arrays["keys"], arrays["firsts"], arrays["offsets"]
         self._unknown_score = float(self._scores[-1]) - _UNKNOWN_PENALTY  # the lowest score stands behind the last
         self._groups: dict[int, PieceGroup] = {}
 
@@ -105,23 +105,22 @@ def normalize(text: str) -> str:
 
 
 def write_pieces(folder: Path, pieces: Sequence[str], scores: Sequence[float]) -> None:
-    """Write a vocabulary, *pieces* in the order of their ids, to files in *folder* that can be mapped."""
+    """Write a vocabulary, *pieces* in the order of their ids, to a file in *folder* that can be mapped."""
     usable = (number for number, piece in enumerate(pieces) if piece and "\n" not in piece)
     order = sorted(usable, key=lambda number: _key(pieces[number]))
     keys = np.array([_key(pieces[number]) for number in order], np.int64)
     firsts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]]))
     lines = [(pieces[number] + "\n").encode() for number in order]
     ends = np.concatenate([[0], np.cumsum([len(line) for line in lines])])
-    (folder / _FILES[0]).write_bytes(b"".join(lines))
-    arrays: tuple[NDArray[np.generic], ...] = (
-        np.array(order, np.int32),
-        np.array([*(scores[number] for number in order), min(scores)], np.float32),
-        keys[firsts[:-1]],
-        firsts.astype(np.int64),
-        ends[firsts].astype(np.int64),
-    )
-    for name, values in zip(_FILES[1:], arrays, strict=True):
-        np.save(folder / name, values)
+    arrays: dict[str, NDArray[Any]] = {
+        "text": np.frombuffer(b"".join(lines), np.uint8),
+        "ids": np.array(order, np.int32),
+        "scores": np.array([*(scores[number] for number in order), min(scores)], np.float32),
+        "keys": keys[firsts[:-1]],
+        "firsts": firsts.astype(np.int64),
+        "offsets": ends[firsts].astype(np.int64),
+    }
+    write_arrays(folder / _FILE, arrays)
 
 
 def _key(piece: str) -> int:

@@ -1,20 +1,18 @@
-"""Erasers of data derived from memories: cached vectors, rows of the retrieval index, summaries of conversations."""
+"""Erasers of data derived from memories: cached vectors, rows of the retrieval index, summaries of conversations.
+
+Every open memory has them, and few use them: what they need is imported when they erase.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain, groupby
 
-from memory.codec import to_entry
-from memory.erasure.verbatim_match import VerbatimTexts
 from memory.history.rows import HistoryRows
-from memory.messages import calls_by_message
-from memory.models import Memory
 from memory.partitions import prefix_of
 from memory.retrieval.index.index_cache import IndexCache
 from memory.tables.erasers import ErasedItems
 from memory.write.embedding_service import EmbeddingService
-from memory.write.memory_writer import memory_from_message
 
 
 @dataclass(eq=False)
@@ -29,6 +27,11 @@ class CachedVectorEraser:
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``, but the count is always 0: a count would tell of equal texts in other namespaces."""
+        from memory.codec import to_entry
+        from memory.messages import calls_by_message
+        from memory.models import Memory
+        from memory.write.memory_writer import memory_from_message
+
         rows = sorted(gone.messages, key=lambda row: (row.session, row.sequence))
         sessions = [[row.message for row in group] for _, group in groupby(rows, lambda row: row.session)]
         calls = chain.from_iterable(map(calls_by_message, sessions))
@@ -66,5 +69,7 @@ class SummaryEraser:
 
     def erase(self, gone: ErasedItems) -> int:
         """As ``Eraser.erase``."""
+        from memory.erasure.verbatim_match import VerbatimTexts
+
         memories = [id for ids in gone.entries.values() for id in ids]
         return self.rows.erase_summaries(memories, VerbatimTexts(gone.texts).held_by, namespace=gone.namespace)

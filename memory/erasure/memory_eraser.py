@@ -58,7 +58,7 @@ class MemoryEraser:
     erasers: Sequence[Eraser]
     clock: Clock
     zone: tzinfo | None = None
-    _last_due_check: datetime | None = None
+    last_due_check: datetime | None = None
 
     def __post_init__(self) -> None:
         self._soft_deleter = SoftDeleter(
@@ -177,7 +177,7 @@ class MemoryEraser:
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
-        self._last_due_check = now = self.clock()
+        self.last_due_check = now = self.clock()
         erased = self._soft_deleter.erase_due(now)
         self._next_due = self.soft_deletes.next_due()
         return erased
@@ -188,7 +188,7 @@ class MemoryEraser:
         now = self.clock()
         if self._next_due is not None and self._next_due <= now:
             return True
-        return self._last_due_check is None or not timedelta(0) <= now - self._last_due_check < _DUE_CHECK_INTERVAL
+        return self.last_due_check is None or not timedelta(0) <= now - self.last_due_check < _DUE_CHECK_INTERVAL
 
     def erase_due_quietly(self) -> None:
         """Erase what is due after a call that succeeded: it must not seem to have failed, and this is tried again."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from memory.history.codec import texts_in_json
-from memory.messages import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
+from memory.messages import DocumentBlock, ImageBlock, Message, OpaqueBlock, TextBlock, ThinkingBlock, ToolResultBlock
 from vectorstore import Entry
 
 
@@ -40,6 +40,8 @@ def message_texts(message: Message) -> Iterator[str]:
                 if part.media_type == "text/plain":
                     wide = part.data.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
                     yield part.data.decode("utf-16" if wide else "utf-8", errors="replace")
+            elif isinstance(part, OpaqueBlock):
+                yield from texts_in_json(part.data)
             else:
                 yield from texts_in_json(part.arguments)
                 yield part.invalid or ""

@@ -1,6 +1,7 @@
 """The HTTP client of embedders and model providers: JSON and event streams, limits, retries, one error tree.
 
-The one module that imports httpx. It knows no models: paths, payloads and their meaning are the caller's.
+With ``web_page`` the one module that imports httpx. It knows no models: paths, payloads and their meaning are the
+caller's.
 
     async with HttpClient(headers={"authorization": "Bearer …"}) as client:
         answer = await client.post_json("http://localhost:8080/v1/embeddings", {"input": ["a"]})
@@ -37,6 +38,7 @@ T = TypeVar("T")
 
 _MEGABYTE = 1 << 20
 _EVENT_STREAM, _JSON_LINES = "text/event-stream", "application/x-ndjson"
+_JSON = "application/json"
 _STREAM_KINDS = {_EVENT_STREAM: "an event stream", _JSON_LINES: "JSON lines"}
 _MAX_ERROR_BODY = 256 * 1024
 _CONNECTION_LIMITS = httpx.Limits(max_connections=32, max_keepalive_connections=8, keepalive_expiry=5.0)
@@ -64,10 +66,12 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """Server-sent event; *event* is "message" where the server names none."""
+    """Server-sent event; *event* is "message" where the server names none. *whole*: the server did not stream, and
+    *data* is its whole answer, of JSON."""
 
     event: str
     data: str
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +141,19 @@ class HttpClient:
     ) -> AsyncGenerator[ServerEvent | HttpWait, None]:
         """Send *payload* as JSON and yield the events of the answer; leaving the loop frees the connection.
 
-        Wrap it in ``contextlib.aclosing`` where it may be left early, so that this happens at once. With *notice*, an
-        ``HttpWait`` comes before each further attempt, and whenever nothing has come for *notice* more seconds.
+        A server that does not stream gives one event, its *whole* answer. Wrap it in ``contextlib.aclosing``
+        where it may be left early, so that this happens at once. With *notice*, an ``HttpWait`` comes before
+        each further attempt, and whenever nothing has come for *notice* more seconds.
         """
-        return self._watched(self._stream(url, payload, headers, _EVENT_STREAM, self._read_events), notice)
+        return self._watched(
+            self._stream(url, payload, headers, _EVENT_STREAM, self._read_events, _whole_event), notice
+        )
 
     def stream_lines(
         self, url: str, payload: Any, *, headers: Mapping[str, str] | None = None, notice: float | None = None
     ) -> AsyncGenerator[str | HttpWait, None]:
         """As ``stream_events``, for an answer of JSON lines: yield each line that is not blank, without its end."""
-        return self._watched(self._stream(url, payload, headers, _JSON_LINES, self._read_lines), notice)
+        return self._watched(self._stream(url, payload, headers, _JSON_LINES, self._read_lines, str), notice)
 
     async def aclose(self) -> None:
         """Close this loop's connections (others close as their loop ends); using the client then raises."""
@@ -230,9 +237,10 @@ class HttpClient:
         headers: Mapping[str, str] | None,
         expected: str,
         read: Callable[[str, httpx.Response], AsyncGenerator[T, None]],
+        whole: Callable[[str], T],
     ) -> AsyncGenerator[T | HttpWait, None]:
-        """Yield what *read* finds in the answer to *payload*, which must be of the *expected* kind, and the wait before
-        each further attempt."""
+        """Yield what *read* finds in the answer to *payload*, which must be of the *expected* kind, or *whole* of one
+        that is not streamed, and the wait before each further attempt."""
         sent, content = self._prepare_headers(url, headers, accept=expected, encoding="identity"), encode_json(payload)
         for attempt in itertools.count():
             try:
@@ -250,6 +258,9 @@ class HttpClient:
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise HttpError(safe_url(url), "the stream is compressed, which was not asked for")
+            if kind == _JSON:  # some gateways do not stream
+                yield whole((await self._body(url, response, self._max_body)).decode("utf-8", "replace"))
+                return
             if kind != expected:
                 message = error_message(await self._body(url, response, _MAX_ERROR_BODY), header_secrets(sent))
                 problem = f"answered {redact_line(kind) or 'no content type'} instead of {_STREAM_KINDS[expected]}"
@@ -374,6 +385,10 @@ class HttpClient:
             )
         except (ImportError, ValueError) as error:  # SOCKS needs a package of its own; a malformed proxy address
             raise HttpError("proxy", f"the proxy settings of the environment are unusable: {error}") from error
+
+
+def _whole_event(data: str) -> ServerEvent:
+    return ServerEvent("message", data, whole=True)
 
 
 class _LimitedStream(httpx.AsyncByteStream):

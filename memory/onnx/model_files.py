@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Literal
 
-from memory.embedders.encoder_files import user_cache
+from memory.embedders.array_files import user_cache
 from memory.errors import ArgumentError, EmbedderError
 from vectorstore import MissingExtra
 

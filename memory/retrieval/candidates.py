@@ -14,7 +14,7 @@ from datetime import date, tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile
+from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, prefix_of, store_namespace
 from memory.retrieval.index.index_sync import IndexSynchronizer
 from memory.retrieval.index.retrieval_index import RetrievalIndex
@@ -82,7 +82,8 @@ def caller_filters(query: Query) -> list[Filter]:
 class NamespaceSearcher:
     """Finds and scores candidates in the store namespaces of which *indexes* keeps retrieval indexes.
 
-    *terms* is the analyzer's split of a text into terms; *zone* is that of the days of a question.
+    *terms* is the analyzer's split of a text into terms; *zone* is that of the days of a question; *profiles* gives the
+    profile of the embedder of a space by its name.
     """
 
     indexes: IndexSynchronizer
@@ -90,6 +91,7 @@ class NamespaceSearcher:
     lexicon: Lexicon
     terms: Callable[[str], Sequence[str]]
     zone: tzinfo
+    profiles: Callable[[str], EmbedderProfile]
 
     @contextmanager
     def analyze(self, view: View, target: SearchTarget, query: Query) -> Iterator[NamespaceQuery]:
@@ -178,7 +180,7 @@ class NamespaceSearcher:
 
     def _profile(self) -> EmbedderProfile:
         space = self.indexes.store.space
-        return UNKNOWN_PROFILE if space is None else known_profile(space.fingerprint)
+        return UNKNOWN_PROFILE if space is None else self.profiles(space.fingerprint)
 
     def _vector(self, query: Query, target: SearchTarget, text: str) -> Vector | None:
         if self.indexes.store.space is None:

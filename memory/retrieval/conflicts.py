@@ -1,6 +1,6 @@
 """Conflicts: statements that hold now and give one attribute of one subject different values.
 
-Two statements contradict each other where they have one speaker and one subject, share half of their terms, begin
+Two statements contradict each other where they have one speaker and one subject, share a third of their terms, begin
 alike and end differently: "I live in Lisbon", "I live in Porto". Questions, plans, hypotheses, quotations and past
 habits contradict nothing, and what many may be true of ("I like tea", "I bought a bike") is left out.
 
@@ -30,7 +30,7 @@ _MAX_TERMS: Final = 10
 """Terms of a statement; a longer text states several things."""
 _COMPARED_IN_TIME: Final = 24
 """Statements of one subject and term with which one is compared: the next ones in time."""
-_MIN_SHARED: Final = 1 / 2
+_MIN_SHARED: Final = 1 / 3
 """Share of the terms of the longer statement that the other has, too."""
 
 
@@ -60,13 +60,13 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
 
 
 def _statement_rows(index: RetrievalIndex, validity: ValidityFilter) -> list[int]:
-    """Return the rows that hold now and state how things are; an assistant's words are none of them."""
+    """Return the rows that hold now and state how things are; an assistant's words and small talk are none of them."""
     rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
     columns = index.columns[rows]
     is_none = (columns["statement_features"] & int(NOT_FACTUAL)) | (
         columns["text_features"] & int(TextFeature.ENDS_ASKING)
     )
-    kept = (is_none == 0) & ~columns["assistant"] & ~validity.hidden(index, rows)
+    kept = (is_none == 0) & ~columns["assistant"] & ~validity.hidden(index, rows) & ~index.hidden_utterances(rows)
     return [int(row) for row in rows[kept]]
 
 

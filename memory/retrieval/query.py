@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
 from memory.errors import ArgumentError
+from memory.keywords import unknown_keyword
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
 from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.validity import ValidityFilter
@@ -140,7 +141,7 @@ class Query:
         raises ``TypeError``, an unusable value ``ArgumentError``.
         """
         for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
-            raise TypeError(f"{unknown!r} is no option of recall, which are {', '.join(RecallOptions.__annotations__)}")
+            raise unknown_keyword("recall", unknown, {"question", "k", *RecallOptions.__annotations__})
         collections = options.get("collections")
         as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
         return cls(

@@ -84,6 +84,10 @@ def _name_forms(names: Sequence[tuple[int, str]], aliases: Mapping[str, int]) ->
 _MAX_TERMS_ALONE = 1
 """A question of at most so many terms is a follow-up, with a pronoun or without; not one about oneself ("Where do I
 work?")."""
+_DEFINITE = re.compile(
+    r"(?:is|are|was|were|ist|sind|war|es|está|son) (?:the|der|die|das|el|la|los|las) \w", re.IGNORECASE
+)
+"""Words of a question whose one term is a thing that is known: "When is the ferry?"."""
 _MAX_TERMS_WITH_PRONOUN = 3
 """With more terms, the question mostly holds itself what its pronoun refers to."""
 _MAX_CONTEXT_TURNS = 3
@@ -102,7 +106,8 @@ def is_follow_up(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[st
     count = len(set(terms(text)))
     has_pronoun = lexicon.back_reference.search(text) is not None
     if count <= _MAX_TERMS_ALONE:
-        return has_pronoun or not count or lexicon.first_person.search(text) is None
+        names_its_topic = lexicon.first_person.search(text) is not None or _DEFINITE.search(text) is not None
+        return has_pronoun or not count or not names_its_topic
     return count <= _MAX_TERMS_WITH_PRONOUN and has_pronoun and lexicon.name.search(text) is None
 
 

@@ -102,7 +102,9 @@ class Retriever:
             day_zone = zone if zone is not None else UTC
             extractor = RecordExtractor(analyzer=analyzer, lexicon=self._lexicon, zone=day_zone)
             indexes = IndexSynchronizer(lifecycle_store, extractor, word_vectors=word_vectors, cache=index_cache)
-            self._searcher = NamespaceSearcher(indexes, self._settings, self._lexicon, self._terms, day_zone)
+            self._searcher = NamespaceSearcher(
+                indexes, self._settings, self._lexicon, self._terms, day_zone, embedding.profile
+            )
 
     async def recall(self, question: str, k: int = 10, **options: Unpack[RecallOptions]) -> RecallResult:
         """Find what is remembered about *question*, best first, as ``LongTermMemory.recall`` documents."""
@@ -347,9 +349,17 @@ class Retriever:
         near_best = [hit for hit in hits[query.k :] if hit.score >= _LIST_SHARE * hits[0].score]
         hits = (*hits[: query.k], *near_best)
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
-        notes = (best.subject_note,) if best is not None and best.subject_note and abstain == "other" else ()
-        near = any(source.is_near for source in sources)
-        return RecallResult(hits, confidence, abstain, omitted, notes, near=near, beyond=len(near_best))
+        doubt = best.subject_note if best is not None and abstain == "other" else ""
+        return RecallResult(
+            hits,
+            confidence,
+            abstain,
+            omitted,
+            (doubt,) if doubt else (),
+            near=any(source.is_near for source in sources),
+            beyond=len(near_best),
+            doubt=doubt,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,15 @@
-"""Embedder probes: the vectors of fixed texts when a memory was filled; by them a changed model is noticed.
+"""Embedder probes: the vectors of fixed texts when a memory was filled, by which a changed model is noticed; and the
+profiles that were measured of unknown embedders.
 
-embedder_probes   by the name of a space: the vectors of the probes, float32, and how many
+embedder_probes     by the name of a space: the vectors of the probes, float32, and how many
+embedder_profiles   by the name of a space: the profile, JSON
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 ProbeVectors = NDArray[np.float32]
 
+_BROKEN_VECTORS: Final = "the vectors of the probes are not whole"
 _FLOAT32: Final = np.dtype("<f4")
 
 
@@ -49,23 +54,42 @@ class EmbedderProbes:
                 connection, name, rows, "(name) DO UPDATE SET texts = excluded.texts, vectors = excluded.vectors"
             )
 
+    def profile(self, name: str) -> dict[str, Any] | None:
+        """Return the fields of the profile that was measured for the space *name*, None where there is none."""
+        with self._database.read() as connection:
+            return _read_profile(connection, name)
+
+    def put_profile(self, name: str, profile: Mapping[str, Any]) -> None:
+        """Record the fields of the profile of the embedder of the space *name*; the first one stays."""
+        with self._database.write() as connection:
+            connection.execute(
+                "INSERT INTO embedder_profiles (name, profile) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (name, json.dumps(dict(profile))),
+            )
+
 
 class EmbedderProbeTables(TableComponent):
-    """The table of embedder probes as a component of a database."""
+    """The tables of embedder probes and profiles as a component of a database."""
 
     def __init__(self) -> None:
-        super().__init__("embedder_probes", (m001_embedder_probes,), ("embedder_probes",))
+        super().__init__(
+            "embedder_probes", (m001_embedder_probes, m002_profiles), ("embedder_probes", "embedder_profiles")
+        )
 
     def verify(self, connection: Connection) -> list[Finding]:
-        """Check that each row holds as many finite numbers as it says."""
+        """Check that each row holds as many finite numbers as it says, or a profile."""
         names = [name for (name,) in connection.execute("SELECT name FROM embedder_probes ORDER BY name")]
         broken = [name for name in names if _read_vectors(connection, name) is None]
-        return [Finding(self.name, "the vectors of the probes are not whole", name) for name in broken]
+        findings = [Finding(self.name, _BROKEN_VECTORS, name) for name in broken]
+        names = [name for (name,) in connection.execute("SELECT name FROM embedder_profiles ORDER BY name")]
+        broken = [name for name in names if _read_profile(connection, name) is None]
+        return [*findings, *(Finding(self.name, "the profile cannot be read", name) for name in broken)]
 
     def rebuild(self, connection: Connection) -> None:
         """Drop rows that are not whole; the embedder is asked again."""
         for finding in self.verify(connection):
-            connection.execute("DELETE FROM embedder_probes WHERE name = ?", (finding.subject,))
+            table = "embedder_probes" if finding.what == _BROKEN_VECTORS else "embedder_profiles"
+            connection.execute(f"DELETE FROM {table} WHERE name = ?", (finding.subject,))
 
     def salvage(self, source: SalvageSource, target: Connection) -> None:
         """Copy every row, and drop those that are not whole."""
@@ -79,6 +103,22 @@ def m001_embedder_probes(connection: Connection) -> None:
         "CREATE TABLE embedder_probes ("
         " name TEXT PRIMARY KEY, texts INTEGER NOT NULL, vectors BLOB NOT NULL) STRICT, WITHOUT ROWID"
     )
+
+
+def m002_profiles(connection: Connection) -> None:
+    """Create the table of profiles."""
+    connection.execute(
+        "CREATE TABLE embedder_profiles (name TEXT PRIMARY KEY, profile TEXT NOT NULL) STRICT, WITHOUT ROWID"
+    )
+
+
+def _read_profile(connection: Connection, name: str) -> dict[str, Any] | None:
+    row = connection.execute("SELECT profile FROM embedder_profiles WHERE name = ?", (name,)).fetchone()
+    try:
+        profile = None if row is None else json.loads(row[0])
+    except ValueError:  # a damaged row, which `verify` names
+        return None
+    return profile if isinstance(profile, dict) else None
 
 
 def _write_vectors(connection: Connection, name: str, rows: ProbeVectors, on_conflict: str) -> None:

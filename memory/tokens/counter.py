@@ -17,7 +17,16 @@ from inspect import getattr_static
 from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.messages import Block, DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
+from memory.messages import (
+    Block,
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    OpaqueBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+)
 from memory.tokens.estimating_counter import EstimatingCounter
 from memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
 
@@ -194,6 +203,8 @@ def _block_tokens(block: Block, counter: TokenCounter) -> int:
         return math.ceil(len(block.data) / DOCUMENT_BYTES_PER_TOKEN)
     if isinstance(block, ThinkingBlock):
         return counter.count(block.text + (block.redacted or ""))
+    if isinstance(block, OpaqueBlock):
+        return counter.count(json.dumps(block.data, ensure_ascii=False))
     if isinstance(block, ToolCallBlock):
         arguments = block.invalid if block.invalid is not None else json.dumps(block.arguments, ensure_ascii=False)
         return counter.count(block.name) + counter.count(arguments)

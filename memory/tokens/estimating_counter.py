@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from memory.errors import ArgumentError
@@ -29,14 +29,16 @@ _WEIGHTS: Final = (
     (r"[\u1000-\uffff]+", 0.5),  # Chinese, Japanese, Korean, symbols
     (r"[\U00010000-\U0010ffff]+", 0.25),  # emoji
 )
-# A single space belongs to the word or sign after it.
-_PIECE: Final = re.compile(
-    r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + "|".join(f"({pattern})" for pattern, _ in _WEIGHTS) + ")"
-)
-
 _MAX_CACHED_TEXTS: Final = 2048
 _MAX_CACHED_LENGTH: Final = 2000
 """So many texts of so many characters at most are kept with their counts: 4 MB."""
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Return the pattern of a piece, compiled for the first text. A single space belongs to what follows it."""
+    pieces = "|".join(f"({pattern})" for pattern, _ in _WEIGHTS)
+    return re.compile(r"(?: (?=[a-zA-Z!-/:-@\[-`{-~]))?(?:" + pieces + ")")
 
 
 class EstimatingCounter:
@@ -61,7 +63,7 @@ class EstimatingCounter:
 
 def _estimate(text: str) -> int:
     total = 0
-    for piece in _PIECE.finditer(text):
+    for piece in _piece().finditer(text):
         kind = piece.lastindex
         assert kind is not None
         start, end = piece.span(kind)

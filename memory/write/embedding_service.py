@@ -12,13 +12,15 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 import numpy as np
 
 from memory.embedders.cache import MAX_BYTES, CachedEmbedder, SqliteEmbeddingCache
 from memory.embedders.fingerprint import is_same_model, names_weights, probe_embedder, probe_similarity
+from memory.embedders.probe_pairs import PROBE_TEXTS, measured_profile
+from memory.embedders.profile import UNKNOWN_PROFILE, EmbedderProfile, known_profile, profile_of_fields
 from memory.embedders.protocol import (
     Embedder,
     EmbeddingKind,
@@ -154,6 +156,8 @@ def checked_embeddings(answer: Embeddings, texts: Sequence[str]) -> Embeddings:
 
 
 _WORDS_ONLY_NOTE = "searched by words alone"
+_PROFILED_MEMORIES = 20
+"""Memories from which the profile of an unknown embedder is measured: it costs the embedding of 64 sentences."""
 
 _log = logging.getLogger(__name__)
 
@@ -241,6 +245,8 @@ class EmbeddingService:
         self._clock = clock
         self._rests_until = -1.0
         self._trusted: Space | None = None
+        self._profiles: dict[str, EmbedderProfile] = {}
+        self._measured: set[str] = set()
         if embedder is not None:
             checked_embedder(embedder)
             if store.space is None and self._lasting is None:
@@ -282,7 +288,54 @@ class EmbeddingService:
             if not isinstance(error, EmbedderMismatch):  # which is nobody's failure, and is in the item's line
                 _log.warning("embedding failed: %s", type(error).__name__)
             return [EmbeddedText(deferred=self._failed(error))] * len(texts)
+        await self._measure_profile(space, len(texts))
         return embedded_texts(answer, space)
+
+    def profile(self, name: str) -> EmbedderProfile:
+        """Return the profile of the embedder of the space *name*: known, measured, or that of an unknown one."""
+        found = known_profile(name) or self._profiles.get(name)
+        if found is None:
+            fields = self.probes.profile(name)
+            if fields is None:
+                return UNKNOWN_PROFILE
+            found = self._profiles[name] = profile_of_fields(fields)
+        return found
+
+    async def _measure_profile(self, space: Space, added: int) -> None:
+        """Measure the profile of an unknown embedder once, as soon as the memory is large enough for it to matter.
+
+        *added* texts are about to be stored.
+        An embedder that does not answer the probes in time is asked again by another process.
+        """
+        name, embedder = space.fingerprint, self.embedder
+        if embedder is None or name in self._measured or known_profile(name) is not None:
+            return
+        if added < _PROFILED_MEMORIES and await asyncio.to_thread(self._is_small, added):
+            return
+        self._measured.add(name)
+        if await asyncio.to_thread(self.probes.profile, name) is not None:
+            return
+        try:
+            async with asyncio.timeout(self.settings.question_patience):
+                half = len(PROBE_TEXTS) // 2
+                asked = await embed_detailed(embedder, PROBE_TEXTS[:half], "query")
+                answered = await embed_detailed(embedder, PROBE_TEXTS[half:], "document")
+            profile = measured_profile(
+                checked_embeddings(asked, PROBE_TEXTS[:half]).vectors,
+                checked_embeddings(answered, PROBE_TEXTS[half:]).vectors,
+            )
+        except Exception as error:  # as in vectors(): a stranger's embedder may raise anything
+            _log.warning("the profile of an embedder could not be measured: %s", type(error).__name__)
+            return
+        await asyncio.to_thread(self.probes.put_profile, name, asdict(profile))
+
+    def _is_small(self, added: int) -> bool:
+        counted = added
+        for namespace in self._store.namespaces():
+            counted += self._store.count(namespace=namespace)
+            if counted >= _PROFILED_MEMORIES:
+                return False
+        return True
 
     async def queries(self, texts: Sequence[str], *, partition: str = CONVERSATION) -> EmbeddedQuery:
         """Return the vectors of a question's wordings in *partition*; raises nothing but cancellation."""

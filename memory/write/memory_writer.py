@@ -13,13 +13,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from memory.errors import ArgumentError
 from memory.history.codec import checked_session, messages_to_json
 from memory.history.protocol import HistoryRow
 from memory.messages import (
     QUOTES,
+    SCOPES,
     TRUST,
     USED,
     Message,
@@ -30,7 +31,7 @@ from memory.messages import (
     tool_call_text,
     tool_results_text,
 )
-from memory.models import Actor, Memory, Source, Trust
+from memory.models import ORIGIN, Actor, Memory, Source, Trust
 from memory.results import Outcome, Report
 from memory.validation import checked_labels, checked_memory
 from memory.write.draft import Draft, change_unsettled
@@ -63,7 +64,9 @@ def memory_from_message(
         return _NO_TEXT_REASONS[message.role]
     if actor == "assistant" and quoted_ids(message):
         return "it quotes what is remembered already; kept in history only"
-    metadata = {USED: list(used)} if used and actor == "assistant" else {}
+    metadata: dict[str, Any] = {USED: list(used)} if used and actor == "assistant" else {}
+    if isinstance(origin := message.metadata.get(ORIGIN), str):
+        metadata[ORIGIN] = origin
     trust = message_trust(message)
     return Memory(
         text=text,
@@ -74,6 +77,7 @@ def memory_from_message(
         session=session,
         sequence=sequence,
         source=Source(session=session, sequence=sequence),
+        scopes=_message_scopes(message),
         trust=trust,
         actor=actor if trust == actor else trust.value,
         occurred_at=message.at or at,
@@ -94,6 +98,12 @@ def message_trust(message: Message) -> Trust:
     """Return how far *message* is trusted: as its role, or less where its metadata says so."""
     own, lowered = Trust.of(message.role), message.metadata.get(TRUST)
     return Trust.least((own, Trust(lowered))) if lowered in tuple(Trust) else own
+
+
+def _message_scopes(message: Message) -> dict[str, str]:
+    scopes = message.metadata.get(SCOPES)
+    pairs = scopes.items() if isinstance(scopes, dict) else ()
+    return {name: value for name, value in pairs if isinstance(value, str) and name.strip() and value.strip()}
 
 
 def quoted_ids(message: Message) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""Runner of the write policies, in their order; a failing policy loses nothing.
+"""Runner of the write policies, in their order; a policy whose model or rule fails loses nothing, one that fails as a
+program raises.
 
 The same for one item, for a batch, for a turn, for a correction and for what is imported. The trust of a memory never
 rises on the way, its id and key stay, and a memory made of several is trusted as the least of them.
@@ -38,7 +39,15 @@ from memory.write.policies.base import (
 )
 
 _CONCURRENCY: Final = 8
+_PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError)
+"""Errors of a policy as a program. They are raised: a guard that fails open would keep what it was to leave out."""
 _log = logging.getLogger(__name__)
+
+
+def _noted(error: Exception, policy: WritePolicy) -> Exception:
+    """Return *error* with the policy that raised it."""
+    error.add_note(f"raised by the write policy {type(policy).__name__}; nothing of this call was stored")
+    return error
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +117,8 @@ async def _apply_policy(policy: WritePolicy, draft: Draft, rules: PolicyRules, s
         else:
             decision = policy.decide(draft.memory)
         return _decided(draft, await decision if inspect.isawaitable(decision) else decision, policy)
+    except _PROGRAMMING_ERRORS as error:
+        raise _noted(error, policy) from None
     except Exception as error:  # a stranger's rule, a model that does not answer: what was said is not lost by it
         return _failed(draft, policy, error, rules)
 
@@ -139,11 +150,15 @@ async def _decided_turn(
         answer: Any = policy.decide_turn(MemoryTurn(tuple(draft.memory for draft in drafts)))
         decision = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(decision, TurnDecision) or len(decision.decisions) != len(drafts):
-            raise ArgumentError(_argument(policy), decision, f"a TurnDecision with {len(drafts)} decisions is needed")
+            raise TypeError(
+                f"{_argument(policy)}: a TurnDecision with {len(drafts)} decisions is needed, got {decision!r}"
+            )
         facts = [_made_draft(memory, [drafts[place] for place in places], policy) for memory, places in decision.made]
         decisions = _keep_beside_facts(decision, drafts)
         decided = [_decided(draft, decisions[place], policy) for place, draft in enumerate(drafts)]
         return decided + (facts if making else [])
+    except _PROGRAMMING_ERRORS as error:
+        raise _noted(error, policy) from None
     except Exception as error:  # as in _apply_policy; nothing of a decision that is wrong in part is carried out
         return [_failed(draft, policy, error, rules) for draft in drafts]
 
@@ -151,7 +166,7 @@ async def _decided_turn(
 def _decided(draft: Draft, decision: PolicyDecision, policy: WritePolicy) -> Draft:
     """Return *draft* as *decision* leaves it; a decision that is none raises."""
     if not isinstance(decision, PolicyDecision):
-        raise ArgumentError(_argument(policy), decision, "a PolicyDecision is needed")
+        raise TypeError(f"{_argument(policy)}: a PolicyDecision is needed, got {decision!r}")
     memory = draft.memory
     if decision.action not in (Action.ACCEPT, Action.REJECT):
         if decision.memory is None:

@@ -18,7 +18,7 @@ from typing import Final
 
 from memory.codec import from_entry, repetition_to_json
 from memory.entry_store import EntryStore, patched_metadata
-from memory.models import Memory, MemoryChange, Repetition, UtteranceKind
+from memory.models import ORIGIN, Memory, MemoryChange, Repetition, UtteranceKind
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import Outcome, Report
 from memory.tables.idempotency_keys import IdempotencyKeys
@@ -120,7 +120,8 @@ def _fields(memory: Memory) -> tuple[object, ...]:
     return (
         memory.kind, memory.role, memory.speaker, frozenset(memory.tags), dict(memory.scopes), memory.importance,
         memory.pinned, memory.sensitive, memory.caption, memory.valid_from, memory.valid_to, memory.expires_at,
-        memory.supersedes, memory.derived_from, dict(memory.metadata),
+        memory.supersedes, memory.derived_from,
+        {name: value for name, value in memory.metadata.items() if name != ORIGIN},  # told through another program
     )  # fmt: skip
 
 
@@ -197,7 +198,7 @@ class EchoGuard:
 def may_be_echo(draft: Draft) -> bool:
     """Return whether a model wrote *draft*, and nobody said what kind of utterance it is."""
     memory = draft.memory
-    return draft.settled is None and memory.actor == "assistant" and memory.utterance is None
+    return draft.settled is None and "assistant" in (memory.actor, memory.role) and memory.utterance is None
 
 
 def _as_repetition(draft: Draft, of: str) -> Draft:

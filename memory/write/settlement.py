@@ -15,6 +15,7 @@ from memory.codec import from_entry
 from memory.errors import ArgumentError
 from memory.models import Memory, MemoryChange, Operation
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
+from memory.results import NEWEST
 from memory.validation import checked_label, checked_labels
 from memory.write.access_control import Caller
 from memory.write.pipeline import WritePipeline
@@ -22,7 +23,6 @@ from memory.write.provenance import EARLIEST, only_derived_from, retired_entry
 from memory.write.replacements import end_entry, shortens, statement_time
 from vectorstore import Entry
 
-NEWEST: Final = "newest"
 MOST_TRUSTED: Final = "most trusted"
 
 

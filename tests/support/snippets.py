@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLE_OUTPUT = {
     "agent_guarded.py": "the service was called 4 times",
+    "agent_over_documents.py": "“A night costs 12 euros.” [1]",
     "agent_that_remembers.py": "“The spare key lies under the blue pot.” [1]",
     "agent_typed_answer.py": "Lisbon, 7 days from 03 May 2026",
     "agent_with_approval.py": "tool: the user did not approve this call",

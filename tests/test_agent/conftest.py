@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory import LongTermMemory
+from memory import LongTermMemory, NoSecrets
 from tests.support.command_line import CommandLine
 from vectorstore import open_store
 
@@ -24,3 +24,10 @@ def tellback(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: py
     """The command line on ``m.db`` of the test's folder, which is the working directory too."""
     monkeypatch.chdir(tmp_path)
     return CommandLine(tmp_path / "m.db", capsys, monkeypatch)
+
+
+@pytest.fixture
+async def memory_without_secrets() -> AsyncIterator[LongTermMemory]:
+    opened = LongTermMemory(open_store("numpy:"), policies=(NoSecrets(),))
+    yield opened
+    await opened.close()

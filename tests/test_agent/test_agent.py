@@ -13,7 +13,7 @@ import pytest
 
 from agent import (
     Agent,
-    AgentClosed,
+    AgentError,
     AgentSettings,
     ArgumentError,
     DeadlinePassed,
@@ -310,14 +310,14 @@ async def test_closing_the_agent_stores_unsaved_turns_and_closes_the_provider_on
 
     broken = Failing(memory, "remember_turn")
     provider = Closing(Reply("One"))
-    agent = Agent(provider, memory=broken)
+    agent = Agent(provider, memory=broken, settings=AgentSettings(close_provider=True))
     await agent.run("First", session="s")
     broken.failing.clear()
     await agent.aclose()
     await agent.aclose()
     assert provider.closed == 1
     assert len(await texts(memory, "s")) == 2
-    with pytest.raises(AgentClosed):
+    with pytest.raises(AgentError, match="closed"):
         await agent.run("Again")
 
 

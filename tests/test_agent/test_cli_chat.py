@@ -10,7 +10,7 @@ from agent.testing import OpenAIServer, RawReply, Reply, call
 from tests.support.command_line import CommandLine
 
 CITATION_KEYS = {
-    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
     "lane", "score",
 }  # fmt: skip
 REFUSAL = RawReply([b'{"error": {"message": "the key sk-canary is wrong"}}'], 401, "application/json")
@@ -22,7 +22,56 @@ def test_chat_keeps_statements_and_answers_from_them(tellback: CommandLine) -> N
     assert (done.code, done.err) == (0, "")
     assert lines[0] == "Noted: “My bicycle lock has the code 4711.”"
     assert lines[1] == "“My bicycle lock has the code 4711.” [1]"
-    assert lines[2].startswith("[1] user, ")
+    assert lines[2].startswith("[1] you, ")
+
+
+LIFE = """\
+hello
+I live in Leith and I work as a bridge inspector.
+My sister Imke lives in Groningen with her two boys, Joost and Pim.
+Tansy is allergic to chicken, only lamb for her.
+The ferry to Orkney leaves on 19 September, cabin 4.
+My desk is number 14, by the window.
+The surgeon was Ms Abara.
+Where do I live?
+Where does Imke live?
+What's my sister called?
+Who was the surgeon?
+Which cabin do I have?
+What do I do for a living?
+When is the ferry?
+What is Tansy allergic to?
+My desk is number 31, by the kitchen.
+Which desk is mine?
+tell me a joke
+forget the surgeon
+help
+thanks!
+"""
+TRANSCRIPT = """\
+Hello. Tell me what I should remember, or ask me about it.
+“I live in Leith and I work as a bridge inspector.” [1]
+“My sister Imke lives in Groningen with her two boys, Joost and Pim.” [1]
+“My sister Imke lives in Groningen with her two boys, Joost and Pim.” [1]
+“The surgeon was Ms Abara.” [1]
+“The ferry to Orkney leaves on 19 September, cabin 4.” [1]
+“I live in Leith and I work as a bridge inspector.” [1]
+“The ferry to Orkney leaves on 19 September, cabin 4.” [1]
+“Tansy is allergic to chicken, only lamb for her.” [1]
+Now: “My desk is number 31, by the kitchen.” [1]
+Before: “My desk is number 14, by the window.” [2]
+That takes a model. Without one, I keep what you tell me and answer questions with quotes of it.
+You are welcome.
+"""
+
+
+def test_a_chat_without_a_model_reads_well(tellback: CommandLine) -> None:
+    done = tellback("chat", text=LIFE)
+    said = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
+    assert said == TRANSCRIPT.splitlines()
+    assert "`tellback forget --query 'the surgeon'`" in done.err
+    assert "/new begins a new session" in done.err
+    assert "forget the surgeon" not in [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
 
 
 def test_chat_repeats_no_secret_and_says_that_it_was_not_kept(tellback: CommandLine) -> None:

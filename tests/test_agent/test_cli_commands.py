@@ -34,7 +34,7 @@ MEMORY_KEYS = {
     "evidence", "repeated",
 }  # fmt: skip
 CITATION_KEYS = {
-    "number", "id", "quote", "source", "title", "page", "heading", "start", "end", "speaker", "session", "date",
+    "number", "id", "quote", "source", "title", "page", "line", "heading", "start", "end", "speaker", "session", "date",
     "lane", "score",
 }  # fmt: skip
 
@@ -70,7 +70,7 @@ def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     found = tellback.json("recall", "What is the cat called?", "--explain")
     assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond"}
     (hit,) = found["hits"]
-    assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "later_than", "parts", "matched"}
+    assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "later_than", "likely_change", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}
     assert hit["score"] == pytest.approx(sum(hit["parts"].values()))
     assert "parts" not in tellback.json("recall", "What is the cat called?")["hits"][0]
@@ -180,7 +180,7 @@ def test_ask_quotes_with_citations_and_stores_nothing(tellback: CommandLine, not
     assert answer["citations"][0]["quote"] == "The tower has 291 steps."
     assert tellback.json("memories")["total"] == 0
     done = tellback("ask", "How many steps has the tower?")
-    assert done.out == "“The tower has 291 steps.” [1]\n\n[1] tower.md § Tower\n"
+    assert done.out == f"“The tower has 291 steps.” [1]\n\n[1] {notes.name}/tower.md:3 § Tower\n"
 
 
 def test_ask_without_a_fitting_memory_quotes_the_nearest_with_a_doubt(tellback: CommandLine) -> None:
@@ -236,19 +236,30 @@ def test_ingest_names_an_unreadable_file_and_ingests_the_others(tellback: Comman
 def test_many_files_with_the_same_outcome_are_told_in_one_line(tellback: CommandLine, notes: Path) -> None:
     for number in range(5):
         (notes / f"{number}.txt").write_text(f"Note {number}.")
-        (notes / f"page{number}.html").write_text(f"<p>Page {number}</p>")
+        (notes / f"page{number}.numbers").write_text(f"Page {number}")
     (notes / "picture.svg").touch()
     done = tellback("ingest", notes)
     assert done.out.splitlines() == [
         "5 .txt files (0.txt, 1.txt, 2.txt, …): added, 5 chunks, 5 embedded",
         "bridge.md: added, 1 chunk, 1 embedded",
         "tower.md: added, 1 chunk, 1 embedded",
-        "7 added, 6 skipped; 7 chunks, 7 embedded",
+        "7 added, 1 skipped, 5 unreadable; 7 chunks, 7 embedded",
     ]
-    assert sorted(line.partition(":")[0] for line in done.err.splitlines()) == [
-        "5 .html files (page0.html, page1.html, page2.html, …)",
-        "picture.svg",
+    assert sorted(done.err.splitlines()) == [
+        "5 .numbers files (page0.numbers, page1.numbers, page2.numbers, …): unreadable, no loader for .numbers files",
+        "picture.svg: skipped, a picture",
     ]
+    assert done.code == 0
+    assert tellback("ingest", notes, "--exclude", "*.txt").code == 5  # most of what is asked for cannot be read
+
+
+def test_a_dry_run_of_ingest_shows_the_chosen_files_and_reads_nothing(tellback: CommandLine, notes: Path) -> None:
+    (notes / "big.txt").write_text("long " * 1000)
+    done = tellback("ingest", "--dry-run", "--max-size", "4k", "--exclude", "tower.md", notes)
+    assert done.out.splitlines() == ["bridge.md: planned", "2 skipped, 1 planned; nothing was read"]
+    assert done.err.splitlines() == ["big.txt: skipped, larger than was asked for", "tower.md: skipped, excluded"]
+    assert not tellback.path.exists()
+    assert "is no size" in tellback("ingest", "--max-size", "some", notes).err
 
 
 def test_the_first_answer_from_documents_names_the_next_step(
@@ -576,6 +587,21 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tellback 0.")
+
+
+def test_a_recall_loads_nothing_that_it_does_not_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(tmp_path / "memory.db")
+    assert run_command_line(["--memory", file, "remember", "The harbour library closes at six."]) == 0
+    code = (
+        "import sys; from agent.assistant.cli.app import run_command_line as run\n"
+        f"code = run(['--memory', {file!r}, 'recall', 'When does the harbour library close?', '--json'])\n"
+        "unused = {'tokenizers', 'numpy.ma', 'httpx', 'rich', 'memory.write.pipeline',\n"
+        "    'memory.erasure.memory_eraser', 'agent.assistant.cli.memories'} & set(sys.modules)\n"
+        "assert (code, unused) == (0, set()), (code, unused)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "closes at six" in done.stdout
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

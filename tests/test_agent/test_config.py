@@ -50,11 +50,12 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
 def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: Path) -> None:
     values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
     values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
-    values |= {"embedding_cache": "700", "reranker": "onnx:given"}
+    values |= {"embedding_cache": "700", "reranker": "onnx:given", "resident_idle": "700"}
     values |= {"anthropic_base_url": "http://localhost:3", "window": "turns:3", "trace": "1"}
     values |= {"secrets": "reject", "share_sensitive": "1", "minimum_length": "700", "near_duplicates": "fold"}
     values |= {"model_server": "llama.cpp", "thinking": "700", "temperature": "700", "repetition_penalty": "700"}
     values |= {"max_tokens": "700", "reply_limit": "700", "silence_timeout": "700"}
+    values |= {"hook_tokens": "700", "hook_keep": "prompts", "replacements": "model"}
     given_value = values.get(name, "given")
     settings = load(**{ENVIRONMENT_VARIABLES[name]: given_value}).settings
     found = getattr(settings, name)

@@ -47,7 +47,8 @@ def test_mypy_knows_the_type_of_an_output(tmp_path: Path) -> None:
         "    assert_type(await agent.run('Which city?', result_type=City), RunResult[City])\n"
         "    assert_type(agent.run_sync('Which city?', result_type=City).output, City | None)\n"
         "    assert_type(agent.run_sync('Hello'), RunResult[None])\n"
-        "    agent.run_sync('How many?', result_type=int)  # type: ignore[type-var]  # no pydantic model\n",
+        "    assert_type(agent.run_sync('How many?', result_type=int).output, int | None)\n"
+        "    assert_type(agent.run_sync('Which?', result_type=list[City]).output, list[City] | None)\n",
         encoding="utf-8",
     )
     run = subprocess.run(

@@ -16,7 +16,13 @@ from hypothesis import strategies as st
 from agent import ArgumentError, Provider, QuotingProvider, Request
 from agent.context_items import ContextItem
 from agent.providers.accumulator import Response, collect_response
-from agent.providers.extractive import DOUBTFUL_TEXT, NOTHING_FOUND_TEXT, OTHER_SPEAKER_TEXT, is_question
+from agent.providers.extractive import (
+    DOUBTFUL_TEXT,
+    NO_COMMANDS_TEXT,
+    NOTHING_FOUND_TEXT,
+    OTHER_SPEAKER_TEXT,
+    is_question,
+)
 from memory import Message
 
 
@@ -186,11 +192,55 @@ def test_a_question_gets_one_quote_and_one_about_several_things_more() -> None:
 def test_a_newer_and_an_older_statement_are_quoted_with_the_day_of_the_change() -> None:
     day = datetime(2026, 6, 3, tzinfo=UTC)
     lyon = item(1, "I live in Lyon.", 0.9, outdated_by="m2")
-    grenoble = item(2, "I moved to Grenoble.", 1.0, date=day)
+    grenoble = item(2, "I moved to Grenoble.", 1.0, date=day, likely_change=True)
     now = answer("Where do I live?", lyon, grenoble)
     assert now.text == "Since 3 June 2026: “I moved to Grenoble.” [1]\nBefore: “I live in Lyon.” [2]"
     then = answer("Where did I live?", replace(lyon, score=1.0), replace(grenoble, score=0.9))
     assert then.text == "Until 3 June 2026: “I live in Lyon.” [1]\nSince then: “I moved to Grenoble.” [2]"
+
+
+def test_a_likely_later_statement_is_quoted_behind_the_first_another_is_not() -> None:
+    coffee = item(1, "I take my coffee black.", 1.0, date=datetime(2026, 9, 5, tzinfo=UTC))
+    rooibos = item(2, "Given up coffee.", 0.9, date=datetime(2026, 9, 26, tzinfo=UTC), later_than="m1")
+    likely = replace(rooibos, likely_change=True)
+    first = "“I take my coffee black.” [1]"
+    assert answer("How do I take my coffee?", coffee, rooibos).text == first
+    said = answer("How do I take my coffee?", coffee, likely).text
+    assert said == f"{first}\nLater, on 26 September 2026: “Given up coffee.” [2]"
+    same_day = replace(likely, date=coffee.date)
+    assert answer("How do I take my coffee?", coffee, same_day).text == first
+    assert answer("How do I take my coffee?", coffee, likely, provider=QuotingProvider(quotes=1)).text == first
+
+
+def test_asked_what_was_said_on_a_day_all_of_it_is_quoted() -> None:
+    day, other = datetime(2026, 9, 22, tzinfo=UTC), datetime(2026, 9, 23, tzinfo=UTC)
+    items = (item(1, "Soup at Julia's.", 1.0, date=day), item(2, "Dad rang.", 0.9, date=other))
+    items += (item(3, "Skara Brae in the rain.", 0.8, date=day),)
+    assert [quoted.id for quoted in answer("What did I say on 22 September?", *items).citations] == ["m1", "m3"]
+
+
+def test_of_whom_else_it_is_known_is_said_before_the_nearest() -> None:
+    response = answer(
+        "What is Mira allergic to?",
+        item(1, "Ana is allergic to nuts."),
+        abstain="other",
+        doubt="known of Ana, not of Mira",
+    )
+    assert response.text == "Known of Ana, not of Mira; the nearest is:\n“Ana is allergic to nuts.” [1]"
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("Thanks a lot!", "You are welcome."),
+        ("danke schön", "You are welcome."),
+        ("hello", "Hello. Tell me what I should remember, or ask me about it."),
+        ("ok", "Nothing to note; it stays in the conversation."),
+        ("summarise that", NO_COMMANDS_TEXT),
+    ],
+)
+def test_what_states_nothing_gets_a_reply_of_its_own(text: str, reply: str) -> None:
+    assert answer(text, remembers=True, abstain="nothing").text == reply
 
 
 def test_the_sentence_that_answers_is_quoted_not_a_heading_code_or_table() -> None:

@@ -15,7 +15,6 @@ import pytest
 
 from agent import (
     Agent,
-    AgentClosed,
     AgentError,
     AgentSettings,
     AgentTool,
@@ -371,7 +370,7 @@ async def test_connectors_give_tools_and_are_closed_once_with_the_agent() -> Non
         assert log == ["open a", "open b"]
     await agent.aclose()
     assert log == ["open a", "open b", "close b", "close a"]
-    with pytest.raises(AgentClosed):
+    with pytest.raises(AgentError, match="closed"):
         await agent.start()
 
 

@@ -140,6 +140,21 @@ async def test_documents_are_searched_and_listed(memory, tmp_path) -> None:
     assert "bridge.md" in await listing.call({}, ToolContext())
 
 
+async def test_documents_are_added_and_removed_only_where_that_is_included(memory, tmp_path) -> None:
+    (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
+    knowledge = KnowledgeBase(memory)
+    names = ("add_document", "document_stats", "remove_document")
+    with pytest.raises(ArgumentError, match="folder"):
+        knowledge_tools(knowledge, include=names)
+    add, stats, remove = knowledge_tools(knowledge, include=names, folder=tmp_path)
+    assert [tool.annotations.needs_approval for tool in (add, stats, remove)] == [True, False, True]
+    with pytest.raises(ToolFailed, match="not below"):
+        await add.call({"path": "../secret.md"}, ToolContext())
+    await add.call({"path": "bridge.md"}, ToolContext())
+    assert (await stats.call({}, ToolContext())).startswith("1 documents, 1 passages")
+    assert await remove.call({"document": "bridge.md"}, ToolContext()) == "Removed bridge.md with 1 passages."
+
+
 async def test_search_documents_reports_an_empty_result(memory) -> None:
     search, _ = knowledge_tools(KnowledgeBase(memory))
     assert await search.call({"question": "What?"}, ToolContext()) == "No document has anything about this."

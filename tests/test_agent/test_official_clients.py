@@ -27,8 +27,9 @@ ollama = pytest.importorskip("ollama", reason="the oracle is in the extra dev")
 
 KEY = "sk-test-0123456789"
 PNG = b"\x89PNG\r\n\x1a\nrest"
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-ADD = ToolSpec("add", "Add.", SCHEMA)
+PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+SCHEMA = {**PARAMETERS, "additionalProperties": False}
+ADD = ToolSpec("add", "Add.", PARAMETERS)
 CALL = ToolCallBlock(id="c1", name="add", arguments={"a": 1})
 CONVERSATION = (
     Message.user([TextBlock(text="What is this?"), ImageBlock(media_type="image/png", data=PNG)]),
@@ -93,7 +94,7 @@ def test_the_openai_request_equals_that_of_the_official_client() -> None:
                 },
                 {"role": "tool", "tool_call_id": "c1", "content": "2"},
             ],
-            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": SCHEMA}}],
+            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": PARAMETERS}}],
             tool_choice="required",
             temperature=0,
             top_p=0.5,
@@ -125,7 +126,7 @@ def test_the_anthropic_request_equals_that_of_the_official_client() -> None:
             max_tokens=4000,
             system="Be brief.",
             messages=body["messages"],
-            tools=[{"name": "add", "description": "Add.", "input_schema": SCHEMA}],
+            tools=[{"name": "add", "description": "Add.", "input_schema": PARAMETERS}],
             tool_choice={"type": "none"},
             stop_sequences=["END"],
             thinking={"type": "enabled", "budget_tokens": 2000},
@@ -159,7 +160,7 @@ def test_the_ollama_request_equals_that_of_the_official_client() -> None:
                 },
                 {"role": "tool", "content": "2", "tool_name": "add"},
             ],
-            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": SCHEMA}}],
+            tools=[{"type": "function", "function": {"name": "add", "description": "Add.", "parameters": PARAMETERS}}],
             options={"temperature": 0, "top_k": 0, "seed": 0, "num_predict": 9, "stop": ["END"]},
             think=True,
             stream=True,

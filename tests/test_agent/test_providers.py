@@ -127,7 +127,7 @@ def test_max_tokens_is_sent_under_the_configured_limit_field() -> None:
 def test_effort_schema_and_extra_fields_are_sent() -> None:
     body = sent(ask(settings=ModelSettings(effort="low", response_schema={"type": "object"}, extra={"cache": True})))
     assert body["reasoning_effort"] == "low"
-    assert body["response_format"]["json_schema"]["schema"] == {"type": "object"}
+    assert body["response_format"]["json_schema"]["schema"] == {"type": "object", "additionalProperties": False}
     assert body["cache"] is True
 
 
@@ -258,7 +258,7 @@ def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_rea
 
 
 def test_a_pdf_without_the_package_that_reads_it_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("memory.documents.loaders.registry.find_spec", lambda name: None)
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF-never read before", name="house.pdf")
     with pytest.raises(MissingExtra, match="docs"):
         sent(ask(Message.user([pdf])))

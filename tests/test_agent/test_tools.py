@@ -269,6 +269,68 @@ def test_google_numpy_and_sphinx_docstrings_are_parsed() -> None:
     assert parse_docstring(google) == parse_docstring(numpy) == parse_docstring(sphinx) == expected
 
 
+CITY = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "minLength": 1},
+        "from": {"$ref": "#/$defs/day"},
+        "units": {"enum": ["c", "f"]},
+    },
+    "required": ["city"],
+    "additionalProperties": False,
+    "$defs": {"day": {"type": "string", "pattern": r"^(?!1)\d{4}-\d\d-\d\d$"}},
+}
+
+
+def test_a_tool_can_be_made_of_a_schema_that_is_known_at_run_time_alone() -> None:
+    async def forecast(arguments: dict[str, object], context: ToolContext) -> object:
+        return {**arguments, "session": context.session}
+
+    made = Tool.from_schema("forecast", "Tell the weather.", CITY, forecast, timeout=5, needs_approval=True)
+    assert isinstance(made, Tool)
+    assert (made.spec.name, made.spec.description, made.spec.parameters) == ("forecast", "Tell the weather.", CITY)
+    assert (made.timeout, made.annotations.needs_approval) == (5, True)
+    assert (
+        called(made, **{"city": "Faro", "from": "2026-05-03"}) == '{"city":"Faro","from":"2026-05-03","session":"s1"}'
+    )
+    assert called(Tool.from_schema("echo", "", {}, lambda values: values), any=[1]) == '{"any":[1]}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({}, '"city" is a required property'),
+        ({"city": ""}, "city: "),
+        ({"city": "Faro", "units": "k"}, "units: "),
+        ({"city": "Faro", "from": "3 May"}, "from: "),
+        ({"city": "Faro", "wind": 1}, "wind"),
+    ],
+)
+def test_arguments_that_a_given_schema_refuses_do_not_reach_the_function(arguments, problem) -> None:
+    made = Tool.from_schema("forecast", "", CITY, lambda values: pytest.fail("called"))
+    complaint = refused(made, **arguments)
+    assert complaint.startswith("arguments refused: ")
+    assert problem in complaint
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "text",
+        {"type": "string"},
+        {"properties": {"a": {"type": "nonsense"}}},
+        {"properties": {"a": {"pattern": "("}}},
+        {"properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}},
+        {"properties": {"a": {"$ref": "file:///etc/hostname"}}},
+    ],
+)
+def test_an_unusable_schema_is_refused_and_no_reference_is_fetched(schema) -> None:
+    with pytest.raises(ArgumentError, match="schema"):
+        Tool.from_schema("broken", "", schema, lambda values: values)
+    with pytest.raises(ArgumentError, match="one parameter"):
+        Tool.from_schema("broken", "", {}, lambda city, days: city)
+
+
 def test_tools_keep_their_order() -> None:
     made = [tool(name=name)(lambda: "x") for name in ("b", "a", "c")]
     assert [spec.name for spec in Toolset(made).specs] == ["b", "a", "c"]

@@ -183,7 +183,7 @@ def test_an_invalid_thinking_setting_is_refused(value) -> None:
 
 
 def test_the_response_schema_is_sent_in_the_anthropic_and_ollama_formats() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
     settings = ModelSettings(response_schema=schema)
     body = to_anthropic(ask(settings=settings))
     assert body["output_config"]["format"] == {"type": "json_schema", "schema": schema}
@@ -431,13 +431,10 @@ def test_anthropic_usage_counts_are_cumulative_and_include_cached_input() -> Non
     assert response.usage == Usage(input=33, output=9, cache_read=10, cache_write=20, reasoning=4)
 
 
-def test_unknown_events_blocks_and_fields_are_passed_over() -> None:
+def test_unknown_events_deltas_and_fields_are_passed_over() -> None:
     response = from_anthropic(
         START,
         event("from_the_future", index=0, a=1),
-        event("content_block_start", index=0, content_block={"type": "server_tool_use", "id": "x", "input": {}}),
-        event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": "{}"}),
-        event("content_block_stop", index=0),
         event("content_block_start", index=1, content_block={"type": "text", "text": "Hi", "future": 1}),
         event("content_block_delta", index=1, delta={"type": "novel_delta", "x": 1}),
         ENDED,
@@ -462,7 +459,7 @@ def test_an_anthropic_tool_call_with_arguments_in_its_start_event_keeps_them() -
     ("word", "reason"),
     [
         ("stop_sequence", StopReason.STOP),
-        ("pause_turn", StopReason.STOP),
+        ("pause_turn", StopReason.PAUSED),
         ("model_context_window_exceeded", StopReason.MAX_TOKENS),
         ("refusal", StopReason.REFUSAL),
         ("of_the_future", StopReason.STOP),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory import ArgumentError, Chunker, EstimatingCounter, MarkdownChunker, TextChunker
+from memory.chunking import CodeChunker, FixedChunker, FunctionChunker, SentenceChunker, WholeChunker
 from memory.chunking.markdown import find_headings, heading_path
 from memory.testing import ChunkerContract
 from memory.testing.chunker_contract import uncovered
@@ -27,6 +28,29 @@ class TestMarkdownChunker(ChunkerContract):
 class TestTextChunker(ChunkerContract):
     def make_chunker(self, size: int, overlap: int) -> Chunker:
         return TextChunker(size, overlap=overlap)
+
+
+class TestSentenceChunker(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return SentenceChunker(size, sentences=3, overlap=overlap)
+
+
+class TestFixedChunker(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return FixedChunker(size, overlap=overlap)
+
+
+class TestCodeChunker(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return CodeChunker(size, overlap=overlap)
+
+
+class TestFixedChunkerInTokens(ChunkerContract):
+    def make_chunker(self, size: int, overlap: int) -> Chunker:
+        return FixedChunker(size, overlap=overlap, counter=EstimatingCounter())
+
+    def length(self, text: str) -> int:
+        return EstimatingCounter().count(text)
 
 
 class TestMarkdownChunkerInTokens(ChunkerContract):
@@ -249,3 +273,62 @@ def test_a_chunk_size_in_tokens_has_a_minimum() -> None:
 def test_the_fingerprint_of_a_chunker_differs_by_unit_and_by_kind() -> None:
     assert TextChunker(100).fingerprint != TextChunker(100, counter=EstimatingCounter()).fingerprint
     assert TextChunker(100).fingerprint != MarkdownChunker(100).fingerprint
+
+
+PROGRAM = '''\
+import os
+
+LIMIT = 10
+
+
+@dataclass
+class Store:
+    """Keeps things."""
+
+    def search(self, words):
+        # the heart of it
+        for word in words:
+            yield self.index[word]
+
+    def clear(self):
+        self.index = {}
+
+
+def main():
+    Store().clear()
+'''
+
+
+def test_code_is_cut_at_definitions_with_their_decorators():
+    chunks = CodeChunker(150).chunk(PROGRAM)
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == [
+        "import os",
+        "@dataclass",
+        "    def search(self, words):",
+        "    def clear(self):",
+        "def main():",
+    ]
+
+
+def test_sentences_end_where_their_script_ends_them():
+    text = "यह पहला है। यह दूसरा है। هل هذا سؤال؟ نعم هذا. 記憶は大切です。覚えています。"
+    assert [chunk.text for chunk in SentenceChunker().chunk(text)] == [
+        "यह पहला है।",
+        "यह दूसरा है।",
+        "هل هذا سؤال؟",
+        "نعم هذا.",
+        "記憶は大切です。",
+        "覚えています。",
+    ]
+
+
+def test_a_whole_text_is_one_chunk_and_a_function_cuts_as_it_likes():
+    assert [chunk.text for chunk in WholeChunker().chunk("  a\n\nb " * 2000)] == [("  a\n\nb " * 2000).strip()]
+    by_line = FunctionChunker(str.splitlines, name="lines")
+    assert [(chunk.text, chunk.start) for chunk in by_line.chunk("one\n\ntwo\none")] == [
+        ("one", 0),
+        ("two", 5),
+        ("one", 9),
+    ]
+    with pytest.raises(ArgumentError, match="stand in the text"):
+        FunctionChunker(lambda text: [text.upper()]).chunk("small")

@@ -135,3 +135,21 @@ async def test_citations_quote_the_document_word_for_word(memory, lighthouse):
 
 async def test_citations_work_on_an_empty_collection(memory):
     assert await KnowledgeBase(memory).cite("anything", []) == []
+
+
+async def test_at_most_so_many_passages_of_one_document_are_given(memory, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.txt").write_text(
+            "\n\n".join(f"The storm of {year} broke {name}." for year in (1911, 1962))
+        )
+    knowledge = await knowledge_of(memory, tmp_path, size=40)
+    found = await knowledge.retrieve("Which storm broke it?", 4, per_document=1)
+    assert sorted(passage.document for passage in found) == ["one.txt", "two.txt"]
+
+
+async def test_the_passage_whose_sentence_has_the_form_of_an_answer_comes_first(memory, tmp_path):
+    (tmp_path / "a.txt").write_text("The number of steps of the tower was often counted.")
+    (tmp_path / "b.txt").write_text("The tower has 291 steps, not counting the lowest ones.")
+    knowledge = await knowledge_of(memory, tmp_path)
+    found = await knowledge.retrieve("How many steps has the tower?", 2)
+    assert found[0].document == "b.txt"

@@ -1,8 +1,8 @@
 """Discovering and reading files: which are taken, which are left out and why, and what is never opened.
 
-Inner parts, on no face: ``memory.documents.discovery``, ``memory.documents.loaders.base``,
-``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.registry``,
-``memory.documents.loaders.text``.
+Inner parts, on no face: ``memory.documents.discovery``, ``memory.documents.ignore_rules``,
+``memory.documents.loaders.base``,
+``memory.documents.loaders.registry``, ``memory.documents.loaders.text``.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import pytest
 
 from memory import ArgumentError, LoadError
 from memory.documents.discovery import DocumentFile, check_paths, discover_files
+from memory.documents.ignore_rules import IgnoreRules
 from memory.documents.loaders.base import read_file
-from memory.documents.loaders.markdown import MarkdownLoader
-from memory.documents.loaders.pdf import PdfLoader
-from memory.documents.loaders.registry import LoaderRegistry
+from memory.documents.loaders.registry import LoaderRegistry, Unreadable
 from memory.documents.loaders.text import TextLoader
-from memory.internals import IngestLine
+from memory.internals import FileSelection, IngestLine
 
 
 def names(items):
@@ -33,19 +32,49 @@ def names(items):
 # choosing and reading files
 
 
-def test_file_extensions_in_any_case_choose_the_loader():
+def format_of(data: bytes, name: str) -> str:
+    """Return the name of the loader that reads a file that was given by name."""
     loaders = LoaderRegistry()
-    assert isinstance(loaders.choose("A.MD"), MarkdownLoader)
-    assert isinstance(loaders.choose("main.py"), TextLoader)
-    assert isinstance(loaders.choose("a.pdf"), PdfLoader)
-    assert isinstance(loaders.choose("README"), TextLoader)
+    chosen = loaders.choose(name, by_name=True)
+    assert not isinstance(chosen, Unreadable), chosen
+    return loaders.for_content(chosen, data, name).name.partition("/")[0]
 
 
-def test_an_unknown_file_extension_has_no_loader_unless_the_file_is_given():
-    loaders = LoaderRegistry()
-    assert loaders.choose("a.xyz") == "no loader for .xyz files"
-    assert isinstance(loaders.choose("a.xyz", by_name=True), TextLoader)
-    assert "HTML" in loaders.choose("a.html", by_name=True)
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("A.MD", b"# x", "markdown"),
+        ("main.py", b"x = 1", "code"),
+        ("a.pdf", b"%PDF-1.4", "pdf"),
+        ("README", b"x", "text"),
+        ("page.HTM", b"<p>x", "html"),
+        ("NOTES", b"plain words", "text"),
+        ("download", b"%PDF-1.7 ...", "pdf"),
+        ("saved", b"\n<!-- saved --><!DOCTYPE html><p>x", "html"),
+        ("wrong.txt", b"%PDF-1.7 ...", "pdf"),
+        ("wrong.pdf", b"<html><p>x", "html"),
+        ("a.xyz", b"plain words", "text"),
+        ("notes.md.gz", b"\x1f\x8b...", "gzip"),
+        ("packed.txt", b"\x1f\x8b...", "gzip"),
+    ],
+)
+def test_the_loader_is_chosen_by_ending_and_content(name, data, expected):
+    assert format_of(data, name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [("blob", b"\x00\x01\x02", "binary"), ("a.txt", bytes.fromhex("d0cf11e0a1b11ae1"), "old")],
+)
+def test_content_of_no_readable_format_is_refused_by_name(name, data, reason):
+    with pytest.raises(LoadError, match=reason) as caught:
+        format_of(data, name)
+    assert caught.value.source == name
+
+
+def test_a_file_of_an_unknown_ending_is_read_only_when_given():
+    assert LoaderRegistry().choose("a.xyz") == Unreadable("no loader for .xyz files")
+    assert LoaderRegistry().choose("a.xyz", by_name=True) is None
 
 
 def test_a_registered_loader_is_chosen_for_its_file_extension():
@@ -57,7 +86,7 @@ def test_read_file_returns_bytes_and_modification_time(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"x")
     os.utime(path, (0, 86400))
-    assert read_file(path, "a.txt") == (b"x", datetime(1970, 1, 2, tzinfo=UTC))
+    assert read_file(path, "a.txt", limit=9) == (b"x", datetime(1970, 1, 2, tzinfo=UTC))
 
 
 def test_a_file_above_the_limit_is_refused(tmp_path):
@@ -70,7 +99,7 @@ def test_a_file_above_the_limit_is_refused(tmp_path):
 
 def test_a_missing_file_is_a_load_error(tmp_path):
     with pytest.raises(LoadError, match="cannot be read"):
-        read_file(tmp_path / "none", "none")
+        read_file(tmp_path / "none", "none", limit=9)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
@@ -80,7 +109,7 @@ def test_a_pipe_a_link_and_a_device_are_never_read(tmp_path):
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
     for path in (tmp_path / "pipe.txt", tmp_path / "link.txt", Path("/dev/zero")):
         with pytest.raises(LoadError, match="not a regular file"):
-            read_file(path, path.name)
+            read_file(path, path.name, limit=9)
 
 
 # discovering
@@ -109,8 +138,81 @@ def test_a_folder_is_discovered_in_order_and_skipped_paths_have_a_reason(tmp_pat
         ("a/z.txt", "found"),
         ("b.md", "found"),
         ("node_modules/", "a folder that tools fill"),
-        ("picture.png", "no loader for .png files"),
+        ("picture.png", "a picture"),
     ]
+
+
+LEFT_OUT = {
+    "app.min.js": "minified code",
+    "app.js.map": "a source map",
+    "searchindex.js": "a search index",
+    "theme.css": "a style sheet",
+    "uv.lock": "a lock file",
+    "build/": "a folder that tools fill",
+    "python/": "a virtual environment",
+}
+
+
+def make_files(root: Path, *names: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x")
+
+
+def found_names(root: Path, **selection) -> list[str]:
+    items = discover_files(check_paths(root), LoaderRegistry(), FileSelection(**selection))
+    return [item.source for item in items if isinstance(item, DocumentFile)]
+
+
+def test_files_without_text_of_their_own_are_left_out_unless_included(tmp_path):
+    make_files(
+        tmp_path, "a.js", "build/b.md", "python/pyvenv.cfg", "python/c.md", *(n for n in LEFT_OUT if n[-1] != "/")
+    )
+    assert dict(names(discover_files(check_paths(tmp_path), LoaderRegistry()))) == LEFT_OUT | {"a.js": "found"}
+    assert found_names(tmp_path, include=["build/**", "*.css"]) == ["build/b.md", "theme.css"]
+
+
+def test_ignore_files_and_patterns_choose_the_files_of_a_folder(tmp_path):
+    make_files(tmp_path, "a.md", "drafts/b.md", "drafts/keep.md", "log/c.txt", "sub/d.md", "sub/log/e.txt", "sub/f.txt")
+    (tmp_path / ".gitignore").write_text("# drafts\n/drafts/*\n!keep.md\nlog/\n")
+    (tmp_path / "sub/.ignore").write_text("f.*\n")
+    assert found_names(tmp_path) == ["a.md", "drafts/keep.md", "sub/d.md"]
+    assert found_names(tmp_path, ignore_files=False, exclude=["*.txt", "drafts"]) == ["a.md", "sub/d.md"]
+    assert found_names(tmp_path, include=["sub"], exclude=["sub/log"]) == ["sub/d.md"]
+    assert found_names(tmp_path, include=["sub", "f.txt"]) == ["sub/d.md", "sub/f.txt"]
+    (tmp_path / "sub/d.md").write_text("longer")
+    assert "sub/d.md" not in found_names(tmp_path, max_size=5)
+
+
+def test_the_ignore_file_of_a_repository_holds_in_the_folders_below_it(tmp_path):
+    make_files(tmp_path, ".git/HEAD", "docs/a.md", "docs/secret.md")
+    (tmp_path / ".gitignore").write_text("secret.md")
+    assert found_names(tmp_path / "docs") == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matched"),
+    [
+        ("a.md", "x/a.md", True),
+        ("/a.md", "x/a.md", False),
+        ("x/a.md", "x/a.md", True),
+        ("x/a.md", "y/x/a.md", False),
+        ("**/x/*.md", "y/x/a.md", True),
+        ("x/**", "x/y/a.md", True),
+        ("x/**/a.md", "x/a.md", True),
+        ("*.md", "a.mdx", False),
+        ("a?.md", "a/.md", False),
+        ("[a-c].md", "b.md", True),
+        ("[!a-c].md", "b.md", False),
+        ("\\!a.md", "!a.md", True),
+        ("a.md   ", "a.md", True),
+        ("(a+)+$", "a", False),
+        ("[", "[", True),
+    ],
+)
+def test_patterns_are_those_of_git(pattern, path, matched):
+    assert IgnoreRules.parse([pattern], "/r").matches(f"/r/{path}") is matched
 
 
 def test_a_given_file_is_found_even_when_hidden_and_of_unknown_kind(tmp_path):

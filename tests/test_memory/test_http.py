@@ -623,11 +623,18 @@ def test_an_event_larger_than_the_limit_is_refused() -> None:
         events(server, max_event=200_000)
 
 
-def test_a_response_without_an_event_stream_raises_with_its_error_message() -> None:
-    with (
-        serving(lambda handler, _: send(handler, {"error": {"message": "streaming is off"}})) as server,
-        pytest.raises(HttpError, match=r"application/json instead of an event stream: streaming is off"),
-    ):
+def test_an_answer_of_json_is_one_whole_event_and_another_type_raises() -> None:
+    with serving(lambda handler, _: send(handler, {"text": "all at once"})) as server:
+        assert events(server) == [ServerEvent("message", json.dumps({"text": "all at once"}), whole=True)]
+
+    def page(handler: BaseHTTPRequestHandler, _: int) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "text/html")
+        handler.send_header("content-length", "13")
+        handler.end_headers()
+        handler.wfile.write(b"<p>Log in</p>")
+
+    with serving(page) as server, pytest.raises(HttpError, match="text/html instead of an event stream"):
         events(server)
 
 

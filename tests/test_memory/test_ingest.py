@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memory import ArgumentError, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
+from memory import ArgumentError, Hit, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
 from memory.documents import ingest
-from memory.internals import DOCUMENTS, IngestAction, store_namespace
+from memory.internals import DOCUMENTS, IngestAction, from_entry, passages_of, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, UnsupportedError, open_store
 
@@ -56,6 +56,11 @@ def state(memory, lane=LANE):
         vector = None if entry.vector is None else entry.vector.tolist()
         kept[entry.id] = (entry.text, entry.context, metadata, vector, entry.no_vector)
     return kept
+
+
+def passage_of(entry):
+    (passage,) = passages_of([Hit(from_entry(entry), 1.0)])
+    return passage
 
 
 def texts(memory, lane=LANE):
@@ -303,17 +308,20 @@ async def test_ingest_without_an_embedder_stores_chunks_that_word_search_finds(d
     assert memory.store.search_text("bananas", namespace=LANE)
 
 
-async def test_unreadable_files_are_reported_as_failed_or_skipped_and_the_others_are_ingested(memory, docs):
+async def test_unreadable_files_are_reported_as_failed_skipped_or_unreadable_and_the_others_are_ingested(memory, docs):
     (docs / "binary.txt").write_bytes(b"\0\1\2")
     (docs / "old.txt").write_bytes(b"caf\xe9 with bytes that mean nothing here: \x81")
-    (docs / "page.html").write_text("<p>x")
+    (docs / "table.numbers").write_text("x")
+    (docs / "style.css").write_text("x")
     report = await KnowledgeBase(memory).ingest(docs)
     reasons = {line.source: (line.action, line.reason) for line in report.lines if line.reason}
     assert reasons["binary.txt"][0] is FAILED
     assert "binary" in reasons["binary.txt"][1]
     assert "not UTF-8" in reasons["old.txt"][1]
-    assert reasons["page.html"][0] is SKIPPED
+    assert reasons["table.numbers"] == (IngestAction.UNREADABLE, "no loader for .numbers files")
+    assert reasons["style.css"] == (SKIPPED, "a style sheet")
     assert report.totals[ADDED] == 3
+    assert not report.complete
 
 
 async def test_a_file_that_becomes_unreadable_keeps_its_earlier_state(memory, docs):
@@ -428,6 +436,20 @@ async def test_write_policies_hold_for_chunks(docs):
     assert any("1 chunks rejected by a write policy" in line.notes for line in report.lines)
 
 
+async def test_a_chunk_knows_its_line_and_the_anchor_of_its_section(memory, docs):
+    (docs / "page.html").write_text("<h1 id=top>Trees</h1><p>Old.</p><h2 id=oak>Oaks</h2><p>Oaks grow slowly.</p>")
+    (docs / "code.py").write_text(
+        '"""Trees."""\n\nimport os\n' + "#" * 90 + "\n\n\nclass Oak:\n    def grow(self):\n        pass\n"
+    )
+    await KnowledgeBase(memory).ingest(docs)
+    places = {
+        passage.text[:9]: passage for entry in memory.store.scan(namespace=LANE) if (passage := passage_of(entry))
+    }
+    assert (places["## Storag"].line, places["## Storag"].heading) == (5, ("Apples", "Storage"))
+    assert (places["## Oaks\n\n"].anchor, places["## Oaks\n\n"].heading) == ("oak", ("Trees", "Oaks"))
+    assert (places["class Oak"].line, places["class Oak"].heading) == (7, ("Oak", "grow"))
+
+
 async def test_a_custom_loader_reads_files_of_its_extension(memory, tmp_path):
     class Upper:
         name = "upper/1"
@@ -439,3 +461,33 @@ async def test_a_custom_loader_reads_files_of_its_extension(memory, tmp_path):
     (tmp_path / "a.up").write_text("loud")
     await KnowledgeBase(memory, loaders={".up": Upper()}).ingest(tmp_path / "a.up")
     assert texts(memory) == ["LOUD"]
+
+
+@pytest.mark.parametrize(
+    ("content", "source", "expected"),
+    [
+        ("# Trees\n\nOaks.", "trees", "# Trees\n\nOaks."),
+        ("<!doctype html><nav>Menu</nav><p>Oaks.", "page", "Oaks."),
+        ("a,b\n1,2\n", "table.csv", "a: 1; b: 2"),
+        ([{"name": "Ada", "age": 36}], "people", "name: Ada; age: 36"),
+        (b"Oaks.", "bytes", "Oaks."),
+    ],
+)
+async def test_a_text_or_value_in_hand_is_ingested(memory, docs, content, source, expected):
+    knowledge = KnowledgeBase(memory)
+    options = {"title": "Mine", "tags": ["green"], "metadata": {"shelf": 3}}
+    assert actions(await knowledge.ingest_text(content, source=source, **options)) == {source: ADDED}
+    assert actions(await knowledge.ingest_text(content, source=source, **options)) == {source: UNCHANGED}
+    (entry,) = memory.store.scan(namespace=LANE)
+    found = from_entry(entry)
+    assert (found.text, found.source.title, found.tags, found.metadata["shelf"]) == (expected, "Mine", ("green",), 3)
+    await knowledge.ingest(docs)  # no file of that folder is gone, so the text stays
+    assert source in {info.source for info in await knowledge.documents()}
+
+
+async def test_a_text_does_not_take_the_name_of_a_file(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    assert actions(await knowledge.ingest_text("Mine.", source="a.md")) == {"a.md": FAILED}
+    with pytest.raises(ArgumentError):
+        await knowledge.ingest_text(object, source="x")

@@ -429,7 +429,8 @@ class Held:
 
     def count(self, words: Sequence[str], sign: int = 1) -> None:
         marks = [
-            2 * self.vocabulary.form_numbers([word.lower()], [self.vocabulary.number(term)])[0] + word[:1].islower()
+            2 * self.vocabulary.form_numbers([word.lower()], [self.vocabulary.numbers([term])[0]])[0]
+            + word[:1].islower()
             for word in words
             if (term := stemmed(word.lower())) is not None
         ]
@@ -501,7 +502,7 @@ def test_the_order_of_writes_and_queries_changes_no_bit_of_term_cosines() -> Non
 def test_terms_without_a_vector_have_cosine_zero() -> None:
     held = Held()
     held.count(["apple", "x1"])
-    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.number("late")])
+    numbers = np.array([*held.of("x1", "apple"), NO_TERM, held.vocabulary.numbers(["late"])[0]])
     found = held.vectors.cosines(query("pear", "x2"), numbers)
     assert found[0].tolist() == [0.0, 0.0]
     assert found[:, 1].tolist() == [0.0, 0.0, 0.0, 0.0]

@@ -400,7 +400,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("9", "fe10127675fc394a")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("10", "3a6423ab5dbb9957")
 
 
 STOPS = {"the", "of"}
@@ -447,6 +447,7 @@ def rows(draw: st.DrawFn, id: str) -> IndexRecord:
         relations=draw(st.sampled_from([(), (("sister", "ana"),)])),
         disabled=draw(st.booleans()),
         demotion=draw(st.integers(0, 2)),
+        trust=draw(st.integers(0, 3)),
         occurred_at=times[0],
         valid_from=times[1],
         valid_to=times[2],

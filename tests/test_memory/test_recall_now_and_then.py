@@ -67,6 +67,31 @@ def test_newer_statement_of_the_same_matter_stands_right_behind_the_first_and_sa
     assert hits[0].score >= hits[1].score
 
 
+def test_a_change_is_likely_by_its_words_and_meaning_and_not_where_it_is_about_a_possession() -> None:
+    statements = ("2023-02-01", "I smoke ten cigarettes a day"), ("2023-05-01", "The garden has tomatoes")
+    given_up = remembered(*statements, ("2024-09-01", "Given up every cigarette I used to smoke in a day"))
+    likely = {hit.memory.id: hit.likely_change for hit in run(given_up.recall("Do I smoke?"))}
+    assert likely == {"m0": False, "m1": False, "m2": True}
+    theirs = remembered(*statements, ("2024-09-01", "Malik's best man gave up, his last cigarette is out"))
+    assert not any(hit.likely_change for hit in run(theirs.recall("Do I smoke?")))
+
+
+def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:
+    def parts(**fields: str) -> dict[str, float]:
+        memory = LongTermMemory(open_store("numpy:"), clock=lambda: NOW)
+        told = ("The boiler was serviced for 85 pounds", "I might move to Glasgow")
+        run(
+            memory.remember_many(
+                Memory(text, id=f"m{number}", kind="turn", session="s", sequence=number, **fields)
+                for number, text in enumerate(told)
+            )
+        )
+        return {hit.memory.id: hit.parts.get("words", 0.0) for hit in run(memory.recall("boiler?", explain=True))}
+
+    assert parts(speaker="Ana")["m1"] > 0
+    assert parts(role="user").get("m1", 0.0) == 0
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -168,6 +168,7 @@ def test_a_continuing_back_referring_or_very_short_query_is_a_follow_up(text: st
         "What does the neighbour who sold his tractor grow in his garden?",
         "Where do I work?",
         "Who is my dentist?",
+        "When is the ferry?",
     ],
 )
 def test_a_complete_query_is_no_follow_up(text: str) -> None:

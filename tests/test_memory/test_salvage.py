@@ -29,7 +29,7 @@ from vectorstore import DamageError, NotAStore
 _COUNTED = (
     *("entries", "vectors", "history_sessions", "history_messages", "history_bounds", "operations"),
     *("operation_changes", "memory_facts", "tombstones", "tombstone_words", "held", "held_things", "keys"),
-    *("documents", "embedder_probes", "embedding_cache"),
+    *("documents", "embedder_probes", "embedder_profiles", "embedding_cache"),
 )
 
 

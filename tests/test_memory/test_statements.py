@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from memory.retrieval.index.people import PeopleMentions
@@ -44,8 +45,7 @@ def test_people_of_a_question_are_names_and_kin_words_in_one_form():
 
 def test_relations_lead_from_kin_to_name_and_back_but_not_from_one_sister_to_the_other():
     people = PeopleMentions()
-    for row, mention in enumerate(["sister ana", "sister eva", "ana"]):
-        people.add(row, mention)
+    people.extend(["sister ana", "sister eva", "ana"], np.arange(3), np.arange(3), np.zeros(3, dtype=np.bool_))
     assert people.with_relations(["sister"]) == {"sister", "ana", "eva"}
     assert people.with_relations(["ana"]) == {"sister", "ana"}
     assert "ana" in people

@@ -484,6 +484,24 @@ def test_an_extractor_returning_nonsense_leaves_the_memory_and_is_named_in_the_r
     assert texts(memory) == ["My dog is Rex."]
 
 
+@pytest.mark.parametrize("slip", ["no decision", "attribute", "name"])
+def test_a_policy_that_fails_as_a_program_raises_and_nothing_is_stored(make, slip: str) -> None:
+    class Slip:
+        def decide(self, memory: Memory) -> PolicyDecision:
+            if slip == "attribute":
+                return PolicyDecision.reject("x")  # type: ignore[attr-defined]
+            return True if slip == "no decision" else undefined  # type: ignore[name-defined, return-value]  # noqa: F821
+
+    memory = make(Slip())
+    with pytest.raises((TypeError, AttributeError, NameError)) as caught:
+        run_sync(memory.remember("My dog is Rex."))
+    assert "Slip" in str(caught.value) + "".join(caught.value.__notes__)
+    with pytest.raises((TypeError, AttributeError, NameError)):
+        run_sync(memory.remember_turn("s", turn("My dog is Rex.")))
+    assert texts(memory) == []
+    assert not run_sync(memory.conversations.load("s"))
+
+
 def test_an_extractor_skips_memories_of_kinds_it_does_not_name(make):
     memory = make(Extractor(lambda whole: ["a fact"]))
     assert run_sync(memory.remember("My dog is Rex.")).made == ()

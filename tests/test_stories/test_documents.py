@@ -102,7 +102,7 @@ async def test_a_knowledge_base_ingests_a_folder_retrieves_from_it_and_follows_i
 
 
 async def test_a_pdf_is_cited_by_its_page(tmp_path):
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     report = tmp_path / "report.pdf"
     report.write_bytes(
         make_pdf(

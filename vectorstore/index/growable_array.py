@@ -70,6 +70,18 @@ def sorted_distinct(numbers: NDArray[T]) -> NDArray[T]:
     As ``numpy.unique``, which imports the masked arrays at its first call: a tenth of the start of a process.
     """
     ordered = np.sort(numbers)
-    is_first = np.ones(len(ordered), dtype=np.bool_)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[is_first]
+    return ordered[_are_first(ordered)]
+
+
+def distinct_counts(numbers: NDArray[T]) -> tuple[NDArray[T], NDArray[np.int64]]:
+    """Return the distinct *numbers* as ``sorted_distinct`` does, and how often each occurs."""
+    ordered = np.sort(numbers)
+    firsts = np.flatnonzero(_are_first(ordered))
+    return ordered[firsts], np.diff(firsts, append=len(ordered))
+
+
+def _are_first(ordered: NDArray[T]) -> NDArray[np.bool_]:
+    """Return which of *ordered* numbers differ from the one before."""
+    are_first = np.ones(len(ordered), dtype=np.bool_)
+    are_first[1:] = ordered[1:] != ordered[:-1]
+    return are_first

@@ -96,6 +96,8 @@ _COLD_ENTRIES: Final = 1000
 """Fewer entries are loaded at once, in a few milliseconds."""
 _COLD_FILTERS: Final = 8
 """Filters that the file answers before the columns are loaded, which takes as long as ten."""
+_ASKED_FIELDS: Final = 8
+"""Fields that are not declared and become columns all the same, where filters ask for them again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +136,18 @@ class LoadedIndex:
 
 
 class NamespaceIndexCache:
-    """The indexes of one store by namespace. *fields* become columns. *recent* are rows as the indexes have them."""
+    """The indexes of one store by namespace. *fields* become columns. *recent* are rows as the indexes have them.
+
+    *columns* are the fields, and behind them those that filters asked this process for again and again.
+    """
 
     def __init__(self, *, space: Space | None, fields: Sequence[str]) -> None:
         self.space = space
-        self.fields = tuple(fields)
+        self.fields = self.columns = tuple(fields)
         self.recent = RowCache()
         self._loaded: dict[str, LoadedIndex] = {}
         self._questions: Counter[str] = Counter()
-        self._filters: Counter[str] = Counter()
+        self._filters: Counter[tuple[str, frozenset[str]]] = Counter()
         self._checked: set[int] = set()
 
     def fresh(self, connection: apsw.Connection, name: str) -> LoadedIndex | None:
@@ -173,10 +178,14 @@ class NamespaceIndexCache:
         self._questions[name] += questions
         return entries >= _COLD_ENTRIES and self._questions[name] <= _COLD_QUESTIONS
 
-    def are_columns_cold(self, name: str) -> bool:
-        """Count a filter; return whether the file is to answer it too."""
-        self._filters[name] += 1
-        return self._filters[name] <= _COLD_FILTERS
+    def are_columns_wanted(self, name: str, fields: frozenset[str]) -> bool:
+        """Count a filter that no loaded column answers; return whether columns of *fields* are to be loaded for it."""
+        new = fields.difference(self.columns)
+        self._filters[name, new] += 1
+        if self._filters[name, new] <= _COLD_FILTERS or len(self.columns) + len(new) > len(self.fields) + _ASKED_FIELDS:
+            return False
+        self.columns += tuple(sorted(new))
+        return True
 
     def check_vectors(self, connection: apsw.Connection, name: str, key: int) -> None:
         """Raise, before the file answers for the first time, where entries or vectors of a namespace are missing."""
@@ -237,7 +246,7 @@ class NamespaceIndexCache:
         while block := list(islice(rows, _LOAD_BLOCK)):
             keys, texts = zip(*block, strict=True)
             metadata.update(zip(keys, self._columns(texts), strict=True))
-        loaded.index.use_fields(self.fields, map(metadata.__getitem__, loaded.index.keys().tolist()))
+        loaded.index.use_fields(self.columns, map(metadata.__getitem__, loaded.index.keys().tolist()))
 
     def _load(self, connection: apsw.Connection, head: NamespaceHead) -> LoadedIndex:
         """Return a new index with the rows of a namespace."""
@@ -251,7 +260,7 @@ class NamespaceIndexCache:
         return LoadedIndex(head.key, index, head.revision)
 
     def _columns(self, metadata: Sequence[str]) -> Iterable[dict[str, Any]]:
-        if not self.fields:
+        if not self.columns:
             return repeat({}, len(metadata))
         try:
             fields: list[dict[str, Any]] = json.loads("[" + ",".join(metadata) + "]")
@@ -404,13 +413,13 @@ class SqliteNamespaceReader:
     def passing(self, where: FilterNode) -> NDArray[np.bool_]:
         """Return which rows pass: by SQL, or by the columns where they pay."""
         loaded = self._fresh()
-        fields = self._indexes.fields
-        if not loaded.index.has_columns and filter_fields(where) <= set(fields):
-            if not self._indexes.are_columns_cold(self._name):
-                self._indexes.load_columns(self._connection, loaded)
-            if (mask := loaded.index.mask(where)) is not None:
-                return mask
-        return loaded.index.mask_of(matching_keys(self._connection, loaded.key, where))
+        if (mask := loaded.index.mask(where)) is None:
+            if not self._indexes.are_columns_wanted(self._name, filter_fields(where)):
+                return loaded.index.mask_of(matching_keys(self._connection, loaded.key, where))
+            self._indexes.load_columns(self._connection, loaded)
+            mask = loaded.index.mask(where)
+            assert mask is not None, "the columns that the filter asks for were loaded"
+        return mask
 
     def nearest(
         self, queries: NDArray[np.float32], k: int, where: FilterNode, min_score: float | None, *, fast: bool

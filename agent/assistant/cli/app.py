@@ -1,10 +1,12 @@
 """The tree of commands, the global options, and the entry point.
 
-Nothing of the library is imported here: ``--help`` and ``--version`` cost no more than typer does.
+Nothing of the library is imported here: ``--help`` and ``--version`` cost no more than typer does. The commands are
+named in ``command_groups``, and each is loaded when it is asked for.
 """
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from collections.abc import Callable, Sequence
@@ -12,12 +14,8 @@ from typing import Annotated
 
 import typer
 
-from agent.assistant.cli import conflicts, edit, memories, sessions
-from agent.assistant.cli.chat import ask, chat
 from agent.assistant.cli.command_context import GlobalOptions, global_options
-from agent.assistant.cli.command_groups import Command, Group, RootGroup
-from agent.assistant.cli.doctor import config, doctor
-from agent.assistant.cli.documents import documents, ingest
+from agent.assistant.cli.command_groups import Group, RootGroup, load_command
 from agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -26,14 +24,9 @@ from agent.assistant.cli.errors import (
     report_usage_error,
     with_error_report,
 )
-from agent.assistant.cli.export_import import export, import_export
-from agent.assistant.cli.forget import forget
 from agent.assistant.cli.output import print_note
-from agent.assistant.cli.recall import evaluate_memory, recall, why_not
-from agent.assistant.cli.reembed import reembed
-from agent.assistant.cli.remember import remember
 
-_OBJECTS_PER_COLLECTION = 100_000
+_OBJECTS_PER_COLLECTION = 1_000_000
 app = typer.Typer(
     name="tellback",
     cls=RootGroup,
@@ -42,8 +35,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-memories_app = typer.Typer(help="Look at what is remembered, and change it.", cls=Group, rich_markup_mode=None)
-sessions_app = typer.Typer(help="Look at the conversations that are kept.", cls=Group, rich_markup_mode=None)
+memories_app = typer.Typer(name="memories", cls=Group, rich_markup_mode=None)
+sessions_app = typer.Typer(name="sessions", cls=Group, rich_markup_mode=None)
+resident_app = typer.Typer(
+    name="resident", help="Look at the processes that answer hooks.", cls=Group, hidden=True, rich_markup_mode=None
+)
 
 
 def _print_version(wanted: bool) -> None:
@@ -83,15 +79,15 @@ def read_global_options(
     context.obj = GlobalOptions(flags=flags, debug=debug, json=json)
 
 
-def _list_by_default(listing: Callable[..., None], purpose: str) -> Callable[..., None]:
-    """Return the callback of a group of commands for *purpose*: without a command it calls *listing*."""
+def _list_by_default(group: typer.Typer, listing: str, purpose: str) -> None:
+    """Have the *group* of commands for *purpose* call the command *listing* where none is given."""
 
     def callback(context: typer.Context) -> None:
         if context.invoked_subcommand is None:
-            listing(context, json=global_options(context).json)
+            load_command(listing)(context, json=global_options(context).json)
 
     callback.__doc__ = purpose
-    return with_error_report(callback)
+    group.callback(invoke_without_command=True)(with_error_report(callback))
 
 
 @with_error_report
@@ -108,34 +104,15 @@ def show_help(
     app(args=[*(command or []), "--help"], prog_name="tellback", standalone_mode=False)
 
 
-_COMMANDS = (chat, ask, ingest, remember, recall, why_not, edit.correct, forget, edit.undo, documents, export)
-_COMMAND_NAMES = {why_not: "why-not", import_export: "import", evaluate_memory: "eval", show_help: "help"}
-for command in (*_COMMANDS, import_export, reembed, config, doctor, evaluate_memory, show_help):
-    app.command(_COMMAND_NAMES.get(command), cls=Command)(command)
-for alias, command in {"list": memories.list_memories, "show": memories.show, "search": recall}.items():
-    app.command(alias, cls=Command, hidden=True)(command)
-memories_app.callback(invoke_without_command=True)(
-    _list_by_default(memories.list_memories, "Look at what is remembered, and change it; alone, list it.")
-)
-memories_app.command("list", cls=Command)(memories.list_memories)
-for command in (
-    memories.show,
-    memories.history,
-    edit.operations,
-    memories.stats,
-    memories.namespaces,
-    *edit.CHANGES,
-    conflicts.conflicts,
-    conflicts.settle,
-):
-    memories_app.command(cls=Command)(command)
-app.add_typer(memories_app, name="memories")
-sessions_app.callback(invoke_without_command=True)(
-    _list_by_default(sessions.list_sessions, "Look at conversations; alone, list them.")
-)
-sessions_app.command("list", cls=Command)(sessions.list_sessions)
-sessions_app.command("show", cls=Command)(sessions.show_session)
-app.add_typer(sessions_app, name="sessions")
+_list_by_default(memories_app, "memories:list_memories", "Look at what is remembered, and change it; alone, list it.")
+_list_by_default(sessions_app, "sessions:list_sessions", "Look at conversations; alone, list them.")
+
+
+@functools.cache
+def _command() -> Callable[..., object]:
+    """Return the command of all commands, which takes long to put together; a resident runs it again and again."""
+    command: Callable[..., object] = typer.main.get_command(app)
+    return command
 
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
@@ -144,7 +121,7 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(args=arguments, prog_name="tellback", standalone_mode=False)
+        code = _command()(args=arguments, prog_name="tellback", standalone_mode=False)
         sys.stdout.flush()
     except UsageError as error:
         if str(error).startswith("Usage:"):
@@ -163,8 +140,8 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """Run the command line as a process does.
 
-    Garbage is collected seldom: loading an index makes many objects and no garbage, and looking through all of them
-    again and again takes a tenth of a recall. At the end nothing of it is looked through.
+    Garbage is collected seldom: imports and loading an index make many objects and no garbage, and looking through all
+    of them again and again takes a tenth of a recall. At the end nothing of it is looked through.
     """
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     code = run_command_line()

@@ -3,6 +3,8 @@ too, and one question with its answer, for which the memory is only read."""
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,10 +15,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
 from agent.assistant.cli.options import JsonOption, QuestionArgument
-from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_piece, print_text
+from agent.assistant.cli.output import (
+    format_count,
+    one_line,
+    print_json,
+    print_line,
+    print_note,
+    print_piece,
+    print_text,
+)
 from agent.assistant.cli.prompts import answer_approval, piped_input_lines, read_text_argument
 from agent.assistant.cli.short_ids import resolve_session
 from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
@@ -26,7 +37,8 @@ if TYPE_CHECKING:
     from agent.results import RunResult
 
 _JUST_BEGUN = timedelta(minutes=10)
-_EXIT_COMMANDS = ("/quit", "/exit", "/bye")
+_EXIT_COMMANDS = ("/quit", "/exit", "/bye", "quit", "exit")
+_FORGETS = re.compile(r"(?:please )?(?:forget|delete|erase)(?: about| that)? (?P<what>.+)", re.IGNORECASE)
 _CHAT_HELP = "Say something, or ask something.\n/new begins a new session, /session names this one, /quit leaves."
 
 
@@ -47,6 +59,8 @@ def chat(
         raise typer.BadParameter("goes without --continue", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
     with opened_assistant(context, reads_only=False) as assistant:
+        for note in run(assistant.start()):
+            print_note(one_line(note))
         talk = _ChatSession(
             assistant, _chosen_session(assistant.opened, session, go_on=go_on), json=json, interactive=interactive
         )
@@ -113,6 +127,10 @@ class _ChatSession:
             print_note("a new session begins")
         elif line == "/session":
             print_note(self.session)
+        elif line.lower() in ("help", "help!", "help?", "?"):
+            print_note(_CHAT_HELP)
+        elif (asked := _FORGETS.fullmatch(line)) and self.assistant.opened.settings.model is None and not self.json:
+            print_note(_forgetting_hint(asked["what"]))
         elif line.startswith("/") and line[1:].isalpha():
             print_note(_CHAT_HELP if line == "/help" else f"there is no {line}.\n{_CHAT_HELP}")
         else:
@@ -193,11 +211,20 @@ class _ChatSession:
         if not self.json:
             if midway:
                 print_text()
-            for item in ended.result.citations:
-                print_text(f"[{item.number}] {one_line(item.where)}")
+            for cited in await citation_lines(self.assistant.opened, ended.result.citations):
+                print_line(cited)
             for warning in warnings:
                 print_note(warning)
         return ended.result, ended.error
+
+
+def _forgetting_hint(what: str) -> str:
+    """Return by which commands something is forgotten or put right: without a model, words alone do neither."""
+    query = shlex.quote(what.rstrip(".! "))
+    return (
+        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
+        "what has changed is simply said anew; `tellback correct` puts a memory right"
+    )
 
 
 def _terminal_lines() -> Iterator[str]:
@@ -240,6 +267,7 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
         result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
         begins = not json and _is_just_begun(assistant.opened)
+        lines = [] if json else run(citation_lines(assistant.opened, result.citations))
     if json:
         print_json(
             {
@@ -259,10 +287,11 @@ def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = F
         print_text(result.text)
         if result.citations:
             print_text()
-        for item in result.citations:
-            print_text(f"[{item.number}] {one_line(item.where)}")
+        for cited in lines:
+            print_line(cited)
         for warning in (*result.warnings, *result.notes):
-            print_note(warning)
+            if warning.lower() not in result.text.lower():  # an answer without a model says whom it doubts
+                print_note(warning)
         if begins:
             program = "tellback" if shutil.which("tellback") else sys.argv[0]
             print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")

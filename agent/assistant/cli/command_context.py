@@ -6,11 +6,13 @@ import os
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
 from agent.assistant.cli.output import print_note
+from agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
@@ -34,7 +36,7 @@ class GlobalOptions:
         """Return the configuration of these flags, the environment and the file."""
         from agent.assistant.config import load_configuration
 
-        return load_configuration(flags=self.flags, environ=os.environ)
+        return load_configuration(flags=self.flags, environ=current_environment())
 
 
 def global_options(context: typer.Context) -> GlobalOptions:
@@ -54,8 +56,10 @@ def compute_in_one_thread() -> None:
     """Have linear algebra done in one thread, unless the environment says otherwise; before numpy is imported.
 
     For a command that asks one question: to start the other threads, which then wait, takes longer than its products.
+    Nor are pydantic's plugins looked for, which reads the metadata of all installed distributions.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
 def _settings(context: typer.Context) -> AssistantSettings:
@@ -67,13 +71,18 @@ def _settings(context: typer.Context) -> AssistantSettings:
             f"tellback: the memory of the former version is at {former}: give it as --memory, "
             f"or move {former.parent} to {folder}"
         )
-    return configuration.settings
+    memory = Path(current_folder(), configuration.settings.memory)
+    return configuration.settings.model_copy(update={"memory": memory}) if current_host() else configuration.settings
 
 
 @contextmanager
 def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[OpenedMemory]:
     """Open the memory file that is configured; one that is not there is made only where *create* says so."""
     settings = _settings(context)
+    if (host := current_host()) is not None:
+        with host.open_memory(settings, create) as lent:
+            yield lent
+        return
     from agent.assistant.wiring import open_configured_memory
 
     opened = open_configured_memory(settings, create=create)

@@ -1,4 +1,4 @@
-"""Classes of commands and groups: global options that stand anywhere, help in groups, and hints for near names.
+"""The commands by name, and their classes: loaded when asked for, global options anywhere, help in groups, hints.
 
 Typer's own classes, with as little changed as that needs; its contexts are typed in a place that is private, hence
 ``Any``.
@@ -7,22 +7,71 @@ Typer's own classes, with as little changed as that needs; its contexts are type
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, Final
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from agent.assistant.cli.command_context import GlobalOptions
 
+COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "tellback": {
+        "chat": "chat:chat",
+        "ask": "chat:ask",
+        "ingest": "documents:ingest",
+        "remember": "remember:remember",
+        "recall": "recall:recall",
+        "why-not": "recall:why_not",
+        "correct": "edit:correct",
+        "forget": "forget:forget",
+        "undo": "edit:undo",
+        "documents": "documents:documents",
+        "show": "citations:show",
+        "export": "export_import:export",
+        "import": "export_import:import_export",
+        "install": "install:install",
+        "mcp": "mcp:mcp",
+        "pause": "hook:pause",
+        "resume": "hook:resume",
+        "reembed": "reembed:reembed",
+        "config": "doctor:config",
+        "doctor": "doctor:doctor",
+        "eval": "recall:evaluate_memory",
+        "help": "app:show_help",
+        "list": "memories:list_memories",
+        "search": "recall:recall",
+        "hook": "hook:hook",
+        "memories": "app:memories_app",
+        "sessions": "app:sessions_app",
+        "resident": "app:resident_app",
+    },
+    "memories": {
+        "list": "memories:list_memories",
+        **{name: f"memories:{name}" for name in ("show", "history")},
+        "operations": "edit:operations",
+        **{name: f"memories:{name}" for name in ("stats", "namespaces")},
+        **{name: f"edit:{name}" for name in ("pin", "unpin", "disable", "enable", "promote", "demote")},
+        **{name: f"edit:{name}" for name in ("tag", "untag", "importance", "expire", "end", "merge")},
+        "conflicts": "conflicts:conflicts",
+        "settle": "conflicts:settle",
+    },
+    "sessions": {"list": "sessions:list_sessions", "show": "sessions:show_session"},
+    "resident": {"status": "resident:status", "stop": "resident:stop"},
+}
+"""The commands of each group: module of this package and function, or group."""
+HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook"})
+"""Commands of the root that no help shows."""
 FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
 """Commands of the first help."""
 
 COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
-    "Documents": ("ingest", "documents"),
-    "Connect": ("config",),
+    "Documents": ("ingest", "documents", "show"),
+    "Connect": ("install", "mcp", "pause", "resume", "config"),
     "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""
@@ -102,8 +151,56 @@ class Command(TyperCommand):
         return rest
 
 
+def load_command(place: str) -> Any:
+    """Return the function, or the group, at *place*: module of this package, colon, name."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"agent.assistant.cli.{module}"), name)
+
+
+class CommandTable(MutableMapping[str, Any]):
+    """Commands of the group *name*, each put together when it is asked for: most processes run one of them."""
+
+    def __init__(self, name: str) -> None:
+        self._hidden = HIDDEN_COMMANDS if name == "tellback" else frozenset()
+        self._places = dict(COMMANDS[name])
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = self._load(name, load_command(self._places[name]))
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._places.setdefault(name, "")
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+        self._loaded.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def _load(self, name: str, command: typer.Typer | Callable[..., None]) -> Any:
+        if not isinstance(command, typer.Typer):
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+            single.command(name, cls=Command, hidden=name in self._hidden)(command)
+            return typer.main.get_command(single)
+        return typer.main.get_group(command)
+
+
 class Group(TyperGroup):
     """Group of commands that takes the global options too."""
+
+    def __init__(self, *, name: str, **options: Any) -> None:
+        super().__init__(name=name, **options)
+        self.commands = CommandTable(name)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return its own parameters and the inherited ones."""

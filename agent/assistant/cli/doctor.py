@@ -27,7 +27,14 @@ from agent.assistant.cli.errors import (
     with_error_report,
 )
 from agent.assistant.cli.options import JsonOption, YesOption
-from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    describe_profile,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
 
 if TYPE_CHECKING:
@@ -59,7 +66,7 @@ def check_installation() -> Iterator[DoctorCheck]:
 
     import apsw
 
-    from memory.internals import local_available
+    from memory.internals import MEMORY_LIMITED, local_available
     from vectorstore import MissingExtra
 
     yield DoctorCheck("python", True, f"{sys.version.split()[0]} ({sys.executable})")
@@ -79,10 +86,14 @@ def check_installation() -> Iterator[DoctorCheck]:
             yield DoctorCheck(library, True, version(library))
         except PackageNotFoundError:
             yield DoctorCheck(library, False, "not installed", f"pip install {library}")
-    local, pdf = local_available(), find_spec("pypdf") is not None
+    local = local_available()
     meaning = "" if local else f"words alone are searched; for meaning: {MissingExtra('meaning', 'local').install}"
     yield DoctorCheck("local embedder", True, "installed" if local else "not installed", meaning)
-    yield DoctorCheck("PDF", True, "read" if pdf else "not read", "" if pdf else MissingExtra("PDF", "docs").install)
+    missing = [name for name, module in (("PDF", "pypdfium2"), ("Excel", "openpyxl")) if find_spec(module) is None]
+    read = f"{' and '.join(missing)} not read" if missing else "all formats read"
+    bounds = "time and memory" if MEMORY_LIMITED else "time; this system has no limit of their memory"
+    remedy = MissingExtra(" and ".join(missing), "docs").install if missing else ""
+    yield DoctorCheck("documents", True, f"{read}, by processes with limits of {bounds}", remedy)
 
 
 def check_token_counts() -> DoctorCheck:
@@ -285,6 +296,32 @@ def _embedding_checks(memory: LongTermMemory) -> Iterator[DoctorCheck]:
     if not remedy and type(memory.embedder) is LocalEmbedder and encoder_available():
         remedy = "`tellback reembed` gives notes the sentence encoder, which finds them asked in other words"
     yield DoctorCheck("embedder in use", not problem, seen, remedy, EXIT_USAGE)
+    if space is not None and not problem:
+        yield DoctorCheck("embedder profile", True, describe_profile(memory))
+
+
+def check_residents() -> Iterator[DoctorCheck]:
+    """Say which processes stay to answer hooks; one that does not answer is named."""
+    from agent.assistant.cli.resident import report_line, resident_reports
+
+    for report in resident_reports():
+        fine = report["outcome"] == "done"
+        remedy = "" if fine else "hooks are answered without it, slowly; `tellback resident stop` ends it"
+        yield DoctorCheck("resident process", fine, report_line(report), remedy)
+
+
+def check_clients() -> Iterator[DoctorCheck]:
+    """Check the hooks in each client that has them: they can be started, were called, and did not fail."""
+    from agent.assistant.clients.registry import HOOK_CLIENTS
+    from agent.assistant.hooks.health import hook_health
+    from agent.assistant.hooks.run_log import paused_since
+
+    for client in HOOK_CLIENTS:
+        health = hook_health(client)
+        if health is not None:
+            yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
+    if (since := paused_since()) is not None:
+        yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -306,9 +343,9 @@ def doctor(
 ) -> None:
     """Check everything, and say what to do.
 
-    Looks at the installation, the settings, the endpoints that are set, and every row of the memory file. With
-    --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be, and says what was
-    lost; the file itself stays as it is.
+    Looks at the installation, the settings, the endpoints that are set, every row of the memory file, and the hooks in
+    other clients. With --salvage it copies each part of the memory file, row by row, into NEW, where nothing may be,
+    and says what was lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
     fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
@@ -322,6 +359,8 @@ def doctor(
         *check_settings(configuration),
         *check_endpoints(configuration.settings),
         *check_memory_file(configuration),
+        *check_residents(),
+        *check_clients(),
     ]
     wrong = [check for check in checks if not check.fine]
     if json:
@@ -377,7 +416,7 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
         settings[name] = {
             "value": _redacted_setting(name, getattr(configuration.settings, name)),
             "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT_VARIABLES[name],
+            "variable": ENVIRONMENT_VARIABLES.get(name, ""),
         }
     if json:
         print_json({"path": str(configuration.path), "settings": settings})

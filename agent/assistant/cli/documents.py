@@ -3,9 +3,10 @@ ingested."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -28,19 +29,23 @@ from agent.assistant.cli.prompts import confirm
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
-    from memory.internals import DocumentInfo, IngestLine, IngestProgress, IngestReport
+    from memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
 
 _MAX_EQUAL_LINES = 4
 _NAMED_FILES = 3
+_NOT_READ: Final = ("failed", "skipped", "unreadable")
 _COUNTS = ("chunks", "embedded", "pending", "forgotten", "erased")
-_NO_READABLE_DOCUMENT = "no readable document there; Markdown, text, source code and PDF are read"
+_NO_READABLE_DOCUMENT = "no readable document there; `tellback ingest --help` names the formats that are read"
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
+_SIZE_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_SELECTION_PANEL: Final = "Which files of a folder"
 _SHOWN_SOURCES: Final = 5
 
 
 @with_error_report
 def ingest(
     context: typer.Context,
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files and folders.")],
+    places: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders and web addresses.")],
     again: Annotated[
         bool, typer.Option("--again", help="Read everything anew, and bring back what was forgotten.")
     ] = False,
@@ -48,27 +53,69 @@ def ingest(
         bool, typer.Option("--quiet", help="Print only the totals and what failed; no bar, nothing of what is skipped.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Retire the documents of a PATH that is gone, unasked.")] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GLOB", help="Only these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Not these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="None larger, such as 10M.", rich_help_panel=_SELECTION_PANEL),
+    ] = None,
+    no_ignore: Annotated[
+        bool,
+        typer.Option("--no-ignore", help="Do not follow .gitignore and .ignore.", rich_help_panel=_SELECTION_PANEL),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be read and what not; read nothing.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Read files and folders into the memory.
+    """Read files, folders and web pages into the memory.
 
-    Only what changed is read anew; what vanished from a folder is retired. For a PATH that is gone itself, you are
-    asked whether its documents are to be retired.
+    Markdown, text, source code, HTML, PDF and more are read (docs/documents.md lists all). Only what changed is read
+    anew; what vanished from a folder is retired. For a PATH that is gone itself, you are asked whether its documents
+    are to be retired.
     """
-    exists = global_options(context).configuration().settings.memory.exists()
+    from memory.internals import FileSelection
+
+    selection = FileSelection(
+        include=tuple(include or ()),
+        exclude=tuple(exclude or ()),
+        max_size=_parse_size(max_size),
+        ignore_files=not no_ignore,
+    )
+    pages = [place for place in places if _is_url(place)]
+    paths = [Path(place) for place in places if not _is_url(place)]
+    if dry_run:
+        _show_plan(paths, pages, selection, json=json)
+        return
+    settings = global_options(context).configuration().settings
+    if pages and settings.offline:
+        raise typer.BadParameter("offline, no web page is read", param_hint="PATH")
+    exists = settings.memory.exists()
     gone = [path for path in paths if not path.exists()]
     if gone and not exists:  # before a memory file is made for nothing
         raise _no_such_path(gone[0])
     report = None
-    if not exists:
+    if not exists and not pages:
         from memory.internals import report_unreadable
 
-        report = report_unreadable(paths)
+        report = report_unreadable(paths, selection)
     if report is None:
         with opened_memory(context, create=True) as opened:
             _confirm_retiring(opened, gone, yes=yes)
-            report = _ingest_with_progress(opened, paths, again=again, quiet=json or quiet)
-    read = any(line.action not in ("failed", "skipped") for line in report.lines)
+            report = _ingest_with_progress(opened, paths, selection, again=again, quiet=json or quiet)
+            hosts = [host.strip() for host in settings.web_hosts.split(",") if host.strip()]
+            for page in pages:
+                read_page = run(opened.knowledge().ingest_url(page, allowed_hosts=hosts, again=again))
+                report = replace(report, lines=report.lines + read_page.lines)
+    read = any(line.action not in _NOT_READ for line in report.lines)
     if json:
         print_json(report)
     elif read:
@@ -77,8 +124,37 @@ def ingest(
         _print_unreadable(report)
     if not read:
         raise typer.Exit(EXIT_USAGE)
-    if any(line.action == "failed" for line in report.lines):
+    if not report.complete:
         raise typer.Exit(EXIT_PARTIAL)
+
+
+def _parse_size(text: str | None) -> int | None:
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or not (size := int(float(match[1]) * _SIZE_UNITS[match[2].casefold()])):
+        raise typer.BadParameter(f"{text!r} is no size; 500k or 10M is", param_hint="--max-size")
+    return size
+
+
+def _is_url(place: str) -> bool:
+    return place.casefold().startswith(("http://", "https://"))
+
+
+def _show_plan(paths: Sequence[Path], pages: Sequence[str], selection: FileSelection, *, json: bool) -> None:
+    from memory.internals import IngestAction, IngestLine, IngestReport, plan_ingest
+
+    for path in paths:
+        if not path.exists():
+            raise _no_such_path(path)
+    planned = plan_ingest(paths, selection).lines if paths else ()
+    report = IngestReport((*planned, *(IngestLine(page, IngestAction.PLANNED) for page in pages)))
+    if json:
+        print_json(report)
+        return
+    for lines in _equal_outcomes(report.lines):
+        (print_text if lines[0].action == "planned" else print_note)(_outcome_line(lines))
+    print_text(f"{report.counts}; nothing was read")
 
 
 def _no_such_path(path: Path) -> typer.BadParameter:
@@ -105,8 +181,14 @@ def _confirm_retiring(opened: OpenedMemory, gone: Sequence[Path], *, yes: bool) 
             raise typer.Exit(EXIT_FAILED)
 
 
-def _ingest_with_progress(opened: OpenedMemory, paths: Sequence[Path], *, again: bool, quiet: bool) -> IngestReport:
+def _ingest_with_progress(
+    opened: OpenedMemory, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
+) -> IngestReport:
     """Ingest with a bar; an interrupted ingest says how far it came."""
+    from memory.internals import IngestReport
+
+    if not paths:
+        return IngestReport(())
     done = total = kept = 0
     with progress_bar("ingesting", quiet=quiet) as advance:
 
@@ -117,7 +199,10 @@ def _ingest_with_progress(opened: OpenedMemory, paths: Sequence[Path], *, again:
             advance(done, total, step.line.source)
 
         try:
-            return run(opened.knowledge().ingest(paths, again=again, retire_missing=True, on_progress=on_progress))
+            ingested = opened.knowledge().ingest(
+                paths, again=again, retire_missing=True, on_progress=on_progress, **asdict(selection)
+            )
+            return run(ingested)
         except KeyboardInterrupt:
             pass
     print_note(
@@ -129,9 +214,10 @@ def _ingest_with_progress(opened: OpenedMemory, paths: Sequence[Path], *, again:
 
 def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
     for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
-        if lines[0].action == "failed" or (lines[0].action == "skipped" and not quiet):
+        action = lines[0].action
+        if action == "failed" or (action in _NOT_READ and not quiet):
             print_note(_outcome_line(lines))
-        elif not quiet and lines[0].action != "skipped":
+        elif not quiet and action not in _NOT_READ:
             print_text(_outcome_line(lines))
     print_text(str(report) if report.changed else f"nothing changed: {report}")
 
@@ -139,7 +225,7 @@ def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
 def _print_unreadable(report: IngestReport) -> None:
     """Print why nothing could be read: in one line for a single document, else in a line for each."""
     if len(report.lines) == 1:
-        print_note(f"tellback: {report.lines[0].source}: {report.lines[0].reason}")
+        print_note(one_line(f"tellback: {report.lines[0].source}: {report.lines[0].reason}"))
         return
     for lines in _equal_outcomes(report.lines):
         print_note(_outcome_line(lines))
@@ -160,10 +246,10 @@ def _outcome_line(lines: Sequence[IngestLine]) -> str:
     """Return the outcome of *lines*, which is the same, with the sums of their counts."""
     first = lines[0]
     if len(lines) == 1:
-        return str(first)
+        return one_line(str(first))
     names = ", ".join(line.source for line in lines[:_NAMED_FILES])
     counts = {name: sum(getattr(line, name) for line in lines) for name in _COUNTS}
-    return str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts))
+    return one_line(str(replace(first, source=f"{len(lines)} {_kind_of_file(first)} files ({names}, …)", **counts)))
 
 
 def _kind_of_file(line: IngestLine) -> str:

@@ -214,10 +214,6 @@ def merge(
     _print_undo_hint(report.operation)
 
 
-CHANGES = (pin, unpin, disable, enable, promote, demote, tag, untag, importance, expire, end, merge)
-"""Commands of ``tellback memories`` that change memories, in the order of its help."""
-
-
 def _parse_end(text: str) -> datetime | None:
     return None if text == "never" else parse_time(text, name="--at", ahead=True)
 

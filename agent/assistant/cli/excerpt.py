@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 import typer
 
 from agent.assistant.cli.output import escape_controls, screen_width, wrap_text
+from agent.assistant.resident.host import current_environment
 
 _LINES: Final = 4
 _LEAST_WORD_LENGTH: Final = 3
@@ -50,6 +50,7 @@ def excerpt(text: str, pattern: re.Pattern[str] | None, *, indent: int, full: bo
 
 
 def _bold(line: str, pattern: re.Pattern[str] | None) -> str:
-    if pattern is None or not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    environ = current_environment()
+    if pattern is None or not sys.stdout.isatty() or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return line
     return pattern.sub(lambda match: typer.style(match[0], bold=True), line)

@@ -75,7 +75,11 @@ def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str,
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:
-    answer = {**_memory_json(hit.memory), "lane": hit.partition, **_fields(hit, "score outdated_by later_than")}
+    answer = {
+        **_memory_json(hit.memory),
+        "lane": hit.partition,
+        **_fields(hit, "score outdated_by later_than likely_change"),
+    }
     if explain:
         answer |= {"parts": hit.parts, "matched": hit.matched}
     if around:
@@ -88,7 +92,9 @@ def _neighbors_json(turns: Sequence[Memory]) -> list[dict[str, Any]]:
 
 
 def _citation_json(citation: AnswerCitation) -> dict[str, Any]:
-    fields = _fields(citation, "number id quote source title page heading start end speaker session date lane score")
+    fields = _fields(
+        citation, "number id quote source title page line heading start end speaker session date lane score"
+    )
     return {**fields, **{name: fields[name] or None for name in ("source", "title", "speaker")}}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,15 +19,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import typer
 
+from agent.assistant.resident.host import current_host
+from agent.assistant.resident.wire import terminal_name
+
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
 
-ListingKind: TypeAlias = Literal["memories", "operations", "sessions"]
+ListingKind: TypeAlias = Literal["memories", "operations", "sessions", "citations"]
 
 _SECONDS_TO_READ: Final = 3600
 _SECONDS_TO_CHANGE: Final = 600
 _NUMBER: Final = re.compile(r"#(\d{1,6})|(\d{1,3})")
-_COMMANDS: Final = {"memories": "memories list", "operations": "memories operations", "sessions": "sessions"}
+_COMMANDS: Final = {
+    "memories": "memories list",
+    "operations": "memories operations",
+    "sessions": "sessions",
+    "citations": "ask QUESTION",
+}
 
 
 def listing_number(word: str) -> int | None:
@@ -90,23 +97,14 @@ def _place(opened: OpenedMemory) -> dict[str, str]:
 
 def _listing_path() -> Path | None:
     """Return the file of this terminal's lists; None without a terminal."""
-    terminal = _terminal_name()
+    host = current_host()
+    terminal = terminal_name() if host is None else host.terminal
     if terminal is None:
         return None
     import platformdirs
 
     folder = platformdirs.user_state_path("tellback") / "listings"
     return folder / f"{sha256(terminal.encode()).hexdigest()[:16]}.json"
-
-
-def _terminal_name() -> str | None:
-    """Return a name of the terminal and the session on it, which a later terminal of the same device does not have."""
-    if sys.platform == "win32":
-        return f"console of {os.getppid()}" if sys.stdin.isatty() or sys.stdout.isatty() else None
-    for stream in (0, 1, 2):
-        with suppress(OSError):
-            return f"{os.ttyname(stream)} {os.getsid(0)}"
-    return None
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from agent.assistant.cli.json_output import json_object
+from agent.assistant.resident.host import current_host
 
 if TYPE_CHECKING:
-    from memory import Memory
+    from memory import LongTermMemory, Memory
     from memory.internals import MemoryChange, Operation, TermMatch
 
 _CONTROL_CHARACTERS = re.compile(
@@ -35,6 +36,24 @@ _CONTROL_CHARACTERS = re.compile(
     "\u200b\u2028\u2029\u2060-\u2064\ufeff\ufff9-\ufffb"  # breaks and joins without a shape
     "\ud800-\udfff\U000e0000-\U000e007f]"  # halves of characters, and tags
 )
+
+
+def describe_profile(memory: LongTermMemory) -> str:
+    """Return in words what the cosines of the memory's embedder weigh and prove, and how that is known."""
+    from memory.internals import known_profile
+
+    space = memory.store.space
+    if space is None:
+        return "nothing has a vector yet"
+    profile = memory.embedding.profile(space.fingerprint)
+    known = known_profile(space.fingerprint) is not None
+    if not known and profile.unrelated is None:
+        return "not known: a conservative one; the next write in a memory of 20 or more measures it by 64 sentences"
+    base = f", counted from {profile.base:g}" if profile.base else ""
+    return (
+        f"{'known' if known else 'measured by 64 sentences'}: a cosine{base} weighs {profile.notes:g} in notes and "
+        f"{profile.turns:g} in turns, where the words weigh 1; unrelated texts have up to {profile.unrelated:g}"
+    )
 
 
 def escape_controls(text: str) -> str:
@@ -73,6 +92,11 @@ def print_json(answer: Any) -> None:
 def print_text(text: str = "", *, indent: str = "") -> None:
     """Print lines for people; *indent* begins every line but the first, so that no text can pass for another."""
     typer.echo(escape_controls(text).replace("\n", "\n" + indent))
+
+
+def print_line(line: str) -> None:
+    """Print a line that is safe already, and may hold a link."""
+    typer.echo(line)
 
 
 def print_piece(text: str) -> None:
@@ -128,7 +152,8 @@ _MIN_COLUMN_WIDTH = 8
 
 def screen_width() -> int:
     """Return the columns of the terminal; 80 where there is none."""
-    return shutil.get_terminal_size().columns
+    host = current_host()
+    return shutil.get_terminal_size().columns if host is None else host.columns
 
 
 def wrap_text(text: str, width: int) -> list[str]:

@@ -24,6 +24,7 @@ from agent.assistant.cli.options import (
     parse_scopes,
 )
 from agent.assistant.cli.output import (
+    describe_profile,
     format_count,
     format_day,
     matched_terms_line,
@@ -102,10 +103,13 @@ def recall(
             keep_listing(
                 "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
             )
+        profile = describe_profile(opened.memory) if explain and not json else ""
     if json:
         print_json(found_json(found, explain=explain, around=bool(turns)))
     else:
         _print_hits(found, question_pattern(words), explain=explain, full=full)
+        if profile:
+            print_note(f"embedder profile: {profile}")
 
 
 def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.recall.system import Answered, Options, question_of, text_of
+from benchmarks.recall.system import Answered, NotAvailable, Options, question_of, text_of
 from benchmarks.recall.task import Asked, Corpus
 from memory import Embedder, LocalEmbedder, SentenceEncoder
 
 
 class Cosine:
-    embedder: type[LocalEmbedder] | type[SentenceEncoder] = LocalEmbedder
-
     def __init__(self, folder: Path, options: Options) -> None:
-        self._embedder: Embedder = self.embedder()
+        self._embedder = self.embedder()
         self._loop = asyncio.new_event_loop()
         self._ids: list[str] = []
-        self._vectors = np.zeros((0, self._embedder.dimension), dtype=np.float32)
+        self._vectors = np.zeros((0, 1), dtype=np.float32)
+
+    def embedder(self) -> Embedder:
+        return LocalEmbedder()
 
     def fill(self, corpus: Corpus) -> None:
         self._ids = [item.id for item in corpus.items]
@@ -40,4 +42,22 @@ class Cosine:
 class CosineOfSentences(Cosine):
     """With the sentence encoder."""
 
-    embedder = SentenceEncoder
+    def embedder(self) -> Embedder:
+        return SentenceEncoder()
+
+
+class CosineOfOnnx(Cosine):
+    """With the ONNX model in the folder that ``TELLBACK_BENCH_ONNX`` names."""
+
+    def embedder(self) -> Embedder:
+        return onnx_embedder()
+
+
+def onnx_embedder() -> Embedder:
+    """Return the embedder of the model in the folder that ``TELLBACK_BENCH_ONNX`` names."""
+    from memory.onnx import OnnxEmbedder
+
+    folder = os.environ.get("TELLBACK_BENCH_ONNX")
+    if not folder:
+        raise NotAvailable("TELLBACK_BENCH_ONNX names no folder with an ONNX model")
+    return OnnxEmbedder(folder)

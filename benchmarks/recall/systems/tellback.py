@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.recall.system import Answered, Options
+from benchmarks.recall.systems.cosine import onnx_embedder
 from benchmarks.recall.task import Asked, Corpus
-from memory import Chunk, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings, local_embedder
+from memory import Chunk, Embedder, KnowledgeBase, LocalEmbedder, LongTermMemory, Memory, RecallSettings, local_embedder
 from memory.internals import LocalWordVectors
 from vectorstore import open_store
 
@@ -23,7 +24,6 @@ _EVERY = 1_000_000
 
 class Tellback:
     vectors = True
-    static = False
 
     def __init__(self, folder: Path, options: Options) -> None:
         address = "numpy:" if options.store == "numpy" else f"sqlite:///{folder}/memory.db"
@@ -34,13 +34,16 @@ class Tellback:
         self._store = open_store(address)
         self.memory = LongTermMemory(
             self._store,
-            embedder=(LocalEmbedder() if self.static else local_embedder()) if there else None,
+            embedder=self.embedder() if there else None,
             word_vectors=LocalWordVectors() if there else None,
             clock=lambda: self._now,
             ids=lambda: f"m{next(names):07}",
             recall_settings=options.recall,
         )
         self._partition = "conversation"
+
+    def embedder(self) -> Embedder:
+        return local_embedder()
 
     def fill(self, corpus: Corpus) -> None:
         self._partition = "documents" if corpus.documents else "conversation"
@@ -81,7 +84,15 @@ class TellbackWords(Tellback):
 class TellbackStatic(Tellback):
     """With static vectors for notes and turns, too."""
 
-    static = True
+    def embedder(self) -> Embedder:
+        return LocalEmbedder()
+
+
+class TellbackOnnx(Tellback):
+    """With an embedder that it does not know: its profile is measured by probe sentences."""
+
+    def embedder(self) -> Embedder:
+        return onnx_embedder()
 
 
 class TellbackAll(Tellback):

@@ -8,25 +8,79 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from memory.errors import LoadError
+from memory.errors import ArgumentError, LoadError
+from memory.validation import checked_int
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedDocument:
-    """Text of a file with its title ("" for none) and structure; the fields are as in ``Document``."""
+    """Text of a file with its title ("" for none) and structure.
+
+    Places are offsets in *text*, in order. What lies before *body* (front matter) is not cut into chunks. *pages* are
+    (start, end) of each page, *outline* (start, heading path) of each section, for texts whose headings the chunker
+    does not see itself. *lines* (offset, line of the file) say where counting begins: ``((0, 1),)`` for a text whose
+    lines are those of the file. *anchors* (offset, name) are places that a link to the file can name. *notes* say what
+    was assumed or left out.
+    """
 
     text: str
     title: str = ""
     body: int = 0
     pages: tuple[tuple[int, int], ...] = ()
+    outline: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    lines: tuple[tuple[int, int], ...] = ()
+    anchors: tuple[tuple[int, str], ...] = ()
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+OWN_LINES: Final = ((0, 1),)
+"""``LoadedDocument.lines`` of a text whose lines are those of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimits:
+    """Limits of what is read of one file.
+
+    *size* in bytes; *unpacked* is the most bytes that an archive, an Office file or a compressed file may hold;
+    *characters* of text. *seconds* of time and *memory* in bytes bound the parser's process.
+    """
+
+    size: int = 50_000_000
+    unpacked: int = 300_000_000
+    characters: int = 20_000_000
+    seconds: int = 60
+    memory: int = 1 << 30
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            checked_int(getattr(self, limit.name), f"limits.{limit.name}", least=1)
+
+
+DEFAULT_LIMITS: Final = LoadLimits()
+
+
+def checked_limits(values: Mapping[str, int]) -> LoadLimits:
+    """Return the default limits with *values* by name in their places; unknown names raise ``ArgumentError``."""
+    known = [limit.name for limit in fields(LoadLimits)]
+    for name in values:
+        if name not in known:
+            raise ArgumentError("limits", name, f"one of {', '.join(known)} is needed")
+    return LoadLimits(**values)
+
+
+class LeftOut(LoadError):
+    """A file that a rule leaves out once its content was seen: no failure."""
+
+
+class UnknownFormat(LoadError):
+    """A file whose content is of no format that is read."""
 
 
 class Loader(Protocol):
@@ -39,7 +93,7 @@ class Loader(Protocol):
 
     @property
     def media_type(self) -> str:
-        """The format."""
+        """The format of the text that it returns: ``text/markdown`` is cut at its headings, all else as plain text."""
         ...
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
@@ -50,12 +104,10 @@ class Loader(Protocol):
         ...
 
 
-SIZE_LIMIT = 50_000_000
-"""Bytes of the largest file that is read."""
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def read_file(path: Path, source: str, *, limit: int = SIZE_LIMIT) -> tuple[bytes, datetime | None]:
+def read_file(path: Path, source: str, *, limit: int) -> tuple[bytes, datetime | None]:
     """Return the bytes of the file at *path* and when it changed; errors call it *source*."""
     try:
         # Looked at before, since opening a device can act; and after, since it may have been exchanged.

@@ -14,7 +14,7 @@ from datetime import date, datetime, time
 from typing import Any
 
 from memory.chunking.markdown import raw_headings
-from memory.documents.loaders.base import LoadedDocument
+from memory.documents.loaders.base import OWN_LINES, LoadedDocument
 from memory.documents.loaders.text import decode_text
 
 _FRONT_MATTER = re.compile(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<inside>.*?)(?<=\n)(?P=fence)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -107,7 +107,7 @@ def _parse_scalar(text: str) -> str:
 class MarkdownLoader:
     """Loads ``.md`` and ``.markdown``."""
 
-    name = "markdown/1"
+    name = "markdown/2"
     media_type = "text/markdown"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
@@ -119,6 +119,7 @@ class MarkdownLoader:
             text=text,
             title=title_field if isinstance(title_field, str) else first_heading(text[head.end :]),
             body=head.end,
+            lines=OWN_LINES,
             tags=_read_tags(head.fields),
             metadata={key: value for key, value in head.fields.items() if key not in ("title", "tags")},
             notes=notes + head.notes,

@@ -1,95 +1,156 @@
-"""The loader of PDF: text by pypdf in a child process with limits on time and memory. No OCR, no layout analysis.
+"""The loader of PDF: text by pypdfium2 in reading order, its pages and its outline; running heads are left out.
 
-Two columns may interleave and tables come as lines; a scan without a text layer is refused instead of being indexed as
-an empty text.
+No OCR and no analysis of the layout: a scan without a text layer is refused instead of being indexed as an empty text,
+and tables come as lines.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
+import ctypes
 import re
-import subprocess  # only our own worker is run, by absolute path
-import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, Final
 
-from memory.documents.loaders.base import LoadedDocument
+from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
 from memory.errors import LoadError
-from vectorstore import MissingExtra
 
-_WORKER = Path(__file__).with_name("pdf_worker.py")
-_PASSED_VARIABLES = [
-    "PATH",
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "HOME",
-    "USERPROFILE",
-    "APPDATA",
-    "SYSTEMROOT",
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-]
-"""The worker sees these variables of the environment and no others: no keys."""
-_ERROR_MESSAGES = {
-    "encrypted": "encrypted; take the password off first",
-    "long": "more text than is read from one PDF",
-    "memory": "needs too much memory to parse; not read",
-    "broken": "not a readable PDF",
-}
-_LIGATURES = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
-_BROKEN_WORD = re.compile(r"(?<![^\W\d_])(?P<first>[^\W\d_]++)-\n(?P<rest>[^\W\d_]++)")
-_COMPOUND = re.compile(r"(?<![^\W\d_])[^\W\d_]++-[^\W\d_]++")
-_SENTENCE_ENDS = (".", "!", "?", ":", ";", "”", '"', ")", "…")
+_LIGATURES: Final = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
+_BROKEN_WORD: Final = re.compile(r"(?<![^\W\d_])(?P<first>[^\W\d_]++)(?:-\n|\ufffe\n?)(?P<rest>[^\W\d_]++)")
+_COMPOUND: Final = re.compile(r"(?<![^\W\d_])[^\W\d_]++-[^\W\d_]++")
+_SENTENCE_ENDS: Final = (".", "!", "?", ":", ";", "”", '"', ")", "…")
+_DIGITS: Final = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
+_PARAGRAPH_GAP: Final = 1.3
+"""A line this many times the usual distance below the one before begins a paragraph."""
+_EDGE_LINES: Final = 2
+_HEAD_PAGES: Final = 3
+"""A line at the edge of a page is a running head if it stands, but for numbers, at that edge of as many pages."""
+_HEAD_REACH: Final = 8
+_PASSWORD_NEEDED: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
 class PdfLoader:
-    """Loads ``.pdf``; needs the extra ``docs``."""
+    """Loads ``.pdf`` by pypdfium2."""
 
-    seconds: int = 60
-    memory: int = 1 << 30
-    characters: int = 20_000_000
-    worker: Path = _WORKER
-
-    name = "pdf/1"
+    name = "pdf/2"
     media_type = "application/pdf"
+
+    def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
+        self._characters = limits.characters
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the text of all pages with their spans."""
         if b"%PDF-" not in data[:1024]:
             raise LoadError(source, "not a PDF file")
-        if importlib.util.find_spec("pypdf") is None:
-            raise MissingExtra("reading a PDF", "docs")
-        answer = self._answer(data, source)
-        if error := answer.get("error"):
-            if error == "missing":
-                raise MissingExtra("reading a PDF", "docs")
-            raise LoadError(source, _ERROR_MESSAGES[error])
-        text, pages = join_pages(answer["pages"])
+        import pypdfium2
+
+        try:
+            document = pypdfium2.PdfDocument(data)
+        except pypdfium2.PdfiumError as error:
+            encrypted = error.err_code == _PASSWORD_NEEDED
+            reason = "encrypted; take the password off first" if encrypted else "not a readable PDF"
+            raise LoadError(source, reason) from error
+        with document:
+            return self._read(document, source)
+
+    def _read(self, document: Any, source: str) -> LoadedDocument:
+        pages: list[list[PdfLine]] = []
+        characters = unreadable = 0
+        for number in range(len(document)):
+            try:
+                lines = list(_page_lines(document[number]))
+            except Exception:  # a damaged page; the others are read
+                lines = []
+                unreadable += 1
+            pages.append(lines)
+            characters += sum(len(line.text) for line in lines)
+            if characters > self._characters:
+                raise LoadError(source, f"more than {self._characters:,} characters of text")
+        text, spans = join_pages([_page_text(lines) for lines in without_running_heads(pages)])
         if not text.strip():
             raise LoadError(source, "no text layer; OCR is not included")
-        return LoadedDocument(text=text, title=_clean_text(answer["title"]).strip(), pages=pages)
+        title = clean_text(document.get_metadata_dict().get("Title", "")).strip()
+        notes = (f"{unreadable} damaged pages were left out",) if unreadable else ()
+        return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
 
-    def _answer(self, data: bytes, source: str) -> dict[str, Any]:
-        limits = map(str, (self.memory, self.seconds, self.characters))
-        command = [sys.executable, "-P", str(self.worker), *limits]
-        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
-        try:
-            done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
-                command, input=data, capture_output=True, timeout=self.seconds, check=False, env=environment
-            )
-        except subprocess.TimeoutExpired as error:
-            raise LoadError(source, f"took more than {self.seconds} seconds to parse; not read") from error
-        try:
-            answer: dict[str, Any] = json.loads(done.stdout)
-        except ValueError as error:  # killed by a limit before it could answer
-            raise LoadError(source, "the parser gave up on it (out of memory or time); not read") from error
-        return answer
+
+@dataclass(frozen=True, slots=True)
+class PdfLine:
+    """Line of a page; *gap* is its distance from the line above it (0 for none), in points."""
+
+    text: str
+    gap: float = 0.0
+
+
+def _page_lines(page: Any) -> Iterator[PdfLine]:
+    """Yield the lines of a page in the order of its content."""
+    import pypdfium2.raw as pdfium
+
+    text_page = page.get_textpage()
+    text = text_page.get_text_range().replace("\r\n", "\n\n")  # offsets as pdfium counts them: two for a line end
+    x, y = ctypes.c_double(), ctypes.c_double()
+    above: float | None = None
+    offset = 0
+    for line in text.split("\n\n"):
+        begins = offset + len(line) - len(line.lstrip())
+        offset += len(line) + 2
+        if not line.strip():
+            continue
+        known = pdfium.FPDFText_GetCharOrigin(text_page, begins, ctypes.byref(x), ctypes.byref(y))
+        gap = above - y.value if known and above is not None else 0.0
+        above = y.value if known else above
+        yield PdfLine(clean_text(line).strip(), gap)
+
+
+def _page_text(lines: Sequence[PdfLine]) -> str:
+    """Return *lines* with an empty line before each that begins a paragraph."""
+    usual = median([line.gap for line in lines if line.gap > 0] or [0.0])
+    parts: list[str] = []
+    for line in lines:
+        if parts:
+            parts.append("\n\n" if line.gap > _PARAGRAPH_GAP * usual > 0 else "\n")
+        parts.append(line.text)
+    return "".join(parts)
+
+
+def without_running_heads(pages: Sequence[Sequence[PdfLine]]) -> list[list[PdfLine]]:
+    """Return *pages* without the lines at their edges that stand on several pages near them."""
+    keys = [[_DIGITS.sub("0", line.text.casefold()) for line in lines] for lines in pages]
+    kept = [list(lines) for lines in pages]
+    for is_top in (True, False):
+        for _ in range(_EDGE_LINES):
+            edges = [key[0 if is_top else -1] if key else "" for key in keys]
+            for number, edge in enumerate(edges):
+                near = Counter(edges[max(0, number - _HEAD_REACH) : number + _HEAD_REACH + 1])
+                if edge and near[edge] >= _HEAD_PAGES and len(edge) < 200:
+                    del kept[number][0 if is_top else -1], keys[number][0 if is_top else -1]
+    return kept
+
+
+def _outline(document: Any, text: str, spans: Sequence[tuple[int, int]]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Return where the sections of the document's bookmarks begin: those whose titles stand on their pages."""
+    sections: list[tuple[int, tuple[str, ...]]] = []
+    path: list[str] = []
+    position = 0
+    for bookmark in document.get_toc():
+        title = " ".join(clean_text(bookmark.get_title()).split())
+        destination = bookmark.get_dest()
+        page = destination.get_index() if destination is not None else None
+        del path[bookmark.level :]
+        path.append(title)
+        if page is None or not 0 <= page < len(spans) or not title:
+            continue
+        words = r"\s+".join(map(re.escape, title.split()))
+        start, end = spans[page]
+        found = re.compile(rf"(?m)^(?:[\dA-Z.]+\s+|\w+ [\dA-Z]+[.:]?\s+)?{words}$").search(
+            text, max(start, position), end
+        )
+        if found is not None:
+            sections.append((found.start(), tuple(name for name in path if name)))
+            position = found.end()
+    return tuple(sections)
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
@@ -98,13 +159,12 @@ def join_pages(pages: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
     A page that ends in the middle of a sentence is followed by a line end, any other by an empty line, so
     that the borders of paragraphs are where they were.
     """
-    cleaned = [_clean_text(page).strip("\n") for page in pages]
-    compounds = {word for page in cleaned for word in _COMPOUND.findall(page)}
+    compounds = {word for page in pages for word in _COMPOUND.findall(page)}
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
     position = 0
-    for page in cleaned:
-        whole = _BROKEN_WORD.sub(lambda match: _join_word(match, compounds), page)
+    for page in pages:
+        whole = _BROKEN_WORD.sub(lambda match: _join_word(match, compounds), page).replace("\ufffe", "-")
         if parts:
             last = parts[-1].rstrip()
             separator = "\n" if last and not last.endswith(_SENTENCE_ENDS) else "\n\n"
@@ -124,7 +184,7 @@ def _join_word(match: re.Match[str], compounds: set[str]) -> str:
     return f"{first}-{rest}" if f"{first}-{rest}" in compounds else first + rest
 
 
-def _clean_text(text: str) -> str:
+def clean_text(text: str) -> str:
     """Return *text* without what a PDF's fonts leave behind: ligatures, NULs, halves of surrogate pairs."""
     text = text.translate(_LIGATURES).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,63 +1,269 @@
-"""The registry of loaders by file ending. A new format is a loader and a line here."""
+"""The registry of loaders: chosen by a file's ending, and by its content where the ending is silent or wrong.
+
+A new format is a loader and a line in ``FORMATS``. A user's own loader is registered under an ending and read in this
+process; those of formats that are parsed by code which hostile bytes could break run in a worker.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import PurePath
 from types import MappingProxyType
+from typing import Final, cast
 
-from memory.documents.loaders.base import Loader
-from memory.documents.loaders.markdown import MarkdownLoader
-from memory.documents.loaders.pdf import PdfLoader
-from memory.documents.loaders.text import TextLoader
+from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, Loader, LoadLimits, UnknownFormat
+from memory.documents.loaders.content import is_binary, known_content
+from memory.documents.loaders.workers import LoaderWorker
+from vectorstore import MissingExtra
 
-MARKDOWN_ENDINGS = (".md", ".markdown", ".mdown", ".mkd")
-PDF_ENDINGS = (".pdf",)
-TEXT_ENDINGS = (
-    *(".txt", ".text", ".rst", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".srt", ".vtt"),
-    *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy"),
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Format that is read: the class of its loader in ``memory.documents.loaders``, and the endings that name it.
+
+    An *isolated* one is parsed in a worker, a *limited* one is made with the limits; *library* is the module of the
+    extra ``docs`` that it needs. *media_types* are its names in the headers of web pages and mails.
+    """
+
+    name: str
+    loader: str
+    endings: tuple[str, ...]
+    isolated: bool = True
+    limited: bool = False
+    library: str = ""
+    media_types: tuple[str, ...] = ()
+
+
+_CODE_ENDINGS: Final = (
+    *(".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".java", ".kt", ".scala", ".groovy", ".dart"),
     *(".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh", ".cs", ".go", ".rs", ".swift", ".m", ".mm", ".zig"),
     *(".rb", ".php", ".pl", ".pm", ".lua", ".r", ".jl", ".hs", ".ml", ".mli", ".ex", ".exs", ".erl", ".clj"),
     *(".sh", ".bash", ".zsh", ".fish", ".ps1", ".bat", ".sql", ".proto", ".graphql", ".tf", ".nix", ".vim"),
-    *(".css", ".scss", ".less", ".vue", ".svelte", ".toml", ".ini", ".cfg", ".conf", ".properties"),
-    *(".yaml", ".yml", ".diff", ".patch", ".cmake", ".gradle", ".el", ".lisp", ".dart"),
+    *(".vue", ".svelte", ".cmake", ".gradle", ".el", ".lisp"),
 )
-TEXT_FILE_NAMES = frozenset(
+_TEXT_ENDINGS: Final = (
+    *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".srt", ".vtt", ".diff", ".patch"),
+    *(".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".css", ".scss", ".less", ".sass", ".styl"),
+)
+FORMATS: Final = (
+    Format(
+        "markdown",
+        "markdown:MarkdownLoader",
+        (".md", ".markdown", ".mdown", ".mkd"),
+        isolated=False,
+        media_types=("text/markdown",),
+    ),
+    Format("text", "text:TextLoader", _TEXT_ENDINGS, isolated=False, media_types=("text/plain",)),
+    Format("code", "code:CodeLoader", _CODE_ENDINGS, isolated=False),
+    Format(
+        "html",
+        "html:HtmlLoader",
+        (".html", ".htm", ".xhtml", ".shtml"),
+        media_types=("text/html", "application/xhtml+xml"),
+    ),
+    Format(
+        "docx",
+        "docx:DocxLoader",
+        (".docx", ".docm", ".dotx"),
+        limited=True,
+        media_types=("application/vnd.openxmlformats-officedocument.wordprocessingml.document",),
+    ),
+    Format(
+        "pptx",
+        "pptx:PptxLoader",
+        (".pptx", ".pptm", ".ppsx"),
+        limited=True,
+        media_types=("application/vnd.openxmlformats-officedocument.presentationml.presentation",),
+    ),
+    Format(
+        "xlsx",
+        "tables:XlsxLoader",
+        (".xlsx", ".xlsm"),
+        limited=True,
+        library="openpyxl",
+        media_types=("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",),
+    ),
+    Format("odt", "odt:OdtLoader", (".odt",), limited=True, media_types=("application/vnd.oasis.opendocument.text",)),
+    Format("epub", "epub:EpubLoader", (".epub",), limited=True, media_types=("application/epub+zip",)),
+    Format("mail", "mail:MailLoader", (".eml",), limited=True, media_types=("message/rfc822",)),
+    Format("mbox", "mail:MailboxLoader", (".mbox",), limited=True, media_types=("application/mbox",)),
+    Format("ipynb", "json_data:NotebookLoader", (".ipynb",), media_types=("application/x-ipynb+json",)),
+    Format("json", "json_data:JsonLoader", (".json",), media_types=("application/json",)),
+    Format("jsonl", "json_data:JsonLinesLoader", (".jsonl", ".ndjson"), media_types=("application/x-ndjson",)),
+    Format("csv", "tables:CsvLoader", (".csv", ".tsv", ".tab"), media_types=("text/csv", "text/tab-separated-values")),
+    Format("ics", "calendar:CalendarLoader", (".ics",), media_types=("text/calendar",)),
+    Format("rst", "restructured_text:RestructuredTextLoader", (".rst", ".rest"), isolated=False),
+    Format("pdf", "pdf:PdfLoader", (".pdf",), limited=True, library="pypdfium2", media_types=("application/pdf",)),
+)
+TEXT_FILE_NAMES: Final = frozenset(
     {"readme", "license", "licence", "copying", "authors", "changelog", "changes", "notice", "todo", "news"}
     | {"makefile", "dockerfile", "containerfile", "jenkinsfile", "vagrantfile", "rakefile", "gemfile", "procfile"}
 )
 """Files without an ending that are text by custom."""
-_UNSUPPORTED_ENDINGS = {
-    **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML is not read yet; save it as Markdown or text"),
-    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf", ".pptx", ".xlsx"), "Office files are not read yet; save as PDF"),
-    **dict.fromkeys((".json", ".jsonl", ".csv", ".tsv", ".xml"), "tables and data files are not read yet"),
-    **dict.fromkeys((".epub", ".ipynb"), "this format is not read yet"),
+_BY_NAME: Final = {known.name: known for known in FORMATS}
+_BY_MEDIA_TYPE: Final = {media_type: known for known in FORMATS for media_type in known.media_types}
+_BY_ENDING: Final = {ending: known for known in FORMATS for ending in known.endings}
+_MAILS: Final = frozenset({"mail", "mbox"})
+_DOUBTFUL: Final = dict.fromkeys(("code", "markdown"), _MAILS | {"html"})
+"""Contents that a file may seem to have by its first lines although its ending is right: by format, else mails."""
+_OLD_OFFICE: Final = "an Office file of the old binary kind; save it as .docx, .xlsx, .pptx or PDF"
+MEDIA_ENDINGS: Final = {
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".bmp", ".tif", ".tiff", ".ico"), "a picture"),
+    **dict.fromkeys((".avif", ".heic", ".xpm", ".xcf", ".psd", ".eps"), "a picture"),
+    **dict.fromkeys((".mp3", ".ogg", ".opus", ".flac", ".wav", ".m4a"), "sound"),
+    **dict.fromkeys((".mp4", ".mkv", ".webm", ".mov", ".avi"), "a video"),
+    **dict.fromkeys((".woff", ".woff2", ".ttf", ".otf", ".eot"), "a font"),
+}
+"""Endings of files that hold no text."""
+_UNREADABLE_ENDINGS: Final = MEDIA_ENDINGS | {
+    **dict.fromkeys((".doc", ".xls", ".ppt"), _OLD_OFFICE),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst"), "an archive; unpack it first"),
 }
 
 
+@dataclass(frozen=True)
+class _FormatLoader:
+    """Loader of a built-in *format* in this process, or in *worker*; *packed* bytes are gunzipped there first."""
+
+    format: Format
+    limits: LoadLimits
+    worker: LoaderWorker | None = None
+    packed: bool = False
+
+    @cached_property
+    def inner(self) -> Loader:
+        module, _, name = self.format.loader.partition(":")
+        loader = getattr(import_module(f"memory.documents.loaders.{module}"), name)
+        return cast("Loader", loader(self.limits) if self.format.limited else loader())
+
+    @property
+    def name(self) -> str:
+        return f"gzip/1 {self.inner.name}" if self.packed else self.inner.name
+
+    @property
+    def media_type(self) -> str:
+        return self.inner.media_type
+
+    def load(self, data: bytes, source: str) -> LoadedDocument:
+        if self.format.library and find_spec(self.format.library) is None:
+            raise MissingExtra(f"reading {self.format.name.upper()} files", "docs")
+        if self.worker is not None:
+            return self.worker.load(self.format.name, data, source, packed=self.packed)
+        return self.inner.load(data, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Why no loader reads a file."""
+
+    reason: str
+
+
 class LoaderRegistry:
-    """Table from file endings to loaders; *loaders* adds to the built-in ones or replaces them."""
+    """Choice of a loader for each file; *loaders* by ending add to the built-in ones or replace them.
 
-    def __init__(self, loaders: Mapping[str, Loader] = MappingProxyType({})) -> None:
-        self._text: Loader = TextLoader()
-        self._by_ending: dict[str, Loader] = {
-            **dict.fromkeys(MARKDOWN_ENDINGS, MarkdownLoader()),
-            **dict.fromkeys(PDF_ENDINGS, PdfLoader()),
-            **dict.fromkeys(TEXT_ENDINGS, self._text),
-            **{ending.lower(): loader for ending, loader in loaders.items()},
-        }
+    Its worker is started when it is first needed, and ended by ``close``. Any thread may call. One that is not
+    *isolated* has no worker: it is for the worker itself.
+    """
 
-    def choose(self, name: str, *, by_name: bool = False) -> Loader | str:
-        """Return the loader for a file called *name*, or the reason why there is none.
+    def __init__(
+        self,
+        loaders: Mapping[str, Loader] = MappingProxyType({}),
+        *,
+        limits: LoadLimits = DEFAULT_LIMITS,
+        isolated: bool = True,
+    ) -> None:
+        self.limits = limits
+        self._isolated = isolated
+        self._own = {ending.lower(): loader for ending, loader in loaders.items()}
+        self._worker = LoaderWorker(limits)
 
-        A file that the user named (*by_name*) is tried as text when its ending says nothing.
+    def close(self) -> None:
+        """End the worker; the next file that needs one starts another."""
+        self._worker.close()
+
+    def choose(self, name: str, *, by_name: bool = False) -> Loader | Unreadable | None:
+        """Return the loader for a file called *name*, why there is none, or None where its content has to say.
+
+        The content of a file that the user named (*by_name*) is looked at when its ending says nothing.
         """
         path = PurePath(name)
         ending = path.suffix.lower()
-        if loader := self._by_ending.get(ending):
+        if loader := self._own.get(ending):
             return loader
-        if ending in _UNSUPPORTED_ENDINGS:
-            return _UNSUPPORTED_ENDINGS[ending]
-        if by_name or path.name.lower() in TEXT_FILE_NAMES:
-            return self._text
-        return f"no loader for {ending} files" if ending else "no ending that says what it is; give it by name"
+        if ending == ".gz":
+            inner = self.choose(path.stem, by_name=True)
+            if isinstance(inner, _FormatLoader):
+                return self._loader(inner.format, packed=True)
+            return inner if isinstance(inner, Unreadable) else self._loader(_BY_NAME["text"], packed=True)
+        if known := _BY_ENDING.get(ending):
+            if ending == ".txt":  # guide.rst.txt
+                known = _BY_ENDING.get(PurePath(path.stem).suffix.lower(), known)
+            return self._loader(known)
+        if ending in _UNREADABLE_ENDINGS:
+            return Unreadable(_UNREADABLE_ENDINGS[ending])
+        if path.name.lower() in TEXT_FILE_NAMES:
+            return self._loader(_BY_NAME["text"])
+        return None if by_name or not ending else Unreadable(f"no loader for {ending} files")
+
+    def choose_by_type(self, name: str, media_type: str) -> Loader | None:
+        """Return the loader for *media_type*, as a web server or a mail names it, else for the file *name*."""
+        plain = media_type.partition(";")[0].strip().casefold()
+        by_name = self.choose(name, by_name=True)
+        known = _BY_MEDIA_TYPE.get(plain)
+        if known is not None and not (plain == "text/plain" and isinstance(by_name, _FormatLoader)):
+            return self._loader(known)
+        return None if isinstance(by_name, Unreadable) else by_name
+
+    def for_content(self, chosen: Loader | None, data: bytes, source: str) -> Loader:
+        """Return the loader for *data*: the *chosen* one, unless the bytes are plainly of another format.
+
+        Raises ``LoadError`` for bytes of no known format that are not text either.
+        """
+        if chosen is not None and not isinstance(chosen, _FormatLoader):
+            return chosen
+        content = known_content(data)
+        if content == "old office":
+            raise UnknownFormat(source, _OLD_OFFICE)
+        if content == "gzip" and (chosen is None or not chosen.packed):
+            return self._loader(_BY_NAME["text"] if chosen is None else chosen.format, packed=True)
+        known = _BY_NAME.get(content)
+        if chosen is not None and content in _DOUBTFUL.get(chosen.format.name, _MAILS):
+            return chosen
+        if chosen is not None and (known is None or chosen.packed):
+            return chosen
+        if known is None and is_binary(data):
+            raise UnknownFormat(source, "a binary file of no format that is read")
+        return self._loader(known or _BY_NAME["text"])
+
+    def _loader(self, known: Format, *, packed: bool = False) -> _FormatLoader:
+        worker = self._worker if self._isolated and (known.isolated or packed) else None
+        return _FormatLoader(known, self.limits, worker, packed)
+
+
+def load_document(
+    data: bytes, name: str, *, media_type: str = "", limits: LoadLimits = DEFAULT_LIMITS
+) -> LoadedDocument:
+    """Return the text of the file *name* with the content *data*, of *media_type* if its name does not tell the format.
+
+    Raises ``LoadError`` for what cannot be read, ``MissingExtra`` where the library that reads it is not installed.
+    """
+    loaders = LoaderRegistry(limits=limits)
+    try:
+        return loaders.for_content(loaders.choose_by_type(name, media_type), data, name).load(data, name)
+    finally:
+        loaders.close()
+
+
+def load_directly(format: str, data: bytes, source: str, limits: LoadLimits, *, packed: bool) -> LoadedDocument:
+    """Return what the loader of *format* makes of *data* in this process; for the worker alone."""
+    if packed:
+        from memory.documents.loaders.archive import gunzip
+
+        data = gunzip(data, source, limits)
+        format = known_content(data) if known_content(data) in _BY_NAME else format
+    return _FormatLoader(_BY_NAME[format], limits).load(data, source)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 
-from memory.documents.loaders.base import LoadedDocument
+from memory.documents.loaders.base import OWN_LINES, LoadedDocument
 from memory.errors import LoadError
 
 _BYTE_ORDER_MARKS = (
@@ -63,10 +63,10 @@ def _decode_unicode(data: bytes, source: str) -> tuple[str, tuple[str, ...]]:
 class TextLoader:
     """Loads what is text and has no structure that we read."""
 
-    name = "text/1"
+    name = "text/2"
     media_type = "text/plain"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the file's text; it has no title."""
         text, notes = decode_text(data, source)
-        return LoadedDocument(text=text, notes=notes)
+        return LoadedDocument(text=text, lines=OWN_LINES, notes=notes)

@@ -72,8 +72,8 @@ class IndexCache(TableComponent):
             try:
                 segments = _segment_ids(connection, namespace)
                 surviving = surviving_rows([(ids, removed) for _, ids, removed in segments])
-                for (number, _, _), rows in zip(segments, surviving, strict=True):
-                    batch = _read_segment(connection, namespace, number).batch
+                for (number, ids, _), rows in zip(segments, surviving, strict=True):
+                    batch = _read_segment(connection, namespace, number, ids).batch
                     take(batch if rows is None else batch.take(rows))
             except DamagedSegment:
                 return None
@@ -291,7 +291,10 @@ def _segment_ids(connection: Connection, namespace: str) -> list[tuple[int, tupl
     return [(number, _parse_ids(ids), frozenset(_parse_ids(removed))) for number, ids, removed in rows]
 
 
-def _read_segment(connection: Connection, namespace: str, number: int) -> IndexSegment:
+def _read_segment(
+    connection: Connection, namespace: str, number: int, parsed: tuple[str, ...] | None = None
+) -> IndexSegment:
+    """Return a segment; *parsed* are its ids where they were read in the same transaction."""
     row = connection.execute(
         "SELECT ids, removed, columns, checksum FROM recall_segments WHERE namespace = ? AND number = ?",
         (namespace, number),
@@ -301,7 +304,8 @@ def _read_segment(connection: Connection, namespace: str, number: int) -> IndexS
     ids, removed, encoded, checksum = row
     if _checksum(namespace, ids, removed, encoded) != checksum:
         raise DamagedSegment(f"segment {number} is not what was written")
-    return IndexSegment(decode_batch(encoded, _parse_ids(ids)), frozenset(_parse_ids(removed)))
+    batch = decode_batch(encoded, _parse_ids(ids) if parsed is None else parsed)
+    return IndexSegment(batch, frozenset(_parse_ids(removed)))
 
 
 def _checksum(namespace: str, ids: str, removed: str, encoded: bytes) -> bytes:
@@ -314,7 +318,7 @@ def _checksum(namespace: str, ids: str, removed: str, encoded: bytes) -> bytes:
 def _parse_ids(json_list: str) -> tuple[str, ...]:
     with suppress(ValueError):
         ids = json.loads(json_list)
-        if isinstance(ids, list) and all(isinstance(id, str) for id in ids):
+        if isinstance(ids, list) and set(map(type, ids)) <= {str}:
             return tuple(ids)
     raise DamagedSegment("its ids are no list of texts")
 

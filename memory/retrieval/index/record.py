@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 
 from memory.codec import text_without_caption
-from memory.models import DEFAULT_IMPORTANCE, UtteranceKind
+from memory.models import DEFAULT_IMPORTANCE, Trust, UtteranceKind
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
@@ -86,7 +86,8 @@ class IndexRecord:
     ``TextFeature``. *question_bits* has a bit for each of the first ``MAX_SENTENCES`` sentences, 1 for a question.
     *statement_features* are bits of ``StatementFeature``, *people* and *relations* as in ``StatementAnalysis``.
     *terms* are those of the context (heading, caption), then of each sentence; *surfaces* the words of the text,
-    *calls* words by which somebody is addressed. *demotion* tells that it states nothing.
+    *calls* words by which somebody is addressed. *demotion* tells that it states nothing. *trust* is the rank of its
+    ``Trust``, 0 the most trusted.
 
     For a query about another time than now, the memory is valid from *counts_from* until before *counts_to*
     (``NEVER``, ``FOREVER``: no bound).
@@ -112,6 +113,7 @@ class IndexRecord:
     relations: tuple[tuple[str, str], ...]
     disabled: bool
     demotion: int
+    trust: int
     occurred_at: int
     valid_from: int
     valid_to: int
@@ -169,6 +171,7 @@ def build_record(
         relations=statement.relations,
         disabled=fields.get("disabled") is True,
         demotion=demotion(entry) if conversation else 0,
+        trust=Trust(fields.get("trust", Trust.USER)).rank,
         **{**times, "counts_from": _counts_from(fields, times), "counts_to": _counts_to(fields, times)},
     )
 

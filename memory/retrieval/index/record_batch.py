@@ -38,6 +38,7 @@ RECORD_DTYPE = np.dtype(
         ("importance", "<f8"),
         ("disabled", "?"),
         ("demotion", "u1"),
+        ("trust", "u1"),
         *((name, "<i8") for name in TIME_FIELDS),
     ]
 )
@@ -273,7 +274,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 9
+_EXTRACTION_VERSION = 10
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.people import PeopleMentions
-from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER
+from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
 from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
 from memory.retrieval.languages.statements import StatementFeature
-from vectorstore.internals import GrowableArray
+from vectorstore.internals import GrowableArray, sorted_distinct
 
 _MIN_WORN_GAPS = 1000
 
@@ -97,6 +97,17 @@ class RetrievalIndex:
         people = [number for number in self.participants.speakers(session) if not self._assistants[number]]
         return len(people) > 1
 
+    def monologues(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of *rows* stand in a session of the user alone: each says something of its own there."""
+        user = next((number for number, name in self.participants.present() if name == ROLES[0]), None)
+        sessions = self.columns["session"][rows]
+        alone = [
+            session
+            for session in sorted_distinct(sessions).tolist()
+            if session != NO_SESSION and set(self.participants.speakers(session)) == {user}
+        ]
+        return np.asarray(np.isin(sessions, alone))
+
     def hidden_utterances(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which of *rows* state nothing and were said to an assistant, or to nobody.
 
@@ -104,7 +115,7 @@ class RetrievalIndex:
         """
         demotion, sessions = self.columns["demotion"][rows], self.columns["session"][rows]
         hidden = demotion > 0
-        for session in np.unique(sessions[hidden]).tolist():
+        for session in sorted_distinct(sessions[hidden]).tolist():
             if self.between_people(session):
                 hidden &= (sessions != session) | (demotion == DEMOTED_BY_CALLER)
         return np.asarray(hidden)
@@ -124,12 +135,11 @@ class RetrievalIndex:
         self._columns.extend(columns)
         self._extend_words(batch)
         self.links.extend()
-        for position, word in zip(batch.call_rows.tolist(), batch.calls.tolist(), strict=True):
-            row = first + position
+        for row, word in zip((batch.call_rows + first).tolist(), batch.calls.tolist(), strict=True):
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
-        for position, person in zip(batch.mention_rows.tolist(), batch.mentions.tolist(), strict=True):
-            about_person = columns["statement_features"][position] & int(StatementFeature.ABOUT_PERSON)
-            self.people.add(first + position, batch.people[person], is_subject=bool(about_person))
+        about_person = columns["statement_features"][batch.mention_rows] & int(StatementFeature.ABOUT_PERSON) > 0
+        rows = batch.mention_rows.astype(np.int64) + first
+        self.people.extend(batch.people, batch.mentions, rows, about_person)
         self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, id: str) -> None:
@@ -156,7 +166,7 @@ class RetrievalIndex:
         return self._words.rows[positions].astype(np.int64), offsets
 
     def _extend_words(self, batch: RecordBatch) -> None:
-        numbers = np.array([NO_TERM, *map(self.vocabulary.number, batch.terms)], dtype=np.int32)
+        numbers = np.array([NO_TERM, *self.vocabulary.numbers(batch.terms)], dtype=np.int32)
         forms = self.vocabulary.form_numbers(batch.forms, numbers[batch.form_terms + 1].tolist())
         words, marks = len(self._words), len(self._marks)
         self._words.extend(numbers[batch.words])
@@ -185,10 +195,12 @@ class RetrievalIndex:
         assistants = self.columns["speaker"][rows[self.columns["assistant"][rows]]]
         for speaker, count in Counter(assistants.tolist()).items():
             self._assistants[speaker] += sign * count
-        participations = list(zip(*(self.columns[name][rows].tolist() for name in ("speaker", "session")), strict=True))
-        calls: dict[tuple[int, int], Counter[str]] = {}
-        for row, participation in zip(rows.tolist(), participations, strict=True) if self._calls else ():
-            for word in self._calls.get(row, ()):
-                calls.setdefault(participation, Counter())[word] += sign
-        for (speaker, session), count in Counter(participations).items():
+        speakers, sessions = self.columns["speaker"][rows].tolist(), self.columns["session"][rows].tolist()
+        calls: dict[tuple[int, int], dict[str, int]] = {}
+        for position, row in enumerate(rows.tolist()):
+            if row in self._calls:
+                words = calls.setdefault((speakers[position], sessions[position]), {})
+                for word in self._calls[row]:
+                    words[word] = words.get(word, 0) + sign
+        for (speaker, session), count in Counter(zip(speakers, sessions, strict=True)).items():
             self.participants.add(speaker, session, sign * count, calls.get((speaker, session), {}))

@@ -19,7 +19,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, idf_array
+from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, distinct_counts, idf_array
 
 _Key = TypeVar("_Key", bound=Hashable)
 NOBODY = 0
@@ -38,7 +38,8 @@ class Participants:
         self._sessions_of: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self._speakers_of: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self._calls_in: defaultdict[int, Counter[tuple[str, int]]] = defaultdict(Counter)
-        self._addressed: defaultdict[str, Counter[int]] = defaultdict(Counter)
+        self._addressed: defaultdict[str, Counter[int]] | None = None
+        """Whom each word addresses, and how often: counted when it is asked for, and kept up to date from then on."""
         self._aliases: dict[str, tuple[int, int]] | None = {}
 
     def number(self, name: str) -> int:
@@ -99,7 +100,7 @@ class Participants:
         """Return for each word that mostly addresses one participant their number, and how often it addresses any."""
         known = {part.lower() for number in self._turns for part in self._names[number].split()}
         frequent: dict[str, tuple[int, int]] = {}
-        for word, counts in self._addressed.items():
+        for word, counts in self._counted_calls().items():
             if not counts or word.lower() in known:
                 continue
             total = counts.total()
@@ -108,14 +109,23 @@ class Participants:
                 frequent[word] = (number, total)
         return frequent
 
+    def _counted_calls(self) -> Mapping[str, Counter[int]]:
+        if self._addressed is None:
+            self._addressed = defaultdict(Counter)
+            for session in self._calls_in:
+                self._count_session_calls(session, 1)
+        return self._addressed
+
     def _count_session_calls(self, session: int, sign: int) -> None:
         """Add all calls of *session* to the counts of those addressed, or subtract them with *sign* -1."""
+        if self._addressed is None:
+            return
         for (word, caller), count in self._calls_in.get(session, {}).items():
             self._count_call(session, word, caller, sign * count)
 
     def _count_call(self, session: int, word: str, caller: int, count: int) -> None:
         speakers = self._speakers_of[session]
-        if len(speakers) == 2 and caller in speakers:
+        if self._addressed is not None and len(speakers) == 2 and caller in speakers:
             other = next(speaker for speaker in speakers if speaker != caller)
             _add_count(self._addressed[word], other, count)
 
@@ -154,7 +164,7 @@ class SessionBm25:
         if lacking > 0:
             self._lengths.extend(np.zeros(lacking, dtype=np.int64))
         np.add.at(self._lengths.rows, sessions, sign)
-        keys, counts = np.unique((terms << _SESSION_BITS) | sessions, return_counts=True)
+        keys, counts = distinct_counts((terms << _SESSION_BITS) | sessions)
         if len(keys) > _BULK_SIZE:
             self._bulk_changes.append((keys, (sign * counts).astype(np.int32)))
             if sum(len(keys) for keys, _ in self._bulk_changes) > max(_MAX_PENDING_BULK, len(self._keys) // 4):

@@ -41,13 +41,12 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self._terms)
 
-    def number(self, term: str) -> int:
-        """Return the number of *term*; a new term gets the next one."""
-        number = self._numbers.get(term)
-        if number is None:
-            number = self._numbers[term] = len(self._terms)
-            self._terms.append(term)
-        return number
+    def numbers(self, terms: Sequence[str]) -> list[int]:
+        """Return the numbers of *terms*, which differ; a new term gets the next one."""
+        fresh = [term for term in terms if term not in self._numbers]
+        self._numbers.update(zip(fresh, range(len(self._terms), len(self._terms) + len(fresh)), strict=True))
+        self._terms += fresh
+        return list(map(self._numbers.__getitem__, terms))
 
     def find(self, term: str) -> int:
         """Return the number of *term*, ``NO_TERM`` if it was never given one."""

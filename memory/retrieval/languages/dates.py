@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.languages.lexicon import Lexicon, alternatives
+from vectorstore.internals import sorted_distinct
 
 NO_DAY = -(2**31)
 """The day of a memory without a date."""
@@ -113,7 +114,7 @@ def _date_fit(days: NDArray[np.int64], named: DateReference) -> NDArray[np.float
         early = (moments - moments.astype("datetime64[M]")).astype(np.int64) < _EARLY_DAYS
         return np.where(in_month, 1.0, np.where(in_next & early, 0.4, 0.0))
     best = np.zeros(len(days))
-    for year in [named.year] if named.year is not None else np.unique(years).tolist():
+    for year in [named.year] if named.year is not None else sorted_distinct(years).tolist():
         distance = days - day_number(date(year, named.month, 1)) - (named.day - 1)
         fit = np.where((distance >= 1) & (distance <= 3), 0.7, np.where((distance >= -1) & (distance <= 10), 0.5, 0.0))
         best = np.maximum(best, np.where(distance == 0, 1.0, fit))

@@ -136,6 +136,12 @@ def may_hold_of_several(text: str) -> bool:
     return statement_pattern("several").search(text) is not None
 
 
+def is_about_possession(text: str) -> bool:
+    """Return whether *text* begins with what belongs to a person ("Malik's best man …"), and is not about that one."""
+    people = _find_people(text[:_MAX_CHARACTERS])
+    return bool(people) and people[0].owns and people[0].start <= _SUBJECT_END
+
+
 def people_of(text: str) -> tuple[str, ...]:
     """Return the people that *text* names, as in ``StatementAnalysis``, in their order."""
     return tuple(dict.fromkeys(person.key for person in _find_people(text)))

@@ -43,7 +43,7 @@ _FEW_TYPICAL = 20
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
 """What a note proves reaches so far below its bound, and so far above it."""
-_NEAR_TOPIC = 0.05
+_NEAR_TOPIC = 0.02
 """Confidence below which nothing is near, where the bounds are not those of a profile."""
 _WORD_BONUS = 0.005
 _MAX_BONUS_WORDS = 10

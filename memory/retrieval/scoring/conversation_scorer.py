@@ -54,7 +54,7 @@ from memory.retrieval.scoring.soft_matching import (
     word_match,
 )
 from memory.retrieval.scoring.subjects import asked_people, lacks_subject, subject_mismatch
-from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after
+from memory.retrieval.scoring.superseded import made_after, promote_newest, stated_after, trusted_lead
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -122,6 +122,7 @@ def score_conversation(
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
     newer: dict[int, int] = {}
     later: dict[int, int] = {}
+    likely: set[int] = set()
     parts["modality"] = weights.modality * modality_scores(query, rows, sum_features(parts, len(ids)))
     moment = to_microseconds(validity.as_of or validity.now)
     if question.time.period is not None:
@@ -130,6 +131,9 @@ def score_conversation(
         parts["later"] = parts.get("later", 0.0) + np.where(is_own, after, 0.0)
     if weights.newest and question.asks_state and not (question.asks_several or question.dates):
         parts["newest"], newer = promote_newest(index, rows, ids, sum_features(parts, len(ids)), words, moment)
+        likely = set(newer.values())
+        totals = sum_features(parts, len(ids))
+        parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)
@@ -144,6 +148,7 @@ def score_conversation(
         parts["newest"] = parts.get("newest", 0.0) + found.leading
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
+        likely |= found.likely
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
@@ -180,6 +185,7 @@ def score_conversation(
         lead,
         newer,
         later,
+        frozenset(likely),
         note,
         is_near=confidence.is_near,
         asks_several=question.asks_several,
@@ -240,6 +246,7 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     hidden = np.zeros(len(index.ids), dtype=np.bool_)
     hidden[distinct[query.validity.hidden(index, distinct)]] = True
     window = window.without(hidden)
+    window = window.without_statements(index.columns["demotion"] == 0, of=index.monologues(rows))
     positions = row_positions(distinct, len(index.ids))
     smoothed = stated = own_words = np.zeros(len(rows))
     is_echo = np.zeros(len(rows), dtype=np.bool_)

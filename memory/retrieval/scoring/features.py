@@ -114,10 +114,13 @@ class NamespaceQuery:
         return self.view.score_text(text, ids, namespace=self.namespace)
 
     def cosines(self, rows: Rows) -> Floats | None:
-        """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's."""
+        """Return the cosine of the question with each of *rows*, NaN without a vector; None without the question's.
+
+        It counts from the base of the profile.
+        """
         if self.vector is None:
             return None
-        return self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace)
+        return self.profile.rescaled(self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace))
 
 
 def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
@@ -222,6 +225,16 @@ class NeighbourWindow:
         """Return the window without neighbours that are *hidden* (one value per row of the index)."""
         first, second, third, fourth = (_without_hidden(side, hidden) for side in self.sides)
         return NeighbourWindow(self.rows, (first, second, third, fourth), _without_hidden(self.answered, hidden))
+
+    def without_statements(self, states: NDArray[np.bool_], *, of: NDArray[np.bool_]) -> NeighbourWindow:
+        """Return the window where the rows that *of* marks have no neighbours that state something.
+
+        *states* has one value per row of the index, *of* one for each of *rows*.
+        """
+        first, second, third, fourth = (
+            np.where(of & (side != NO_ROW) & states[side], NO_ROW, side) for side in self.sides
+        )
+        return NeighbourWindow(self.rows, (first, second, third, fourth), self.answered)
 
 
 def neighbour_window(links: TurnLinks, rows: Rows) -> NeighbourWindow:

@@ -21,7 +21,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
+from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_about_possession
 from memory.retrieval.scoring.features import NamespaceQuery
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
@@ -35,6 +35,8 @@ _COMPARED_TIES = 8
 _MIN_TIE_COSINE = 0.3
 _MIN_EVIDENCE = -6.0
 """Evidence of a link from which a newer statement is shown behind the first hit."""
+_LIKELY_EVIDENCE, _LIKELY_EVIDENCE_WITHOUT_CHANGE = -5.0, -3.0
+"""Evidence from which an answer may say it beside the first: with a word of change, and without one."""
 _COSINE, _QUESTION_COSINE, _WORDS, _SHARED_NAME, _CHANGE, _BIAS = 6.5, 4.0, 4.0, 1.4, 1.5, -7.9
 _CHANCE_STATEMENTS = 3
 """So many newer statements need no more evidence: the more there are, the more resemble by chance."""
@@ -48,13 +50,15 @@ class NewerStatements:
     """Changes of scores by position: *leading* of statements that lead, *linked* of one shown behind the first hit.
 
     *newer* maps the position of an older statement to that of the one that leads it, *later* the position of a linked
-    statement to that of the first hit.
+    statement to that of the first hit. *likely* has the positions of those among the newer ones whose evidence is good
+    enough for an answer to say both.
     """
 
     leading: Floats
     linked: Floats
     newer: dict[int, int]
     later: dict[int, int]
+    likely: set[int]
 
 
 def own_speakers(index: RetrievalIndex) -> list[int]:
@@ -69,7 +73,7 @@ def find_newer_statements(
     query: NamespaceQuery, rows: Rows, ids: Sequence[str], totals: Floats, moment: int
 ) -> NewerStatements:
     """Find the newer statements of the best of *rows* by *totals*, among those made until *moment* (microseconds)."""
-    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {})
+    found = NewerStatements(np.zeros(len(rows)), np.zeros(len(rows)), {}, {}, set())
     best = top_positions(ids, totals, _COMPARED_TIES)
     if len(best) < 2 or totals[best[0]] <= 0:
         return found
@@ -78,9 +82,11 @@ def find_newer_statements(
     if tie is not None:
         found.leading[tie] = totals[best[0]] + TIE_STEP - totals[tie]
         found.newer[best[0]] = tie
+        found.likely.update({tie} if matter.is_likely(tie) else ())
         matter = _Matter(query, rows, ids, tie, moment)
     linked = matter.best_link()
     if linked is not None:
+        found.likely.update({linked} if matter.is_likely(linked) else ())
         raised = totals + found.leading
         second = top_positions(ids, raised, 2)[1]
         found.later[linked] = matter.position
@@ -121,15 +127,21 @@ class _Matter:
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
         barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
+        barred |= (
+            columns["trust"] > columns["trust"][position]
+        )  # what a tool says of the user changes no word of theirs
         is_newer = (self._times > self._times[position]) & (self._times <= moment) & ~barred
         own = np.isin(columns["speaker"][position], own_speakers(index)) and not columns["assistant"][position]
         self._newer = np.flatnonzero(is_newer) if own else np.zeros(0, dtype=np.int64)
         self._cosines = np.zeros(len(rows))
+        self._ids = ids
         (entry,) = query.view.get([ids[position]], namespace=query.namespace) if len(self._newer) else (None,)
+        self._text = "" if entry is None else entry.text
         if entry is not None and entry.vector is not None:
             newer_ids = [ids[i] for i in self._newer.tolist()]
             cosines = query.view.similarity(entry.vector, newer_ids, namespace=query.namespace)
-            self._cosines[self._newer] = np.nan_to_num(cosines)
+            self._cosines[self._newer] = np.nan_to_num(query.profile.rescaled(cosines))
+        self._evidence = self._evidence_by_position() if len(self._newer) else np.zeros(0)
 
     def newest_tie(self, positions: Sequence[int]) -> int | None:
         """Return the newest of *positions* that leads the statement, None for none."""
@@ -137,25 +149,37 @@ class _Matter:
         ties = [i for i in positions if i in newer and self._cosines[i] >= _MIN_TIE_COSINE and not self._is_other(i)]
         return max(ties, key=lambda i: (self._times[i], -positions.index(i)), default=None)
 
-    def best_link(self) -> int | None:
-        """Return the newer statement with the most evidence for a link, None for none."""
-        if not len(self._newer):
-            return None
+    def _evidence_by_position(self) -> Floats:
+        """Return the evidence of a link of each newer statement, but for the people that it shares."""
         evidence = _COSINE * self._cosines[self._newer] + _WORDS * self._word_shares()
         of_question = self._query.cosines(self._rows[self._newer])
         if of_question is not None:
             evidence += _QUESTION_COSINE * np.nan_to_num(of_question)
         evidence += _CHANGE * ((self._features[self._newer] & int(StatementFeature.CHANGE)) != 0)
         evidence += _BIAS - math.log(max(1.0, len(self._newer) / _CHANCE_STATEMENTS))
+        return np.asarray(evidence)
+
+    def best_link(self) -> int | None:
+        """Return the newer statement with the most evidence for a link, None for none."""
         best: tuple[float, int] | None = None
-        for k in np.argsort(-evidence, kind="stable")[:_CHECKED_LINKS].tolist():
+        for k in np.argsort(-self._evidence, kind="stable")[:_CHECKED_LINKS].tolist():
             position, shared = int(self._newer[k]), self._shared_people(int(self._newer[k]))
-            score = float(evidence[k]) + (_SHARED_NAME if shared else 0.0)
+            score = float(self._evidence[k]) + (_SHARED_NAME if shared else 0.0)
             if score < _MIN_EVIDENCE or (best is not None and score <= best[0]):
                 continue
             if shared or not (self._is_other(position) or self._have_other_subjects(position)):
                 best = score, position
         return None if best is None else best[1]
+
+    def is_likely(self, position: int) -> bool:
+        """Return whether there is much evidence, and neither or both statements are about what a person has."""
+        evidence = float(self._evidence[self._newer == position][0])
+        evidence += _SHARED_NAME if self._shared_people(position) else 0.0
+        changes = self._features[position] & int(StatementFeature.CHANGE)
+        if evidence < (_LIKELY_EVIDENCE if changes else _LIKELY_EVIDENCE_WITHOUT_CHANGE):
+            return False
+        (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
+        return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
 
     def _word_shares(self) -> Floats:
         """Return the share of the statement's words, weighted by idf, that each newer one has."""

@@ -27,9 +27,10 @@ class ScoredCandidates:
     *topic* in [0, 1] is how far the best candidate is about the question at all. *lead* is the lead of the memories of
     those whom the question names over those of others (below 0: somebody else stated it), 0 where nobody is named.
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
-    which may have changed the first hit to that of the first hit. *subject_note* says in words whose
-    attribute was found instead of that asked for, where *lead* is below 0 for that reason. *is_near*: the best
-    candidate is near enough to be shown where there is doubt. *asks_several*: the question asks for a list.
+    which may have changed the first hit to that of the first hit; *likely* has the positions of newer statements that
+    an answer should say beside the older. *subject_note* says in words whose attribute was found instead of that asked
+    for, where *lead* is below 0 for that reason. *is_near*: the best candidate is near enough to be shown where
+    there is doubt. *asks_several*: the question asks for a list.
     """
 
     namespace: str
@@ -40,6 +41,7 @@ class ScoredCandidates:
     lead: float = 0.0
     newer: Mapping[int, int] = field(default_factory=dict)
     later: Mapping[int, int] = field(default_factory=dict)
+    likely: frozenset[int] = frozenset()
     subject_note: str = ""
     is_near: bool = True
     asks_several: bool = False
@@ -84,6 +86,10 @@ class RankedCandidate:
         """Return the id of the older statement that this one may have changed, None for none."""
         older = self.source.later.get(self.position)
         return None if older is None else self.source.ids[older]
+
+    def is_likely_change(self) -> bool:
+        """Return whether this one has probably changed an older statement."""
+        return self.position in self.source.likely
 
 
 def sum_features(parts: Mapping[str, Floats], size: int) -> Floats:

@@ -209,7 +209,8 @@ def question_similarity(
         return similarities
     distinct, positions = renumber(terms, len(index.vocabulary))
     weights = frequencies.idf([index.vocabulary.term(number) for number in distinct.tolist()])
-    asking, starts = np.unique(owners, return_index=True)
+    starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1]))  # owners ascend
+    asking = owners[starts]
     if words.vectors is None:
         shared = np.where(terms[:, None] == words.numbers[None, :], words.weights, 0.0).sum(axis=1) * weights[positions]
         inner = np.add.reduceat(shared, starts)
@@ -239,8 +240,9 @@ def _question_terms(rows: Rows, index: RetrievalIndex) -> tuple[NDArray[np.int64
     in_question = np.repeat(asks == 1, ends - firsts + 1) & (terms != NO_TERM)
     term_owners = np.repeat(owners, ends - firsts + 1)[in_question]
     terms = terms[in_question]
-    _, first_positions = np.unique(term_owners * (len(index.vocabulary) + 1) + terms, return_index=True)
-    first_positions.sort()
+    keys = term_owners * (len(index.vocabulary) + 1) + terms
+    order = np.argsort(keys, kind="stable")
+    first_positions = np.sort(order[np.append(True, keys[order][1:] != keys[order][:-1])[: len(order)]])
     return terms[first_positions], term_owners[first_positions]
 
 

@@ -31,6 +31,8 @@ _MIN_SIMILARITY_OF_CHANGE = 0.2
 """Similarity needed where the later statement says itself that something changed."""
 _MIN_TOPIC_SHARE = 0.5
 _MIN_EARLIER_SHARE = 0.3
+_MIN_TRUSTED_SHARE = 0.95
+"""Share of the question's words in the best statement that a more trusted one needs to lead it."""
 _DAY_MICROSECONDS = 86_400_000_000
 _MAX_STATEMENT_TERMS = 10
 """Terms of a statement; a longer text states several things, and another text does not contradict it as a whole."""
@@ -41,9 +43,9 @@ def promote_newest(
 ) -> tuple[Floats, dict[int, int]]:
     """Let the newest of near-equal statements lead; those made after *moment* (microseconds) come last.
 
-    Returns the change of each row's score, and for each superseded row the position of the newer statement. *totals*
-    are the scores so far. Of statements of equal times, the later turn of its session leads, then the lower
-    id.
+    A statement that is trusted less leads none that is trusted more. Returns the change of each row's score, and for
+    each superseded row the position of the newer statement. *totals* are the scores so far. Of statements of equal
+    times, the later turn of its session leads, then the lower id.
     """
     change = np.zeros(len(rows))
     newer: dict[int, int] = {}
@@ -51,13 +53,35 @@ def promote_newest(
     for group in _near_equal_groups(index, rows, best, words):
         times = {i: statement_time(index, int(rows[i])) for i in group}
         turns = {i: index.turn(int(rows[i])) for i in group}
-        newest_first = sorted(group, key=lambda i: (times[i] > moment, -times[i], -turns[i], ids[i]))
+        trust = {i: int(index.columns["trust"][rows[i]]) for i in group}
+        newest_first = sorted(group, key=lambda i: (times[i] > moment, trust[i], -times[i], -turns[i], ids[i]))
         scores = sorted((float(totals[i]) for i in group), reverse=True)
         for rank, (i, score) in enumerate(zip(newest_first, scores, strict=True)):
             change[i] = score - rank * TIE_STEP - totals[i]
             if rank and times[i] < times[newest_first[0]]:
                 newer[i] = newest_first[0]
     return change, newer
+
+
+def trusted_lead(
+    index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: Floats, words: QuestionTerms, own: Sequence[int]
+) -> Floats:
+    """Return the change of scores by which a statement leads the best one where that is trusted less.
+
+    It is the best of those that have as much of the question's words; *own* are the speakers that are one person. What
+    a tool notes of the user may be right, but it answers nothing in the place of the user's own words.
+    """
+    change, columns = np.zeros(len(rows)), index.columns[rows]
+    best = [i for i in top_positions(ids, totals, _COMPARED_STATEMENTS) if columns["speaker"][i] in own]
+    if not best or not columns["trust"][best[0]] or columns["assistant"][best[0]] or not len(words.numbers):
+        return change
+    topic = weighted_sum(word_match(words, rows[np.array(best)], index), words)
+    for i, share in zip(best[1:], topic[1:].tolist(), strict=True):
+        is_trusted = columns["trust"][i] < columns["trust"][best[0]] and _is_statement(index, int(rows[i]))
+        if is_trusted and share >= _MIN_TRUSTED_SHARE * topic[0] > 0:
+            change[i] = totals[best[0]] + TIE_STEP - totals[i]
+            break
+    return change
 
 
 def made_after(index: RetrievalIndex, rows: Rows, day: date, totals: Floats) -> Floats:

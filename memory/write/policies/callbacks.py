@@ -28,6 +28,8 @@ from memory.write.policies.base import (
     accept_all,
 )
 
+_OWN_FORMS: Final = (("fact", None), ("turn", "user"))
+"""Kinds and roles of what a person states: a note, a turn."""
 CALLBACK_PATIENCE: Final = 60.0
 """Seconds that a function has for its answer, unless its policy says otherwise."""
 
@@ -143,9 +145,9 @@ class ReplacementJudge:
     """Asks *function* which older memories a new one replaces, where there are some like it; these end at its time.
 
     *function* gets ``ReplacementCandidates`` and returns the ids of those that hold no longer, or None. The candidates
-    are the *count* most like it of its kind and speaker, at least as like as *similarity* (a cosine, or the share of
-    common words), and only those that its author may change. Other ids are ignored. A function that fails leaves all
-    as it was (*on_failure* and *patience* as for a judge).
+    are the *count* most like it of its kind and speaker (a person's notes and own turns are of one), at least as like
+    as *similarity* (a cosine, or the share of common words), and only those that its author may change. Other ids are
+    ignored. A function that fails leaves all as it was (*on_failure* and *patience* as for a judge).
     """
 
     function: Callable[[ReplacementCandidates], Iterable[str] | Awaitable[Iterable[str] | None] | None]
@@ -166,9 +168,11 @@ class ReplacementJudge:
 
     async def decide_beside(self, memory: Memory, stored: MemoryLookup) -> PolicyDecision:
         """Ask about *memory* beside those *stored* that are like it."""
-        nearest = [
-            near.memory for near in await stored.nearest(memory, self.count) if near.similarity >= self.similarity
-        ]
+        found = [near for form in _own_forms(memory) for near in await stored.nearest(form, self.count)]
+        alike = sorted(
+            (near for near in found if near.similarity >= self.similarity), key=lambda near: -near.similarity
+        )
+        nearest = [near.memory for near in alike[: self.count]]
         trust = Trust.least([memory.trust, Trust.of(memory.actor)])
         older = tuple(other for other in nearest if other.trust.rank >= trust.rank and other.scopes == memory.scopes)
         if not older or memory.replaces:
@@ -179,6 +183,14 @@ class ReplacementJudge:
         if not replaces:
             return PolicyDecision(Action.ACCEPT)
         return PolicyDecision(Action.TRANSFORM, memory=replace(memory, replaces=replaces))
+
+
+def _own_forms(memory: Memory) -> tuple[Memory, ...]:
+    """Return *memory*, and a person's own as a note and as a turn: what was noted may change in a talk, and back."""
+    if memory.speaker is not None or (memory.kind, memory.role) not in _OWN_FORMS:
+        return (memory,)
+    others = (replace(memory, kind=kind, role=role) for kind, role in _OWN_FORMS if kind != memory.kind)
+    return (memory, *others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +238,10 @@ class Extractor:
         """Ask for the facts, unless nothing of the turn is of the kinds to look at."""
         if not any(memory.kind in self.kinds for memory in turn.memories):
             return TurnDecision(accept_all(turn))
-        facts = tuple(self._made(turn, fact) for fact in await call_function(self.function, turn, self.patience) or ())
+        answer = await call_function(self.function, turn, self.patience) or ()
+        if not isinstance(answer, Iterable):
+            raise ArgumentError("facts", answer, "a list of facts is needed from an extractor")
+        facts = tuple(self._made(turn, fact) for fact in answer)
         if self.keep or not facts:
             return TurnDecision(accept_all(turn), facts)
         used = {place for _, places in facts for place in places}

@@ -1,0 +1,250 @@
+"""Citations on a terminal: a path that opens from here, a link to it, and ``tellback show``, which prints the place."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.listing import keep_listing, listed_id, listing_number
+from agent.assistant.cli.memories import show as show_memory
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import escape_controls, one_line, print_json, print_line, print_note, print_text
+from agent.assistant.cli.short_ids import resolve_id
+from agent.assistant.resident.host import current_environment, current_folder
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from agent.context_items import AnswerCitation
+    from memory import KnowledgeBase, Passage
+
+_NUMBER: Final = re.compile(r"\[(\d{1,3})\]")
+_PLACE: Final = re.compile(r"(?P<path>.+?)(?::(?P<line>\d+))?(?:#page=(?P<page>\d+))?")
+_LISTED: Final = re.compile(r"(?P<id>.+):(?P<start>\d+)-(?P<end>\d+)")
+_MOST_UP: Final = 3
+"""Folders up that a relative path may lead; beyond that the absolute one is easier to read."""
+_PAGED_VIEWERS: Final = (
+    ("evince", "--page-index={page}"),
+    ("okular", "--page={page}"),
+    ("zathura", "--page={page}"),
+    ("qpdfview", "{file}#{page}"),
+)
+"""Viewers of PDF that open a page, with the option for it."""
+
+
+async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitation]) -> list[str]:
+    """Return a line for each of *citations*, safe to print, on a terminal a link to its place.
+
+    Their numbers are kept for ``tellback show``.
+    """
+    knowledge = opened.knowledge()
+    lines = []
+    for item in citations:
+        location = await knowledge.locate(item.source) if item.source else None
+        if location is None:
+            lines.append(f"[{item.number}] {one_line(item.where)}")
+        else:
+            words = one_line(path_from_here(location) + item.place)
+            lines.append(f"[{item.number}] {_link(words, _uri(location, item.page, item.anchor))}")
+    marked = {item.number: f"{item.id}:{item.span[0]}-{item.span[1]}" for item in citations}
+    if marked:
+        keep_listing("citations", opened, [marked.get(number, "") for number in range(1, max(marked) + 1)])
+    return lines
+
+
+def path_from_here(location: str) -> str:
+    """Return the path *location* relative to the working folder, if it is no further away than three folders up."""
+    if "://" in location:
+        return location
+    try:
+        relative = os.path.relpath(location, current_folder())
+    except ValueError:  # on another drive
+        return location
+    return location if relative.count("..") > _MOST_UP else relative
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A *passage* of the document at *location*, with its neighbours, and the quote in it (its offsets)."""
+
+    passage: Passage
+    location: str
+    start: int
+    end: int
+
+
+@with_error_report
+def show(
+    context: typer.Context,
+    citation: Annotated[
+        str, typer.Argument(metavar="CITATION", help="Number of the last answer, id of a passage, or FILE[:LINE].")
+    ],
+    around: Annotated[int, typer.Option(metavar="COUNT", min=0, max=50, help="Passages before and after it.")] = 1,
+    opens: Annotated[
+        bool, typer.Option("--open", help="Open the file in the system's viewer, a PDF at its page.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Print the place that an answer cites.
+
+    With what stands around it; of a memory, everything about it.
+    """
+    with opened_memory(context) as opened:
+        id, shown = _find(opened, citation.strip(), around)
+    if shown is None:
+        show_memory(context, id=id, json=json)
+        return
+    passage = shown.passage
+    line = None if passage.line is None else passage.line + passage.text.count("\n", 0, shown.start)
+    if json:
+        print_json(
+            {
+                "id": passage.id,
+                "path": shown.location,
+                "document": passage.document,
+                "title": passage.title,
+                "heading": passage.heading,
+                "page": passage.page_at(shown.start),
+                "line": line,
+                "quote": passage.text[shown.start : shown.end],
+                "before": passage.before,
+                "text": passage.text,
+                "after": passage.after,
+            }
+        )
+    else:
+        _print_place(shown, line)
+    if opens:
+        _open(shown)
+
+
+def _find(opened: OpenedMemory, word: str, around: int) -> tuple[str, _Shown | None]:
+    """Return the id that *word* names, and its place: None if it is a memory that comes from no document.
+
+    *word* is a number of the last answer, an id, or a file with a line or a page.
+    """
+    knowledge = opened.knowledge()
+    number = _NUMBER.fullmatch(word)
+    word = f"#{number[1]}" if number is not None else word
+    start, end = 0, 0
+    if listing_number(word) is not None:
+        id, _ = listed_id("citations", opened, word, changes=False)
+        if match := _LISTED.fullmatch(id):
+            id, start, end = match["id"], int(match["start"]), int(match["end"])
+    elif (found := _by_path(knowledge, word)) is not None:
+        id, start, end = found
+    else:
+        id = resolve_id(opened, word)
+    passage = run(knowledge.passage(id, neighbours=around))
+    if passage is None:
+        return id, None
+    location = run(knowledge.locate(passage.document)) or passage.document
+    return id, _Shown(passage, location, start, end or len(passage.text))
+
+
+def _by_path(knowledge: KnowledgeBase, word: str) -> tuple[str, int, int] | None:
+    """Return the id of the passage at the place that *word* names as FILE[:LINE], and the line's span in it."""
+    match = _PLACE.fullmatch(word)
+    passages: list[Passage] = []
+    if match is not None:
+        path = str(Path(current_folder(), match["path"]).resolve())
+        passages = run(knowledge.passages(match["path"], location=path))
+    if match is None or not passages:
+        return None
+    if match["page"]:
+        chosen = [passage for passage in passages if (passage.page or 0) <= int(match["page"])][-1:]
+        return (chosen or passages[:1])[0].id, 0, 0
+    if not match["line"]:
+        return passages[0].id, 0, 0
+    wanted = int(match["line"])
+    passage = ([passage for passage in passages if (passage.line or 0) <= wanted] or passages)[-1]
+    if passage.line is None:
+        return passages[0].id, 0, 0
+    lines = passage.text.split("\n")
+    index = min(max(wanted - passage.line, 0), len(lines) - 1)
+    start = sum(len(line) + 1 for line in lines[:index])
+    return passage.id, start, start + len(lines[index])
+
+
+def _print_place(shown: _Shown, line: int | None) -> None:
+    """Print the place and the text; the quote is bold on a terminal, and marked at the margin anywhere."""
+    passage = shown.passage
+    if shown.location:
+        place = f":{line}" if line is not None else ""
+        section = f" § {' > '.join(passage.heading)}" if passage.heading else ""
+        page = passage.page_at(shown.start)
+        words = path_from_here(shown.location) + place + section + (f", p. {page}" if page is not None else "")
+        print_line(_link(one_line(words), _uri(shown.location, page, passage.anchor)))
+        print_text()
+    text = passage.before + passage.text + passage.after
+    begin, end = len(passage.before) + shown.start, len(passage.before) + shown.end
+    whole = begin == len(passage.before) and end == begin + len(passage.text)
+    offset = 0
+    bold = _is_terminal() and not current_environment().get("NO_COLOR")
+    for row in text.split("\n"):
+        stop = offset + len(row)
+        quoted = offset < end and begin < stop and bool(row.strip()) and not whole
+        left, right = max(begin, offset) - offset, min(end, stop) - offset
+        parts = (row[:left], row[left:right], row[right:]) if quoted else (row, "", "")
+        before, marked, after = map(escape_controls, parts)
+        margin = "> " if quoted else "  "
+        print_line((margin + before + (typer.style(marked, bold=True) if bold and marked else marked) + after).rstrip())
+        offset = stop + 1
+
+
+def _open(shown: _Shown) -> None:
+    """Open the document in a viewer; at its page where one of the known viewers of PDF is installed."""
+    location, page = shown.location, shown.passage.page_at(shown.start)
+    if not location or ("://" not in location and not Path(location).exists()):
+        raise typer.BadParameter(f"{location or 'a memory'} is no file that can be opened", param_hint="--open")
+    command = _viewer(location, page)
+    if command is None:
+        import webbrowser
+
+        webbrowser.open(_uri(location, page, shown.passage.anchor))
+        return
+    print_note(f"opening with {command[0]}")
+    subprocess.Popen(  # noqa: S603 -- a viewer that is installed, with a path as its own argument
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def _viewer(location: str, page: int | None) -> list[str] | None:
+    """Return the command that opens *location*; None: the browser does."""
+    if page is not None and location.lower().endswith(".pdf"):
+        for program, option in _PAGED_VIEWERS:
+            if shutil.which(program):
+                filled = option.format(page=page, file=location)
+                return [program, filled] if "{file}" in option else [program, filled, location]
+    if "://" in location or location.lower().endswith((".htm", ".html")):
+        return None
+    opener = "open" if sys.platform == "darwin" else "xdg-open"
+    return [opener, location] if shutil.which(opener) else None
+
+
+def _uri(location: str, page: int | None, anchor: str) -> str:
+    """Return the address of a place in a file: a PDF's page, an anchor of HTML."""
+    base = location if "://" in location else Path(location).as_uri()
+    if page is not None and "#" not in base:
+        return f"{base}#page={page}"
+    return f"{base}#{quote(anchor)}" if anchor and "#" not in base else base
+
+
+def _link(text: str, uri: str) -> str:
+    """Return *text* as a hyperlink (OSC 8) where the screen is a terminal."""
+    return f"\x1b]8;;{uri}\x1b\\{text}\x1b]8;;\x1b\\" if _is_terminal() else text
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty() and current_environment().get("TERM") != "dumb"

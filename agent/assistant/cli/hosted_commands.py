@@ -1,0 +1,81 @@
+"""Commands that run in the resident for other processes, on memories that stay open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from agent.assistant.cli.app import run_command_line
+from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
+from agent.assistant.resident import wire
+from agent.assistant.resident.host import CapturedStream, Host, hosted
+from agent.assistant.resident.memory_pool import MemoryPool
+from agent.assistant.resident.server import Outcome, resident_bytes
+from agent.assistant.wiring import OpenedMemory
+
+_QUIET: Final = 0.2
+"""Seconds after a request in which the next one often comes."""
+_RELEASE_AFTER: Final = 300.0
+_KEPT_BYTES: Final = 300_000_000
+"""A process that holds more closes the memories that nobody asked for five minutes."""
+
+
+class HostedCommands:
+    """Runs commands as their own processes would; any thread may call. *idle* is what the last settings say."""
+
+    def __init__(self) -> None:
+        self._pool = MemoryPool()
+        self.idle = float(AssistantSettings.model_fields["resident_idle"].default)
+
+    def run(self, request: Mapping[str, Any], data: bytes) -> Outcome | None:
+        """Return the outcome of the command of *request*, with *data* as its standard input.
+
+        None where its own process is to run it: one with another home, zone or installation than this resident's, and
+        every command that fails.
+        """
+        if request["identity"] != wire.identity(os.environ):
+            return None
+        folder, environ = request["folder"], dict(request["environment"])
+        if CONFIG_VARIABLE in environ:
+            environ[CONFIG_VARIABLE] = str(Path(folder, environ[CONFIG_VARIABLE]))
+        output, notes = request["terminals"]
+        host = Host(
+            environ=environ,
+            folder=folder,
+            open_memory=self._open_memory,
+            terminal=request["terminal"],
+            columns=request["columns"],
+            stdin=CapturedStream(data),
+            stdout=CapturedStream(terminal=output),
+            stderr=CapturedStream(terminal=notes),
+        )
+        with hosted(host):
+            code = run_command_line(request["arguments"])
+        return None if code else Outcome(host.stdout.bytes.getvalue(), host.stderr.bytes.getvalue())
+
+    def open_paths(self) -> list[str]:
+        """Return the memory files that are open."""
+        return self._pool.open_paths()
+
+    def pause(self, seconds: float) -> int:
+        """Leave the files whole, and release what is not worth its room, when nobody has asked for so long.
+
+        Returns how many memories were closed.
+        """
+        if seconds > _QUIET:
+            self._pool.empty_logs()
+        worth = seconds <= _RELEASE_AFTER or resident_bytes() <= _KEPT_BYTES
+        return 0 if worth else self._pool.release(unused_for=_RELEASE_AFTER)
+
+    def close(self) -> None:
+        """Release all memories that no command uses."""
+        self._pool.release()
+
+    @contextmanager
+    def _open_memory(self, settings: AssistantSettings, create: bool) -> Iterator[OpenedMemory]:
+        self.idle = float(settings.resident_idle)
+        with self._pool.lend(settings, create) as opened:
+            yield opened

@@ -1,0 +1,124 @@
+"""``tellback install CLIENT``: connects a client to the memory, by its own configuration files, or disconnects it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.command_context import global_options
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+
+if TYPE_CHECKING:
+    from agent.assistant.clients.client import Client
+    from agent.assistant.clients.config_files import FileChange
+    from agent.assistant.clients.registration import Launch
+    from agent.assistant.config import Configuration
+
+_PASSED_ON = ("memory", "namespace")
+"""Settings that a client's own processes would not know, where an option or the environment gave them."""
+
+
+@with_error_report
+def install(
+    context: typer.Context,
+    client: Annotated[str | None, typer.Argument(metavar="[CLIENT]", help="Which client; alone, list them.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Take out what was added.")] = False,
+    no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Only the memory server, no hooks and skill.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Connect a client to this memory.
+
+    Adds the memory server, hooks and a skill to the files of CLIENT, as far as it has such. Other settings stay as they
+    are, and a copy of each changed file is kept beside it. A memory file or namespace that is given, here or in the
+    environment, is passed on to the client.
+    """
+    if client is None:
+        _list_clients(json=json)
+        return
+    from agent.assistant.clients.config_files import write_changes
+    from agent.assistant.clients.registration import planned_changes
+    from agent.assistant.clients.registry import client_named
+
+    chosen = client_named(client)
+    launch = None if remove else _launch(global_options(context).configuration())
+    changes = planned_changes(
+        chosen.name,
+        server=chosen.server_file,
+        hooks=None if no_hooks and not remove else chosen.hook_file,
+        skills={} if no_hooks and not remove else chosen.skills,
+        launch=launch,
+    )
+    written = [] if dry_run else write_changes(changes, now=datetime.now().astimezone())
+    changed = [change for change in changes if change.changes] if dry_run else written
+    if json:
+        lines = [
+            {"path": str(change.path), "backup": str(change.backup or "") or None, "diff": change.diff()}
+            for change in changed
+        ]
+        print_json({"client": chosen.name, "dry_run": dry_run, "remove": remove, "changed": lines})
+        return
+    _print_changes(chosen, changed, dry_run=dry_run)
+    if changed and not remove:
+        for note in chosen.notes:
+            print_note(f"  -> {note}")
+
+
+def _print_changes(client: Client, changed: list[FileChange], *, dry_run: bool) -> None:
+    if not changed:
+        print_text(f"{client.title}: everything is as it should be; nothing was changed")
+    for change in changed:
+        if dry_run:
+            print_text(change.diff())
+            continue
+        action = "removed" if change.after is None else "made" if change.before is None else "changed"
+        print_text(f"{action} {change.path}")
+        if change.backup is not None:
+            print_text(f"  as it was: {change.backup}")
+
+
+def _launch(configuration: Configuration) -> Launch:
+    from agent.assistant.clients.registration import Launch, own_program
+
+    options: list[str] = []
+    for name in _PASSED_ON:
+        value = getattr(configuration.settings, name)
+        if value and configuration.origins.get(name, "").startswith(("--", "TELLBACK_")):
+            options += [f"--{name}", str(value.absolute() if name == "memory" else value)]
+    return Launch(own_program(), tuple(options))
+
+
+def _list_clients(*, json: bool) -> None:
+    from agent.assistant.clients.registration import is_connected
+    from agent.assistant.clients.registry import CLIENTS
+
+    rows = [
+        {
+            "client": client.name,
+            "title": client.title,
+            "here": client.folder.exists(),
+            "connected": is_connected(client.server_file),
+            "hooks": client.hook_file is not None,
+            "formats": client.documented,
+        }
+        for client in CLIENTS
+    ]
+    if json:
+        print_json({"clients": rows})
+        return
+    words = {True: "yes", False: ""}
+    print_table(
+        ("client", "is here", "connected", "hooks", "written for"),
+        [
+            (
+                str(row["client"]),
+                *(words[bool(row[name])] for name in ("here", "connected", "hooks")),
+                str(row["formats"]),
+            )
+            for row in rows
+        ],
+    )

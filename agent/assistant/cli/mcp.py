@@ -1,0 +1,91 @@
+"""``tellback mcp``: the memory as an MCP server, for the clients that a person works with."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agent.assistant.cli.command_context import global_options, run
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.output import print_note
+
+if TYPE_CHECKING:
+    from agent.assistant.config import Configuration
+    from vectorstore import Filter
+
+TOKEN_VARIABLE = "TELLBACK_MCP_TOKEN"  # noqa: S105 - the name of the variable
+_DEFAULT_PORT = 8931
+_LOOPBACK = "127.0.0.1"
+
+
+@with_error_report
+def mcp(
+    context: typer.Context,
+    http: Annotated[bool, typer.Option("--http", help="Listen for clients, with a token.")] = False,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="With --http: where to listen.")] = _LOOPBACK,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: the port.")] = _DEFAULT_PORT,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that changes anything.")] = False,
+) -> None:
+    """Serve the memory to MCP clients, by pipes or HTTP.
+
+    A client starts it by itself once it is configured to.
+    """
+    if not http and (host, port) != (_LOOPBACK, _DEFAULT_PORT):
+        raise typer.BadParameter("goes with --http", param_hint="--host and --port")
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback mcp: %(levelname)s %(message)s")
+    configuration = global_options(context).configuration()
+    from agent.assistant.wiring import make_memory_server_of, open_configured_memory
+    from agent.mcp.transports import serve_http, serve_stdio
+
+    async def serve() -> None:
+        opened = open_configured_memory(configuration.settings)
+        try:
+            within = None if http else _project_filter()
+            server = make_memory_server_of(opened, within=within, read_only=read_only)
+            if not http:
+                await serve_stdio(server, opened.close)
+                return
+            token, place = _token(configuration)
+
+            def announce(address: str) -> None:
+                _announce(configuration, address, place)
+
+            await serve_http(server, host=host, port=port, token=token, on_ready=announce)
+        finally:
+            await opened.close()
+
+    run(serve())
+
+
+def _project_filter() -> Filter | None:
+    """Return the filter of the git repository in which a client started this; None elsewhere."""
+    from agent.assistant.clients.project import project_of
+    from agent.assistant.hooks.answer import project_filter
+
+    project = project_of(Path.cwd())
+    return None if project is None or not (project.root / ".git").exists() else project_filter(project)
+
+
+def _token(configuration: Configuration) -> tuple[str, str]:
+    """Return the token, and a shell's way to it."""
+    from agent.mcp.transports import read_or_make_token
+
+    if token := os.environ.get(TOKEN_VARIABLE):
+        return token, f"${TOKEN_VARIABLE}"
+    path = configuration.path.with_name("mcp-token")
+    return read_or_make_token(path), f"$(cat '{path}')"
+
+
+def _announce(configuration: Configuration, address: str, place: str) -> None:
+    print_note(f"Serving {configuration.settings.memory} at {address}; Ctrl-C ends it.")
+    print_note("A client must send the token, for example:")
+    print_note(f'  claude mcp add --transport http tellback {address} --header "Authorization: Bearer {place}"')
+    from memory.internals import is_loopback
+
+    if not is_loopback(address):
+        print_note("This address is open to the network, and HTTP is not encrypted: put a proxy with TLS before it.")

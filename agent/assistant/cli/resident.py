@@ -1,0 +1,88 @@
+"""``tellback resident``: the processes that stay to answer hooks, and their end; hidden, and part of ``doctor``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import format_count, print_json, print_text
+from agent.assistant.resident import wire
+
+_SECONDS_TO_ANSWER: Final = 2.0
+_SECONDS_TO_END: Final = 15.0
+
+
+def resident_reports(kind: str = "status") -> Iterator[dict[str, Any]]:
+    """Yield what each resident of this user says of itself; with "stop", each ends and says it last.
+
+    The pid and age in seconds, the seconds since it was last asked and after which it ends, the commands that it has
+    served, the bytes it holds, and the memories that are open.
+    """
+    if not wire.available():
+        return
+    for path in wire.socket_paths(os.environ):
+        connection = wire.connect(path, seconds=_SECONDS_TO_ANSWER)
+        if connection is None:
+            continue
+        try:
+            report, _ = wire.exchange(connection, {"kind": kind})
+        except wire.WireError:
+            report = {"outcome": "no answer"}
+        yield {**report, "socket": path}
+
+
+def report_line(report: dict[str, Any]) -> str:
+    """Return a report of a resident in one line."""
+    if report["outcome"] != "done":
+        return f"{report['socket']}: {report['outcome']}"
+    held, minutes = report["bytes"] / 1e6, report["age"] / 60
+    return (
+        f"process {report['pid']}, {held:.0f} MB, {minutes:.0f} minutes old, "
+        f"{format_count(report['served'], 'command')} served; ends after {report['ends_after'] / 60:g} idle minutes"
+    )
+
+
+@with_error_report
+def status(context: typer.Context, json: JsonOption = False) -> None:
+    """Show the processes that stay to answer hooks."""
+    reports = [*resident_reports()]
+    if json:
+        print_json({"residents": reports})
+        return
+    for report in reports:
+        print_text(report_line(report))
+    if not reports:
+        print_text("No resident process runs; the next hook starts one.")
+
+
+@with_error_report
+def stop(context: typer.Context, json: JsonOption = False) -> None:
+    """End them; nothing is lost, and the next hook starts another one."""
+    reports = [*resident_reports("stop")]
+    until = time.monotonic() + _SECONDS_TO_END
+    while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < until:
+        time.sleep(0.02)
+    if json:
+        print_json({"residents": reports})
+    else:
+        print_text(f"{format_count(len(reports), 'resident process', 'resident processes')} ended.")
+
+
+def _runs(pid: int | None) -> bool:
+    """Return whether the process *pid* still runs; one that ended and waits for its parent (Linux) does not."""
+    try:
+        os.kill(pid or 0, 0)
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1]
+    except FileNotFoundError:
+        return sys.platform != "linux"
+    except OSError:
+        return False
+    return pid is not None and state != "Z"

@@ -1,0 +1,124 @@
+"""Resident process: it leaves the terminal, takes its place, and runs commands for other processes until it is idle.
+
+Its log (``resident.log`` in the folder of states, 0600, at most two times 200 kB) says when it began and ended and what
+kind of error came up where; never words of a request, an answer or an error.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Final
+
+from agent.assistant.resident import wire
+from agent.assistant.resident.client import file_stamp
+
+EXIT_SWITCHED_OFF: Final = 3
+_SECONDS_FOR_LOCK: Final = 0.5
+_LOG_BYTES: Final = 200_000
+_OBJECTS_PER_COLLECTION: Final = 100_000
+_log = logging.getLogger("agent.assistant.resident")
+
+
+def main() -> None:
+    """Run the resident; end at once where another one has its place, or where the settings want none."""
+    _leave_terminal()
+    path = wire.socket_path(os.environ)
+    lock = None if path is None else _take_lock(path + ".lock")
+    if path is None or lock is None:
+        return
+    listener = _listen(path)  # requests wait there until everything is imported
+    if _is_switched_off(path):
+        Path(path).unlink()
+        sys.exit(EXIT_SWITCHED_OFF)
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    _serve(listener, path, lock)
+
+
+def _leave_terminal() -> None:
+    """Keep nothing of the process that started this one: no session, folder or open file."""
+    os.setsid()
+    os.closerange(3, 1024)
+    os.umask(0o077)
+    os.chdir("/")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _take_lock(path: str) -> int | None:
+    """Return the descriptor that holds the lock; None where another resident has it. A look at it takes a moment."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    until = time.monotonic() + _SECONDS_FOR_LOCK
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.01)
+        else:
+            return descriptor
+
+
+def _listen(path: str) -> socket.socket:
+    """Return a socket that listens at *path*, in the place of one that a killed resident left."""
+    Path(path).unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(path)
+    Path(path).chmod(0o600)
+    listener.listen(64)
+    return listener
+
+
+def _is_switched_off(path: str) -> bool:
+    """Return whether the settings want no resident; leave a mark for clients where the configuration file says so."""
+    from agent.assistant.config import ConfigurationError, load_configuration
+
+    try:
+        configuration = load_configuration(flags={}, environ=os.environ)
+    except ConfigurationError:  # the command itself says what is wrong
+        return False
+    if configuration.settings.resident_idle:
+        return False
+    if configuration.origins["resident_idle"] == str(configuration.path):
+        mark = f"{file_stamp(str(configuration.path))} {configuration.path}"
+        Path(path + ".off").write_text(mark, encoding="utf-8")
+    return True
+
+
+def _serve(listener: socket.socket, path: str, lock: int) -> None:
+    from agent.assistant.cli.hosted_commands import HostedCommands
+    from agent.assistant.resident.host import route_standard_streams
+    from agent.assistant.resident.server import ResidentServer
+
+    commands = HostedCommands()
+    server = ResidentServer(listener, path, commands=commands, on_withdrawn=lambda: os.close(lock))
+    signal.signal(signal.SIGTERM, lambda number, frame: server.stop("it was told to"))
+    _begin_log()
+    route_standard_streams()
+    _log.info("begins")
+    reason = server.serve()
+    commands.close()
+    _log.info("ends: %s; %d commands", reason, server.served)
+
+
+def _begin_log() -> None:
+    import platformdirs
+
+    folder = platformdirs.user_state_path("tellback")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handler = RotatingFileHandler(folder / "resident.log", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(message)s"))
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    _log.propagate = False
+    logging.getLogger().addHandler(logging.NullHandler())  # what libraries log may hold words of a memory

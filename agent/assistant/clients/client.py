@@ -1,0 +1,132 @@
+"""Contracts of clients: their configuration files, the payloads and replies of their hooks, and their transcripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from agent.assistant.clients.registration import HookFile, ServerFile
+
+
+class HookMoment(StrEnum):
+    """Moment of a session at which a client calls a hook."""
+
+    PROMPT = "prompt"
+    TURN_END = "end of a turn"
+    SESSION_START = "start of a session"
+    COMPACTION = "before a compaction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookEvent:
+    """Event that a client reports, in the words of no client.
+
+    *prompt* is what the user typed, "" where the prompt is not the user's; *id* names the turn where the client does.
+    *answer* is the last answer of the turn. *after_compaction* tells a session that goes on with a summary.
+    """
+
+    moment: HookMoment
+    session: str
+    folder: str
+    prompt: str = ""
+    id: str = ""
+    answer: str = ""
+    transcript: Path | None = None
+    after_compaction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEntry:
+    """Words of a transcript: typed by the user, or the last answer of a turn (*role*). Nothing else is an entry.
+
+    *session* is the one in which they were said: a file may begin with a copy of an earlier one. *id* names the entry
+    where the client does.
+    """
+
+    role: Literal["user", "assistant"]
+    text: str
+    session: str
+    at: datetime | None = None
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
+
+    *skipped* counts, by kind, what is in the role of the user and was not typed.
+    """
+
+    folder: str
+    entries: tuple[TranscriptEntry, ...]
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+
+class Client(Protocol):
+    """Client that can be connected to the memory."""
+
+    name: str
+    """Name in commands, such as "claude-code"."""
+    title: str
+    """Name that people know it by."""
+    documented: str
+    """Version and source of the formats that are written and read for it."""
+    notes: tuple[str, ...] = ()
+    """Things to do by hand after an installation."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of its settings; where there is none, the client is not used here."""
+        ...
+
+    @property
+    def server_file(self) -> ServerFile:
+        """Configuration of its MCP servers."""
+        ...
+
+    @property
+    def hook_file(self) -> HookFile | None:
+        """Configuration of its hooks; None for a client without."""
+        return None
+
+    @property
+    def skills(self) -> Mapping[Path, str]:
+        """Files of a skill by path, which tell its model when to use the memory."""
+        return {}
+
+
+class HookClient(Client, Protocol):
+    """Client whose hooks are answered."""
+
+    hook_events: Mapping[str, HookMoment]
+    """Events that hooks are registered for, by the client's own names."""
+
+    def hooks_are_off(self) -> str:
+        """Return why the client calls no hooks, by its own settings; "" where it does."""
+        return ""
+
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+        """Return the event that *payload* reports; None where nothing is to be done for it, such as in a sub-agent.
+
+        *folder* is that of the hook's process, for a client that names none.
+        """
+        ...
+
+    def hook_output(self, event: str, context: str) -> str:
+        """Return what the hook writes to have *context* ("" for none) read by the model."""
+        ...
+
+    def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
+        """Yield the files of conversations below *folder* (None: the client's own), oldest first."""
+        ...
+
+    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
+        """Return the conversation of the file *path*, of its last *tail* bytes alone where given.
+
+        None where it is no conversation of a person, such as that of a sub-agent.
+        """
+        ...

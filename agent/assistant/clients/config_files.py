@@ -1,0 +1,109 @@
+"""Changes of a client's files: read, compared, written as a whole with a copy of what was there before.
+
+A file keeps its mode, a new one is for the user alone. A link is followed, so that a folder of dotfiles keeps its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from memory import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """Change of the file *path* from *before* to *after*, each None where there is no file.
+
+    *backup* is the copy of what was there, once it was written. *is_ours*: what is there was written by us alone, and
+    needs no copy.
+    """
+
+    path: Path
+    before: str | None
+    after: str | None
+    backup: Path | None = None
+    is_ours: bool = False
+
+    @property
+    def changes(self) -> bool:
+        """True if there is anything to write."""
+        return self.before != self.after
+
+    def diff(self) -> str:
+        """Return the change as a unified diff; "" where there is none."""
+        before, after = (self.before or "").splitlines(), (self.after or "").splitlines()
+        return "\n".join(difflib.unified_diff(before, after, str(self.path), str(self.path), lineterm=""))
+
+
+def file_change(path: Path, edit: Callable[[str], str | None]) -> FileChange:
+    """Return the change that *edit* makes of the text of *path* ("" where there is no file; None removes it).
+
+    A file that cannot be read, or that *edit* does not understand (``ValueError``), raises ``ArgumentError``.
+    """
+    try:
+        before = path.read_bytes().decode("utf-8") if path.exists() else None
+        after = edit(before or "")
+    except UnicodeDecodeError as error:
+        raise ArgumentError("client", str(path), "is no text in UTF-8; nothing was changed") from error
+    except OSError as error:
+        raise ArgumentError("client", str(path), f"cannot be read ({error}); nothing was changed") from error
+    except ValueError as error:
+        raise ArgumentError("client", str(path), f"is not edited: {error}; nothing was changed") from error
+    return FileChange(path, before, None if before is None and not after else after)
+
+
+def write_changes(changes: Sequence[FileChange], *, now: datetime) -> list[FileChange]:
+    """Write *changes*, each file whole or not at all, and return those that were written with their backups."""
+    written = []
+    for change in changes:
+        if change.changes:
+            backup = None if change.before is None or change.is_ours else _back_up(change.path, now)
+            if change.after is None:
+                change.path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # others' files are in it
+                    change.path.parent.rmdir()
+            else:
+                _replace(change.path, change.after)
+            written.append(replace(change, backup=backup))
+    return written
+
+
+def _back_up(path: Path, now: datetime) -> Path:
+    target = path.resolve()
+    stem = f"{target.name}.before-tellback-{now:%Y%m%d-%H%M%S}"
+    for attempt in range(100):
+        backup = target.with_name(stem + (f"-{attempt}" if attempt else ""))
+        try:
+            descriptor = os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(target.read_bytes())
+        backup.chmod(target.stat().st_mode & 0o777)
+        return backup
+    raise FileExistsError(stem)
+
+
+def _replace(path: Path, text: str) -> None:
+    target = path.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        new.chmod(mode)
+        new.replace(target)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

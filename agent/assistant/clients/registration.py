@@ -1,0 +1,249 @@
+"""Registration in a client's files: the memory server, hooks, and skills, as edits of the texts of those files.
+
+The entries of others stay. Ours are known by their command: a program ``tellback`` with the arguments ``hook CLIENT``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from agent.assistant.clients.config_files import FileChange, file_change
+from agent.assistant.clients.json_edit import NEW_ITEM, parse_json, remove_member, set_member
+from agent.assistant.clients.toml_edit import remove_table, set_table
+from memory import ArgumentError
+
+SERVER_NAME: Final = "tellback"
+"""Name of the memory server in the files of clients."""
+_Edit: TypeAlias = Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Command line by which a client starts us: the *program*, an absolute path, and global *options*."""
+
+    program: Path
+    options: tuple[str, ...] = ()
+
+    def hook_command(self, client: str, event: str) -> str:
+        """Return the command of a hook, for a shell."""
+        words = ["hook", client, event, *self.options]
+        if os.name == "nt":  # both of the shells that clients use there take forward slashes, and quotes round spaces
+            return " ".join(f'"{word}"' if " " in word else word for word in (self.program.as_posix(), *words))
+        return shlex.join([str(self.program), *words])
+
+    @property
+    def server_arguments(self) -> list[str]:
+        """Arguments that start the memory server."""
+        return ["mcp", *self.options]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFile:
+    """Configuration of MCP servers: the file *path*, the *key* that they stand under, and what an entry has beside
+    command and arguments (*fields*). *merged_command*: command and arguments are one list."""
+
+    path: Path
+    key: str = "mcpServers"
+    form: Literal["json", "toml"] = "json"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    merged_command: bool = False
+
+    def entry(self, launch: Launch) -> dict[str, Any]:
+        """Return the entry of our server."""
+        program, arguments = str(launch.program), launch.server_arguments
+        if self.merged_command:
+            return {**self.fields, "command": [program, *arguments]}
+        return {**self.fields, "command": program, "args": arguments}
+
+    def edit(self, launch: Launch | None) -> _Edit:
+        """Return the edit that adds our server, started by *launch*; None takes it out."""
+        keys = (self.key, SERVER_NAME)
+        if self.form == "toml":
+            return partial(remove_table, path=keys) if launch is None else partial(_set_toml, keys, self.entry(launch))
+        return partial(_remove_json, keys) if launch is None else partial(_set_json, keys, self.entry(launch))
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile:
+    """Configuration of hooks: the file *path*, and our entry for each event by the command that it runs.
+
+    *head* are members that a file of hooks alone begins with.
+    """
+
+    path: Path
+    entries: Callable[[Callable[[str], str]], Mapping[str, Mapping[str, Any]]]
+    head: Mapping[str, Any] = field(default_factory=dict)
+
+    def edit(self, client: str, launch: Launch | None) -> _Edit:
+        """Return the edit that adds our hooks of *client*; None takes them out."""
+        if launch is None:
+            return partial(self._without_ours, client)
+        entries = self.entries(partial(launch.hook_command, client))
+        return partial(self._with_ours, client, entries)
+
+    def registered(self, client: str) -> dict[str, str]:
+        """Return the command of our hook of *client* for each event that has one; ``ValueError`` for no JSON."""
+        hooks = _hooks_of(self.path.read_text(encoding="utf-8")) if self.path.is_file() else {}
+        commands = {event: [*_our_commands(items, client)] for event, items in hooks.items()}
+        return {event: found[-1] for event, found in commands.items() if found}
+
+    def _with_ours(self, client: str, entries: Mapping[str, Mapping[str, Any]], text: str) -> str:
+        for name, value in self.head.items():
+            if name not in _object(text):
+                text = set_member(text, (name,), value)
+        for event in dict.fromkeys([*_hooks_of(text), *entries]):
+            entry = entries.get(event)
+            items = _hooks_of(text).get(event, [])
+            if items.count(entry) != 1 or len(_our_places(items, client)) != 1:
+                text = _without_event(client, event, text)
+                if entry is not None:
+                    text = set_member(text, ("hooks", event, NEW_ITEM), dict(entry))
+        return text
+
+    def _without_ours(self, client: str, text: str) -> str | None:
+        for event in _hooks_of(text):
+            text = _without_event(client, event, text)
+        return None if _object(text) == self.head else text
+
+
+def planned_changes(
+    client: str,
+    *,
+    server: ServerFile,
+    hooks: HookFile | None,
+    skills: Mapping[Path, str],
+    launch: Launch | None,
+) -> list[FileChange]:
+    """Return the changes of files that connect *client* by *launch*; None takes out what was added.
+
+    A file that is not understood raises ``ArgumentError``.
+    """
+    edits: dict[Path, list[_Edit]] = {server.path: [server.edit(launch)]}
+    if hooks is not None:
+        edits.setdefault(hooks.path, []).append(hooks.edit(client, launch))
+    changes = [file_change(path, partial(_edited, parts)) for path, parts in edits.items()]
+    for path, content in skills.items():
+        change = file_change(path, partial(_whole_file, content if launch else None))
+        changes.append(replace(change, is_ours=change.before == content))
+    return changes
+
+
+def matched_hook(command: str, **fields: Any) -> dict[str, Any]:
+    """Return the entry of a hook that runs *command*, in the form that Claude Code, Codex and Gemini CLI share."""
+    return {"hooks": [{"type": "command", "command": command, **fields}]}
+
+
+def is_connected(server: ServerFile) -> bool:
+    """Return whether the file of servers names ours; a file that cannot be read names none."""
+    try:
+        text = server.path.read_text(encoding="utf-8")
+        servers = (tomllib.loads(text) if server.form == "toml" else _object(text)).get(server.key)
+    except (OSError, ValueError):
+        return False
+    return isinstance(servers, dict) and SERVER_NAME in servers
+
+
+def own_program() -> Path:
+    """Return the absolute path of the command ``tellback`` that runs; ``ArgumentError`` where there is none."""
+    name = f"{SERVER_NAME}.exe" if os.name == "nt" else SERVER_NAME
+    beside = Path(sys.executable).parent / name  # not resolved: an environment's Python is a link to another place
+    if beside.is_file():
+        return beside.absolute()
+    found = shutil.which(SERVER_NAME)
+    if found is None:
+        raise ArgumentError("client", name, "no command of that name is installed; `pip install` makes it")
+    return Path(found).absolute()
+
+
+def program_of(command: str) -> Path:
+    """Return the program that a hook's *command* starts."""
+    words = shlex.split(command, posix=os.name != "nt")
+    return Path(words[0].strip('"')) if words else Path()
+
+
+def _edited(edits: Sequence[_Edit], text: str) -> str | None:
+    for edit in edits:
+        text = edit(text) or ""
+    return text or None
+
+
+def _set_json(keys: Sequence[str], entry: Mapping[str, Any], text: str) -> str:
+    return set_member(text, keys, entry)
+
+
+def _remove_json(keys: Sequence[str], text: str) -> str | None:
+    text = remove_member(text, keys)
+    return text if _object(text) else None
+
+
+def _set_toml(keys: Sequence[str], entry: Mapping[str, Any], text: str) -> str:
+    return set_table(text, keys, entry)
+
+
+def _whole_file(content: str | None, text: str) -> str | None:
+    return content
+
+
+def _object(text: str) -> dict[str, Any]:
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise ValueError("it is no JSON object")
+    return value
+
+
+def _hooks_of(text: str) -> dict[str, Any]:
+    hooks = _object(text).get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise ValueError("its hooks are no JSON object")
+    for event, items in hooks.items():
+        if not isinstance(items, list):
+            raise ValueError(f"its hooks of {event} are no array")
+    return hooks
+
+
+def _without_event(client: str, event: str, text: str) -> str:
+    """Return *text* without our handlers of *event*; a group that others share stays without ours."""
+    places = _our_places(_hooks_of(text).get(event, []), client)
+    for place in reversed(places):
+        text = remove_member(text, ("hooks", event, *place))
+    return text
+
+
+def _our_places(items: Sequence[Any], client: str) -> list[tuple[str, ...]]:
+    """Return where our handlers are among *items*: the index, or that of the group, "hooks", and the index in it."""
+    places: list[tuple[str, ...]] = []
+    for index, item in enumerate(items):
+        handlers = item.get("hooks") if isinstance(item, dict) else None
+        if not isinstance(handlers, list):
+            places += [(str(index),)] if _is_ours(item, client) else []
+        elif handlers and all(_is_ours(handler, client) for handler in handlers):
+            places.append((str(index),))
+        else:
+            places += [
+                (str(index), "hooks", str(inner)) for inner, handler in enumerate(handlers) if _is_ours(handler, client)
+            ]
+    return places
+
+
+def _our_commands(items: Any, client: str) -> Iterator[str]:
+    for item in items if isinstance(items, list) else ():
+        handlers = item.get("hooks") if isinstance(item, dict) else None
+        for handler in handlers if isinstance(handlers, list) else (item,):
+            if _is_ours(handler, client):
+                yield handler["command"]
+
+
+def _is_ours(handler: Any, client: str) -> bool:
+    command = handler.get("command") if isinstance(handler, dict) else None
+    pattern = rf"{SERVER_NAME}(?:\.exe)?[\"']?\s+hook\s+{re.escape(client)}\b"
+    return isinstance(command, str) and re.search(pattern, command) is not None

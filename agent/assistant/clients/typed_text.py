@@ -1,0 +1,96 @@
+"""Text that a person typed, told from what a client, a paste or this memory put beside it. Pure.
+
+Own words are trusted as the user's. A code fence, a quoted line and a long paste are somebody else's words in the
+user's message: they are trusted as a document.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+BLOCK_TAG: Final = "tellback-memories"
+"""Tag around what this memory adds to a prompt; it comes back in transcripts, and is taken out there."""
+PASTE_CHARACTERS: Final = 1_500
+"""Length from which a text without fences is taken for a paste: few people type 250 words in one go."""
+PASTE_LINES: Final = 30
+WRAPPER_TAGS: Final = (
+    "agent-message",
+    "bash-exit-code",
+    "bash-input",
+    "bash-stderr",
+    "bash-stdout",
+    "channel",
+    "command-args",
+    "command-message",
+    "command-name",
+    "cross-session-message",
+    "environment_context",
+    "fetched-web-content",
+    "hook_context",
+    "hook_prompt",
+    "local-command-caveat",
+    "local-command-stderr",
+    "local-command-stdout",
+    "permissions instructions",
+    "persisted-output",
+    "session_context",
+    "skill",
+    "subagent_notification",
+    "system-reminder",
+    "task-notification",
+    "teammate-message",
+    "tick",
+    "turn_aborted",
+    "user-prompt-submit-hook",
+    "user_info",
+    "user_instructions",
+    BLOCK_TAG,
+)
+"""Tags that clients put around words of their own in a message of the user's role.
+
+Sources: `@anthropic-ai/claude-agent-sdk` 0.3.330 (``sdk.mjs``), openai/codex, google-gemini/gemini-cli at 5411f11
+(``utils/sessionUtils.ts``), skillsynchq/txcript at 6699e3e for Cursor.
+"""
+
+_TAGS = "|".join(map(re.escape, WRAPPER_TAGS))
+_WRAPPED = re.compile(rf"<({_TAGS})\b[^<>]*>.*?(?:</\1\b[^<>]*>|\Z)", re.DOTALL | re.IGNORECASE)
+_OPENING_TAG = re.compile(rf"\s*</?(?:{_TAGS})\b", re.IGNORECASE)
+_ANY_TAG = re.compile(r"\s*<[a-zA-Z!/?]")
+_COMMAND = re.compile(r"\s*(?:/[\w:.-]+(?:\s|$)|[!?](?=\S))")
+_INTERRUPTION = "[Request interrupted by user"
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n?(.*?)(?:^[ \t]*\1[^\n]*$|\Z)", re.DOTALL | re.MULTILINE)
+_QUOTED_LINE = re.compile(r"^[ \t]*>[^\n]*$", re.MULTILINE)
+_BLANK_LINES = re.compile(r"\n\s*\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class TypedText:
+    """Words of a message: the user's *own*, and those that were *pasted* into it; each "" where there are none."""
+
+    own: str = ""
+    pasted: str = ""
+
+
+def typed_text(text: str) -> str:
+    """Return what the user typed of a prompt; "" where it is a command of the client, or the client's own words."""
+    if _OPENING_TAG.match(text) or _COMMAND.match(text) or text.lstrip().startswith(_INTERRUPTION):
+        return ""
+    return _WRAPPED.sub("", text).strip()
+
+
+def starts_with_tag(text: str) -> bool:
+    """Return whether *text* starts with a tag of any name, as words do that a client writes in the user's role."""
+    return _ANY_TAG.match(text) is not None
+
+
+def split_pasted(text: str) -> TypedText:
+    """Return *text* cut into own words and pasted ones."""
+    pasted = [match.group(2) for match in _FENCE.finditer(text)]
+    own = _FENCE.sub("\n\n", text)
+    pasted += [match.group().lstrip(" \t>") for match in _QUOTED_LINE.finditer(own)]
+    own = _BLANK_LINES.sub("\n\n", _QUOTED_LINE.sub("", own)).strip()
+    if len(own) > PASTE_CHARACTERS or own.count("\n") >= PASTE_LINES or starts_with_tag(own):
+        pasted, own = [own, *pasted], ""
+    return TypedText(own, "\n".join(part.strip("\n") for part in pasted if part.strip()).strip())

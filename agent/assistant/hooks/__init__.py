@@ -1,0 +1,1 @@
+"""Hooks of coding agents: what is known is added to a prompt, and what was said is kept."""

@@ -1,0 +1,146 @@
+"""Answer of a hook: what is known, as context for the model. It reads only; ``capture`` writes.
+
+At a prompt, what bears on it is added, and at the start of a session a briefing: what is pinned, the newest statements
+of the project, and after a compaction the last prompts of the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agent.assistant.clients.client import HookClient, HookEvent, HookMoment
+from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
+from agent.assistant.clients.registry import hook_client
+from agent.assistant.clients.typed_text import split_pasted
+from agent.assistant.hooks.capture import CHECKPOINT, SHOWN, session_name
+from agent.assistant.hooks.context_block import BRIEFING_HEADING, PROMPT_HEADING, context_block
+from agent.assistant.hooks.hook_call import HookCall, HookReply
+from agent.assistant.hooks.hook_settings import HookSettings
+from agent.context.memory_reader import DEFAULT_RELEVANCE_FLOOR, NOT_SENSITIVE_FILTER, above_floor
+from agent.context_items import ContextItem, item_from_hit
+from memory import Hit, LongTermMemory, Memory
+from memory.internals import StoredMessage, UtteranceKind, classify_utterance, default_counter
+from vectorstore import Filter
+
+_NO_REPLY: Final = HookReply("")
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+_CONTEXT_TURNS: Final = 3
+_SESSION_MESSAGES: Final = 200
+"""Messages of a session that are looked through for what was shown already; older ones have long left the context."""
+_QUESTION_CHARACTERS: Final = 2_000
+_BRIEFING_MEMORIES: Final = 8
+_BRIEFING_SCANNED: Final = 100
+_BRIEFING_PROMPTS: Final = 5
+
+
+async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookSettings) -> HookReply:
+    """Return the reply to *call*: what *memory* knows. An unknown client raises ``ArgumentError``."""
+    client = hook_client(call.client)
+    event = client.read_hook(call.event, call.payload, call.folder)
+    if event is None:
+        return _NO_REPLY
+    project = project_of(event.folder)
+    if project is not None and project.is_off:
+        return _NO_REPLY
+    answer = _HookAnswer(memory, settings, client, event, project)
+    match event.moment:
+        case HookMoment.PROMPT:
+            heading, items = PROMPT_HEADING, await answer.recalled()
+        case HookMoment.SESSION_START:
+            heading, items = BRIEFING_HEADING, await answer.briefing()
+        case _:
+            return _NO_REPLY
+    block, shown = context_block(items, heading=heading, tokens=settings.tokens, count=default_counter().count)
+    return HookReply(client.hook_output(call.event, block), shown=tuple(item.id for item in shown))
+
+
+def project_filter(project: Project | None) -> Filter:
+    """Return the filter of the memories that *project* sees: its own, and those without a project."""
+    path = f"scope.{PROJECT_SCOPE}"
+    general: Filter = {path: {"$exists": False}}
+    return general if project is None else {"$or": [general, {path: {"$in": list(project.names)}}]}
+
+
+class _HookAnswer:
+    def __init__(
+        self,
+        memory: LongTermMemory,
+        settings: HookSettings,
+        client: HookClient,
+        event: HookEvent,
+        project: Project | None,
+    ) -> None:
+        self.memory, self.settings, self.event, self.project = memory, settings, event, project
+        self.session = session_name(client, event.session)
+        hidden = [] if settings.share_sensitive else [NOT_SENSITIVE_FILTER]
+        self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
+
+    async def recalled(self) -> Sequence[ContextItem]:
+        """Return what bears on the prompt, best first, and is not in the context yet."""
+        words = split_pasted(self.event.prompt)
+        question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
+        if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
+            return ()
+        stored = await self._session_messages()
+        prompts = [item.message.text for item in stored if item.message.role == "user"]
+        found = await self.memory.recall(
+            question,
+            self.settings.k,
+            context=prompts[-_CONTEXT_TURNS:],
+            namespace=self.settings.namespace,
+            where=self.where,
+        )
+        items = [item_from_hit(hit, 0) for hit in found]
+        items, _ = above_floor(items, found, share=DEFAULT_RELEVANCE_FLOOR, searched=found.searched)
+        known = _in_context(stored)
+        written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in found}
+        return [item for item in items if item.id not in known or written[item.id] > known[item.id]]
+
+    async def briefing(self) -> Sequence[ContextItem]:
+        """Return what is pinned, the newest statements of the project, and the last prompts before a compaction."""
+        memory, namespace = self.memory, self.settings.namespace
+        names = () if self.project is None else self.project.names
+        pinned = [
+            item
+            for item in await memory.pinned(namespace=namespace)
+            if item.scopes.get(PROJECT_SCOPE) in (None, *names)
+            and (self.settings.share_sensitive or not item.sensitive)
+        ]
+        page = await memory.list(
+            order="newest",
+            limit=_BRIEFING_SCANNED,
+            namespace=namespace,
+            disabled=False,
+            expired=False,
+            trust=["user"],
+            where=self.where,
+        )
+        stated = [item for item in page if item.is_evidence and item.valid_to is None and not item.pinned]
+        own = [item for item in stated if item.scopes.get(PROJECT_SCOPE) in names]
+        chosen: list[Memory] = [*pinned]
+        if self.event.after_compaction:
+            prompts = [item for item in page if item.session == self.session and item.role == "user"]
+            chosen += prompts[:_BRIEFING_PROMPTS]
+        chosen += [*own, *(item for item in stated if item not in own)][:_BRIEFING_MEMORIES]
+        unique = {item.id: item for item in chosen}
+        return [item_from_hit(Hit(item, 0.0), 0) for item in unique.values()]
+
+    async def _session_messages(self) -> list[StoredMessage]:
+        return await self.memory.conversations.load(
+            self.session, namespace=self.settings.namespace, limit=_SESSION_MESSAGES
+        )
+
+
+def _in_context(stored: Sequence[StoredMessage]) -> dict[str, datetime]:
+    """Return the memories that the client's context holds, shown or said there since a compaction, and since when."""
+    times: dict[str, datetime] = {}
+    for item in stored:
+        if item.message.metadata.get(CHECKPOINT):
+            times.clear()
+            continue
+        shown = item.message.metadata.get(SHOWN)
+        ids = [id for id in shown if isinstance(id, str)] if isinstance(shown, list) else []
+        times.update(dict.fromkeys([*ids, *filter(None, [item.memory])], item.at))
+    return times

@@ -1,0 +1,36 @@
+"""Call of a hook and its reply, as values that cross processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """Call of a hook: which *client* (as ``tellback install`` names it) reports which of its own events (*event*).
+
+    *payload* is the JSON object that the client wrote, *folder* the working directory of the hook, *received* when it
+    was called (aware).
+    """
+
+    client: str
+    event: str
+    payload: Mapping[str, Any]
+    folder: str
+    received: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class HookReply:
+    """Reply of a hook: what its process writes (*stdout*, *stderr*), and its *exit_code*.
+
+    *shown* are the ids of the memories in it. ``keep_hook`` takes them with what was said.
+    """
+
+    stdout: str
+    stderr: str = ""
+    exit_code: int = 0
+    shown: tuple[str, ...] = ()

@@ -1,0 +1,35 @@
+"""Settings of hooks: what they add to a prompt, and what they keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from agent.assistant.config import AssistantSettings
+
+KeptWords: TypeAlias = Literal["all", "prompts", "nothing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSettings:
+    """Settings of hooks: the *namespace*, the *tokens* and the number (*k*) of memories added to a prompt.
+
+    *keep*: prompts and answers ("all"), the user's prompts alone, or nothing. *share_sensitive*: memories marked
+    sensitive are shown, too; the model of a client is taken for a remote one.
+    """
+
+    namespace: str = ""
+    tokens: int = 1_000
+    k: int = 8
+    keep: KeptWords = "all"
+    share_sensitive: bool = False
+
+    @classmethod
+    def of(cls, settings: AssistantSettings) -> HookSettings:
+        """Return the settings of hooks among those of the assistant."""
+        return cls(
+            namespace=settings.namespace,
+            tokens=settings.hook_tokens,
+            keep=settings.hook_keep,
+            share_sensitive=settings.share_sensitive,
+        )

@@ -1,0 +1,46 @@
+"""Service of hooks: a call is answered, the reply sent, then what was said is kept, and the run is logged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from agent.assistant.hooks.answer import answer_hook
+from agent.assistant.hooks.capture import keep_hook
+from agent.assistant.hooks.hook_call import HookCall, HookReply
+from agent.assistant.hooks.hook_settings import HookSettings
+from agent.assistant.hooks.run_log import HookRun, log_run, paused_since
+from memory import LongTermMemory
+
+_NO_REPLY = HookReply("")
+
+
+async def serve_hook(
+    call: HookCall, send: Callable[[HookReply], object], *, memory: LongTermMemory, settings: HookSettings
+) -> None:
+    """Answer *call*, *send* the reply, and keep what was said; the client need not wait for the last.
+
+    A hook fails open: an exception is logged, and the reply is then empty. It raises nothing of its own.
+    """
+    began, sent, shown = time.monotonic(), False, 0
+    try:
+        if paused_since() is not None:
+            sent = True
+            send(_NO_REPLY)
+            log_run(call.client, HookRun(at=call.received.isoformat(), event=call.event, outcome="paused"))
+            return
+        reply = await answer_hook(call, memory=memory, settings=settings)
+        shown, sent = len(reply.shown), True
+        send(reply)
+        seconds = round(time.monotonic() - began, 3)
+        kept = await keep_hook(call, reply, memory=memory, settings=settings)
+    except Exception as error:  # the border: a hook that fails must not stop its client
+        if not sent:
+            send(_NO_REPLY)
+        log_run(call.client, HookRun.failed(call, error, round(time.monotonic() - began, 3)))
+    else:
+        at = call.received.isoformat()
+        log_run(
+            call.client,
+            HookRun(at=at, event=call.event, outcome="done", seconds=seconds, shown=shown, kept=kept.kept),
+        )

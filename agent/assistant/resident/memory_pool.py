@@ -1,0 +1,123 @@
+"""Pool of open memories: each file is open once, for all commands that ask for it with the same settings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from agent.assistant.config import AssistantSettings
+from agent.assistant.wiring import OpenedMemory, open_configured_memory
+from memory import run_sync
+from vectorstore.sqlite import SqliteDatabase
+
+MOST_OPEN: Final = 4
+"""Memories that stay open; of more, the one that was asked longest ago is closed."""
+
+
+@dataclass(slots=True, eq=False)
+class _PooledMemory:
+    """Memory of *settings*: the file (device and inode) that was opened, and how many commands use it."""
+
+    settings: AssistantSettings
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    opened: OpenedMemory | None = None
+    file: tuple[int, int] | None = None
+    users: int = 0
+    used_at: float = 0.0
+
+
+class MemoryPool:
+    """Lends open memories to commands; any thread may call. The namespace is that of the command's settings."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pooled: list[_PooledMemory] = []
+        self._dropped: list[_PooledMemory] = []
+
+    @contextmanager
+    def lend(self, settings: AssistantSettings, create: bool) -> Iterator[OpenedMemory]:
+        """Yield the memory of *settings*, opened where it is not yet.
+
+        A file that was put in the place of the one that is open is opened anew.
+        """
+        pooled = self._taken(settings.model_copy(update={"namespace": ""}))
+        try:
+            with pooled.lock:
+                if pooled.opened is None:
+                    pooled.opened = open_configured_memory(pooled.settings, create=create)
+                    pooled.file = _file_of(settings)
+                opened = pooled.opened
+            yield replace(opened, settings=settings)
+        finally:
+            self._return(pooled)
+
+    def open_paths(self) -> list[str]:
+        """Return the files that are open."""
+        with self._lock:
+            return [str(pooled.settings.memory) for pooled in self._pooled if pooled.opened is not None]
+
+    def empty_logs(self) -> None:
+        """Have every open file hold all that was written, with nothing beside it: it may be copied, or moved away."""
+        with self._lock:
+            opened = [pooled.opened for pooled in self._pooled if pooled.opened and not pooled.users]
+        for memory in opened:
+            database = memory.memory.database
+            log = memory.settings.memory.with_name(memory.settings.memory.name + "-wal")
+            if isinstance(database, SqliteDatabase) and not database.read_only and log.exists() and log.stat().st_size:
+                database.empty_log()
+
+    def release(self, *, unused_for: float = 0.0) -> int:
+        """Close the memories that nobody has used for so many seconds; return how many."""
+        before = time.monotonic() - unused_for
+        with self._lock:
+            for pooled in [*self._pooled]:
+                if not pooled.users and pooled.used_at <= before:
+                    self._drop(pooled)
+        return self._close_dropped()
+
+    def _taken(self, settings: AssistantSettings) -> _PooledMemory:
+        with self._lock:
+            pooled = next((kept for kept in self._pooled if kept.settings == settings), None)
+            if pooled is not None and pooled.opened is not None and pooled.file != _file_of(settings):
+                self._drop(pooled)
+                pooled = None
+            if pooled is None:
+                pooled = _PooledMemory(settings)
+                self._pooled.append(pooled)
+            pooled.users += 1
+            return pooled
+
+    def _return(self, pooled: _PooledMemory) -> None:
+        with self._lock:
+            pooled.users -= 1
+            pooled.used_at = time.monotonic()
+            unused = sorted((kept for kept in self._pooled if not kept.users), key=lambda kept: kept.used_at)
+            for kept in unused[: max(len(self._pooled) - MOST_OPEN, 0)]:
+                self._drop(kept)
+        self._close_dropped()
+
+    def _drop(self, pooled: _PooledMemory) -> None:
+        """Lend *pooled* no more; it is closed when nobody uses it. The lock is held."""
+        self._pooled.remove(pooled)
+        self._dropped.append(pooled)
+
+    def _close_dropped(self) -> int:
+        with self._lock:
+            closing = [pooled for pooled in self._dropped if not pooled.users]
+            self._dropped = [pooled for pooled in self._dropped if pooled.users]
+        opened = [pooled.opened for pooled in closing if pooled.opened is not None]
+        for memory in opened:
+            run_sync(memory.close())
+        return len(opened)
+
+
+def _file_of(settings: AssistantSettings) -> tuple[int, int] | None:
+    try:
+        status = settings.memory.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,210 @@
+"""Server of the resident process: takes requests from its socket, runs each in a thread, and ends when it is idle.
+
+It is bounded: so many commands at once, so large a request, so long a wait. It ends when nobody asks, when its code was
+changed under it, when its socket is gone, or when a command never ends; whoever asks next starts another one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from agent.assistant.resident import wire
+from agent.assistant.resident.client import file_stamp
+
+COMMANDS_AT_ONCE: Final = 8
+_WAITING: Final = 64
+"""Requests that wait in the socket for their turn."""
+_SECONDS_TO_SEND: Final = 10.0
+_LONGEST_COMMAND: Final = 300.0
+_SECONDS_BETWEEN_LOOKS: Final = 0.25
+_SECONDS_TO_END: Final = 10.0
+_PACKAGES: Final = frozenset({"agent", "memory", "vectorstore"})
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Output of a command that went well, and its notes on standard error. None of it is kept."""
+
+    stdout: bytes
+    stderr: bytes
+
+
+class Commands(Protocol):
+    """Commands that a server has run; any thread may call."""
+
+    idle: float
+    """Seconds without a request after which the server ends."""
+
+    def run(self, request: Mapping[str, Any], data: bytes) -> Outcome | None:
+        """Return the outcome of *request* with its standard input; None, or an error: the client is to run it."""
+        ...
+
+    def open_paths(self) -> list[str]:
+        """Return the memory files that are open."""
+        ...
+
+    def pause(self, seconds: float) -> int:
+        """Be told a few times a second for how long nobody has asked; return how many memories were closed."""
+        ...
+
+
+class ResidentServer:
+    """Serves *listener*, bound to *path*, until it is time to end.
+
+    *on_withdrawn* is called once, when the place is free for another resident.
+    """
+
+    def __init__(
+        self, listener: socket.socket, path: str, *, commands: Commands, on_withdrawn: Callable[[], object]
+    ) -> None:
+        self.served = 0
+        self._listener, self._path = listener, path
+        self._commands, self._on_withdrawn = commands, on_withdrawn
+        self._began = self._asked = time.monotonic()
+        self._active: dict[int, float] = {}
+        self._lock = threading.RLock()  # a signal may come while it is held
+        self._slots = threading.BoundedSemaphore(COMMANDS_AT_ONCE)
+        self._stopping = ""
+        self._code: dict[str, str] = {}
+        self._socket = file_stamp(path)
+
+    def serve(self) -> str:
+        """Serve until it is time to end; return why. Commands that run are waited for, a while."""
+        self._listener.settimeout(_SECONDS_BETWEEN_LOOKS)
+        looked = 0.0
+        while not self._stopping:
+            if time.monotonic() - looked >= _SECONDS_BETWEEN_LOOKS:
+                looked = time.monotonic()
+                if reason := self._reason_to_end():
+                    self.stop(reason)
+                continue
+            if not self._slots.acquire(timeout=_SECONDS_BETWEEN_LOOKS):
+                continue
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                self._slots.release()
+                if not isinstance(error, TimeoutError):
+                    _log.warning("no connection: %s", error.strerror)
+                    time.sleep(_SECONDS_BETWEEN_LOOKS)
+                continue
+            threading.Thread(target=self._answer, args=(connection,), name="tellback-request", daemon=True).start()
+        self._listener.close()
+        until = time.monotonic() + _SECONDS_TO_END
+        while self._active and time.monotonic() < until:
+            time.sleep(0.01)
+        return self._stopping
+
+    def stop(self, reason: str) -> None:
+        """Leave the place to another resident at once, and end soon."""
+        with self._lock:
+            if self._stopping:
+                return
+            self._stopping = reason
+        if file_stamp(self._path) == self._socket:  # else somebody else listens there by now
+            os.unlink(self._path)
+        self._on_withdrawn()
+
+    def _reason_to_end(self) -> str:
+        now = time.monotonic()
+        with self._lock:
+            oldest = min(self._active.values(), default=now)
+        if now - oldest > _LONGEST_COMMAND:
+            return "a command does not end"
+        if file_stamp(self._path) != self._socket:
+            return "the socket is gone"
+        pause = 0.0 if self._active else now - self._asked
+        try:
+            if closed := self._commands.pause(pause):
+                _log.info("closed %d memories that nobody asked", closed)
+        except Exception as error:  # a full disk, a file that is gone: the next command says what is wrong
+            _log.warning("the pause was of no use: %s", failure_place(error))
+        return "idle" if pause > self._commands.idle else ""
+
+    def _answer(self, connection: socket.socket) -> None:
+        me = threading.get_ident()
+        with self._lock:
+            self._active[me] = time.monotonic()
+        try:
+            with connection:
+                connection.settimeout(_SECONDS_TO_SEND)
+                if wire.peer_is_own(connection):
+                    request, data = wire.receive_message(connection, limit=wire.REQUEST_LIMIT)
+                    head, *bodies = self._reply(request, data)
+                    wire.send_message(connection, head, *bodies)
+        except wire.WireError as error:
+            _log.info("a request was not answered: %s", error)
+        finally:
+            with self._lock:
+                del self._active[me]
+            self._slots.release()
+
+    def _reply(self, request: Mapping[str, Any], data: bytes) -> tuple[Mapping[str, Any], bytes, bytes]:
+        if request.get("protocol") != wire.PROTOCOL or self._is_code_changed():
+            self.stop("its code was changed")
+            return {"outcome": "outdated", "pid": os.getpid()}, b"", b""
+        kind = request.get("kind")
+        if kind == "stop":
+            self.stop("it was told to")
+        if kind in ("stop", "status"):
+            return {"outcome": "done", **self._figures()}, b"", b""
+        self._asked = time.monotonic()
+        try:
+            outcome = self._commands.run(request, data)
+        except Exception as error:  # the border: the client runs it itself, and shows what is wrong
+            _log.warning("a command failed: %s", failure_place(error))
+            outcome = None
+        if outcome is None:
+            return {"outcome": "not here"}, b"", b""
+        self.served += 1
+        head = {"outcome": "done", "stdout": len(outcome.stdout)}
+        return head, outcome.stdout, outcome.stderr
+
+    def _is_code_changed(self) -> bool:
+        """Return whether a file of our code differs from when it was first seen here, after an upgrade or an edit."""
+        modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] in _PACKAGES]
+        stamps = {file: file_stamp(file) for module in modules if (file := getattr(module, "__file__", None))}
+        with self._lock:
+            return any(self._code.setdefault(file, stamp) != stamp for file, stamp in stamps.items())
+
+    def _figures(self) -> dict[str, Any]:
+        now = time.monotonic()
+        return {
+            "pid": os.getpid(),
+            "age": round(now - self._began, 1),
+            "idle": round(now - self._asked, 1),
+            "ends_after": self._commands.idle,
+            "served": self.served,
+            "bytes": resident_bytes(),
+            "memories": self._commands.open_paths(),
+            "folder": wire.PACKAGES,
+        }
+
+
+def failure_place(error: BaseException) -> str:
+    """Return the kind of *error* and where it was raised; never its words, which may be those of a memory."""
+    import traceback
+
+    place = traceback.extract_tb(error.__traceback__)[-1:]
+    return type(error).__name__ + "".join(f" at {os.path.basename(frame.filename)}:{frame.lineno}" for frame in place)
+
+
+def resident_bytes() -> int:
+    """Return how much memory of the machine this process holds; the most it ever held where the system says no more."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        import resource
+
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024

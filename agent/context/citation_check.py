@@ -1,0 +1,58 @@
+"""Check of a model's citations against what it was shown: each item exists, each quotation stands in it word for word.
+
+>>> items = [ContextItem(1, "m1", "The bridge opened in 1932.")]
+>>> check_citations("It “opened in 1933, after a long delay” [1]; see also [4].", items)
+('[4] names nothing that was shown', '“opened in 1933, after a long delay” does not stand in [1]')
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.context_items import ContextItem
+
+_MARKER = re.compile(r"\[(\d{1,4})\](?!\()")
+_QUOTATION = re.compile('(?:\u201c([^\u201d]{12,}?)\u201d|\u00ab([^\u00bb]{12,}?)\u00bb|"([^"\n]{12,}?)")')
+_SENTENCE = re.compile(r"[^.!?\n]*(?:\[\d{1,4}\])[^.!?\n\[]*(?:\[\d{1,4}\][^.!?\n\[]*)*")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_WORD = re.compile(r"\w+")
+_STEM_LENGTH = 5
+_LEAST_WORDS = 4
+"""Words that a sentence must have for its support to be judged."""
+_SUPPORT_SHARE = 0.2
+"""Share of a sentence's words that the items it cites must hold, in any of their forms. A sentence may say in other
+words what an item says, so this finds only what has nothing to do with it."""
+_REACH = 80
+"""Characters between a quotation and the marker that it belongs to."""
+
+
+def check_citations(text: str, items: Sequence[ContextItem]) -> tuple[str, ...]:
+    """Return what is wrong with the citations of *text*, each in words: unknown numbers, quotations that are not found,
+    sentences that share next to no word with what they cite."""
+    prose = _CODE.sub(lambda found: " " * len(found[0]), text)
+    shown = {item.number: item for item in items}
+    cited = list(dict.fromkeys(int(number) for number in _MARKER.findall(prose)))
+    problems = [f"[{number}] names nothing that was shown" for number in cited if number not in shown]
+    texts = {number: _plain(f"{item.text} {item.title} {item.where}") for number, item in shown.items()}
+    for match in _QUOTATION.finditer(prose):
+        words = next(group for group in match.groups() if group is not None)
+        marker = _MARKER.search(prose, match.end(), match.end() + _REACH)
+        if marker is None or int(marker[1]) not in shown:
+            continue
+        plain = _plain(words)
+        if plain and plain not in texts[int(marker[1])]:
+            problems.append(f"\u201c{' '.join(words.split())}\u201d does not stand in [{marker[1]}]")
+    for match in _SENTENCE.finditer(prose):
+        numbers = [int(number) for number in _MARKER.findall(match[0])]
+        words = [word[:_STEM_LENGTH] for word in _plain(_MARKER.sub(" ", match[0])).split() if len(word) > 3]
+        if len(words) < _LEAST_WORDS or not all(number in shown for number in numbers):
+            continue
+        held = {word[:_STEM_LENGTH] for number in numbers for word in texts[number].split()}
+        if sum(word in held for word in words) < _SUPPORT_SHARE * len(words):
+            problems.append(f"nothing in [{numbers[0]}] supports \u201c{' '.join(match[0].split())}\u201d")
+    return tuple(problems)
+
+
+def _plain(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))

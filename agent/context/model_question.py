@@ -1,0 +1,56 @@
+"""Question to a model beside the answer of a run, such as for a summary: counted, limited, logged like any call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from agent.errors import AgentError
+from agent.providers.accumulator import ResponseAccumulator, collect_response
+from agent.providers.base import Provider, Request
+from agent.providers.call_log import ModelCallLog
+from agent.results import ErrorRecord
+from agent.usage import UsageLedger
+
+# Memory calls a write policy with a memory alone: that a run is storing its turn is known by the task it runs in.
+_STORING: ContextVar[UsageLedger | None] = ContextVar("agent_ledger_of_storing", default=None)
+
+
+@contextmanager
+def counted_while_storing(ledger: UsageLedger) -> Iterator[None]:
+    """Count in *ledger* what write policies ask a model for in this block."""
+    token = _STORING.set(ledger)
+    try:
+        yield
+    finally:
+        _STORING.reset(token)
+
+
+def storing_ledger() -> UsageLedger:
+    """Return the ledger of the run that is storing its turn, else a new one."""
+    return _STORING.get() or UsageLedger()
+
+
+async def ask_model(
+    provider: Provider, request: Request, ledger: UsageLedger, *, purpose: str, keeping: int = 1
+) -> str:
+    """Return the text of the model's reply; its usage is counted in *ledger* also where it fails.
+
+    Raises ``AgentError`` where the limits of the run leave no call beside the *keeping* that are still to come.
+    """
+    if passed := ledger.passed(keeping=keeping):
+        raise AgentError(passed)
+    ledger.call()
+    accumulator = ResponseAccumulator()
+    error: ErrorRecord | None = None
+    try:
+        return (await collect_response(provider, request, accumulator)).text
+    except BaseException as failure:
+        error = ErrorRecord.of(failure)
+        raise
+    finally:
+        response = accumulator.response()
+        ledger.spend(response.usage)
+        log = ModelCallLog(str(getattr(provider, "model", "") or ""), purpose=purpose)
+        log.write(request, response, step=ledger.calls, error=error)

@@ -1,0 +1,458 @@
+"""Tools of the memory server: search and fetch, remember, recall, list, correct, forget, documents, profile.
+
+A model's report of what the user said is trusted as a tool's word. What the user said is changed or removed only after
+a person agreed: by a question of the client's, or, where it can ask nobody, by a second call with a token. Then a
+correction is a new statement with a tool's trust that ends the old one, and what is forgotten can be restored for a
+while: nobody has seen that a person agreed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from agent.context.memory_reader import NOT_SENSITIVE_FILTER
+from agent.context.rendering import render_items
+from agent.context_items import ContextItem, item_from_hit
+from agent.errors import ToolFailed, shorten
+from agent.mcp.call import ConfirmationTokens, McpCall
+from agent.mcp.results import (
+    DATA_NOTE,
+    ChangeResult,
+    DocumentLine,
+    DocumentList,
+    FetchedDocument,
+    MemoryItem,
+    MemoryList,
+    RecalledMemories,
+    SearchHit,
+    SearchResults,
+    StoredMemory,
+    UserProfile,
+)
+from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
+from memory.internals import ORIGIN, MemoryPage, Outcome, may_change
+from vectorstore import Filter
+
+MEMORY_ADDRESS = "tellback://memories/"
+"""Beginning of the address of a memory, which is a resource of the server."""
+_RESULT_CHARACTERS = 24_000
+"""Characters of all texts of one result: about 6,000 tokens, below what clients warn about (10,000)."""
+_ITEM_CHARACTERS = 4_000
+_FETCH_CHARACTERS = 40_000
+_TITLE_CHARACTERS = 100
+_SHOWN_CONCERNED = 10
+_RECENT = 10
+_GRACE = timedelta(days=7)
+
+ListOrder: TypeAlias = Literal["newest", "oldest"]
+MemoryIds: TypeAlias = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
+FactText: TypeAlias = Annotated[
+    str,
+    Field(min_length=1, max_length=8_000, description="One fact in a sentence that is understood by itself."),
+]
+Question: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=4_000, description="What to look for, in plain words.")
+]
+Cursor: TypeAlias = Annotated[
+    str | None, Field(max_length=500, description="next_cursor of the page before; none for the first page.")
+]
+ConfirmToken: TypeAlias = Annotated[
+    str | None,
+    Field(max_length=100, description="Token of the first call, only after the user agreed to what it showed."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReply:
+    """Reply of a tool: its structured *output*, and its *text* for a model (None: the output as JSON)."""
+
+    output: BaseModel
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryServerTools:
+    """Functions of the tools over one *namespace* of *memory* with the documents of *knowledge*.
+
+    What was marked sensitive is shown only with *sensitive*. *within* selects the memories of the project in which the
+    server runs, and those without a project; the others are found only where a recall asks for ``everywhere``.
+    """
+
+    memory: LongTermMemory
+    knowledge: KnowledgeBase
+    namespace: str = ""
+    sensitive: bool = False
+    within: Filter | None = None
+    tokens: ConfirmationTokens = field(default_factory=ConfirmationTokens)
+
+    async def search(
+        self, query: Annotated[str, Field(min_length=1, max_length=4_000, description="What to look for.")]
+    ) -> ToolReply:
+        """Search the user's memories and documents; returns ids with titles. Read one whole with fetch."""
+        found = await self.memory.recall(query, 10, namespace=self.namespace, where=self._visible)
+        hits = [
+            SearchHit(id=item.id, title=_title(item), url=MEMORY_ADDRESS + item.id)
+            for item in (item_from_hit(hit, 0) for hit in found)
+        ]
+        return ToolReply(SearchResults(results=hits))
+
+    async def fetch(
+        self, id: Annotated[str, Field(min_length=1, max_length=500, description="Id of a result of search.")]
+    ) -> ToolReply:
+        """Read a memory, or a passage of a document, whole. A long one comes in parts: metadata.next names the next."""
+        (memory,), start = await self._shown([id]), 0
+        name, _, offset = id.rpartition("#")
+        if memory is None and name and offset.isascii() and offset.isdigit():
+            (memory,), start = await self._shown([name]), int(offset[:9])
+        if memory is None:
+            raise ToolFailed(_unknown(id))
+        item = item_from_hit(Hit(memory, 0.0), 0)
+        text = memory.text[start : start + _FETCH_CHARACTERS]
+        fields = {
+            "source": item.source,
+            "said_by": item.speaker or item.role,
+            "date": item.date.isoformat(timespec="minutes") if item.date else "",
+            "trust": item.trust,
+            "client": _client_of(memory),
+            "tags": ", ".join(memory.tags),
+            "next": f"{memory.id}#{start + len(text)}" if start + len(text) < len(memory.text) else "",
+            "note": DATA_NOTE,
+        }
+        metadata = {name: value for name, value in fields.items() if value}
+        address = MEMORY_ADDRESS + memory.id
+        return ToolReply(FetchedDocument(id=memory.id, title=_title(item), text=text, url=address, metadata=metadata))
+
+    async def recall(
+        self,
+        question: Question,
+        limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
+        tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
+        as_of: Annotated[datetime | None, Field(description="What held at this time, instead of now.")] = None,
+        everywhere: Annotated[
+            bool, Field(description="Also what was told in other projects; only if the user asks for it.")
+        ] = False,
+    ) -> ToolReply:
+        """Recall what is known about something: what the user said, decided, likes, and their documents.
+
+        Call it before answering about the user, their people, projects, plans or earlier conversations.
+        """
+        where = self._shared if everywhere else self._visible
+        found = await self.memory.recall(
+            question, limit, namespace=self.namespace, where=where, tags=tags or (), as_of=as_of
+        )
+        doubt = "; none of these may be about it" if found.abstain is not None and found else ""
+        problem = "; a part of the search failed, so there may be more" if found.degraded else ""
+        if not found:
+            text = f"Nothing is remembered about this{problem}."
+            return ToolReply(RecalledMemories(memories=[], note=text), text)
+        items, note = self._items(list(found))
+        text = render_items(
+            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}"
+        )
+        return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
+
+    async def remember(
+        self,
+        text: FactText,
+        call: McpCall,
+        tags: Annotated[list[str] | None, Field(max_length=16, description="Words to find it by.")] = None,
+        said_at: Annotated[
+            datetime | None, Field(description="When it was said or happened, if that was not just now.")
+        ] = None,
+    ) -> ToolReply:
+        """Keep a lasting fact, preference, decision or plan of the user for all later conversations.
+
+        One fact a call, with names instead of pronouns and dates instead of "today". The same text twice is kept once.
+        """
+        report = await self.memory.remember(
+            self._note(text, call, tags=tuple(tags or ()), occurred_at=said_at), namespace=self.namespace
+        )
+        if report.outcome == Outcome.REJECTED:
+            raise ToolFailed(f"Not stored: {report.reason}.")
+        message = f"{report}: {report.id}."
+        if report.may_replace is not None:
+            message += f" {report.may_replace} says otherwise; if it holds no longer, call correct with that id."
+        output = StoredMemory(
+            id=report.id, outcome=report.outcome.value, may_replace=report.may_replace, message=message
+        )
+        return ToolReply(output, message)
+
+    async def list_memories(
+        self,
+        limit: Annotated[int, Field(ge=1, le=100, description="How many on this page.")] = 20,
+        cursor: Cursor = None,
+        order: Annotated[ListOrder, Field(description="By when it was said.")] = "newest",
+        contains: Annotated[str | None, Field(max_length=200, description="Only texts with these letters.")] = None,
+        tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
+    ) -> ToolReply:
+        """List memories by time, page by page. To find something, recall is better."""
+        page = await self._page(limit, cursor, order, contains, tags)
+        hits = [Hit(memory, 0.0) for memory in page]
+        items, _ = self._items(hits)
+        if len(items) < len(hits):  # the cursor is that behind the last one shown
+            page = await self._page(len(items), cursor, order, contains, tags)
+        more = f" The next page has the cursor {page.next}" if page.next else ""
+        text = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}") or "No memory is here."
+        return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
+
+    async def profile(self) -> ToolReply:
+        """Read who the user is: what is pinned, and what was said last. Good at the start of a conversation."""
+        pinned = [memory for memory in await self.memory.pinned(namespace=self.namespace) if self._may_show(memory)]
+        page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
+        taken = {memory.id for memory in pinned}
+        recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
+        items, _ = self._items([Hit(memory, 0.0) for memory in (*pinned, *recent)])
+        shown = _context_items([Hit(memory, 0.0) for memory in (*pinned, *recent)], items)
+        split = len(pinned)
+        parts = [
+            render_items(shown[:split], f"Pinned memories. {DATA_NOTE}"),
+            render_items(shown[split:], f"Newest memories. {DATA_NOTE}"),
+        ]
+        text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
+        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
+
+    async def search_documents(
+        self,
+        question: Question,
+        limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
+    ) -> ToolReply:
+        """Search the user's documents alone; returns passages with document, page and section."""
+        found = await self.memory.recall(
+            question, limit, namespace=self.namespace, where=self._visible, partitions=("documents",)
+        )
+        items, note = self._items(list(found))
+        shown = _context_items(found, items)
+        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}")
+        return ToolReply(
+            RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
+        )
+
+    async def list_documents(
+        self,
+        limit: Annotated[int, Field(ge=1, le=200, description="How many on this page.")] = 50,
+        cursor: Cursor = None,
+    ) -> ToolReply:
+        """List the documents that can be searched."""
+        documents = sorted(await self.knowledge.documents(), key=lambda document: document.source)
+        behind = [document for document in documents if cursor is None or document.source > cursor]
+        lines = [
+            DocumentLine(
+                source=document.source,
+                title=document.title,
+                passages=document.chunks,
+                ingested=document.ingested,
+            )
+            for document in behind[:limit]
+        ]
+        next_cursor = lines[-1].source if len(behind) > limit else None
+        return ToolReply(DocumentList(documents=lines, next_cursor=next_cursor))
+
+    async def correct(
+        self,
+        id: Annotated[str, Field(min_length=1, max_length=500, description="Id of the memory.")],
+        text: Annotated[str, Field(min_length=1, max_length=8_000, description="What holds instead, whole.")],
+        call: McpCall,
+        confirm: ConfirmToken = None,
+    ) -> ToolReply:
+        """Put right what a memory says, or what has changed since. The old version stays in its history.
+
+        What the user said needs the user's agreement: asked by the client, or by a second call with the token.
+        """
+        (memory,) = await self._changeable([id])
+        if may_change("tool", memory):
+            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool")
+            return _done(f"Corrected {report.id}.", [report.id], report.operation)
+        (item,), _ = self._items([Hit(memory, 0.0)])
+        agreed = await call.ask(f"Replace what is remembered?\n\nNow: {item.text}\n\nThen: {text}")
+        if agreed is False:
+            return _declined()
+        if agreed:
+            report = await self.memory.correct(id, text, namespace=self.namespace, actor="tool", approved_by="user")
+            return _done(f"Corrected {report.id}; the user agreed.", [report.id], report.operation)
+        subject = (id, str(memory.revision), text)
+        if confirm is None or not self.tokens.is_valid(confirm, "correct", subject):
+            return self._unconfirmed("correct", subject, [item], "Nothing was changed. This is the user's own word")
+        note = self._note(text, call, tags=memory.tags, replaces=(id,))
+        report = await self.memory.remember(note, namespace=self.namespace, approved_by="user")
+        if report.outcome == Outcome.REJECTED:
+            raise ToolFailed(f"Not stored: {report.reason}.")
+        return _done(
+            f"Stored as {report.id}; {id} holds no longer, and stays in the history.", [report.id], report.operation
+        )
+
+    async def forget(self, ids: MemoryIds, call: McpCall, confirm: ConfirmToken = None) -> ToolReply:
+        """Forget memories, and what repeats them. The user must agree to what goes: the client asks them, or a second
+        call brings the token of the first."""
+        await self._changeable(ids)
+        preview = await self.memory.forget(
+            ids, namespace=self.namespace, dry_run=True, actor="tool", approved_by="user"
+        )
+        every = sorted(preview.ids)
+        if not every:
+            raise ToolFailed("Nothing of this is there any more.")
+        concerned = [memory for memory in await self.memory.get(every, namespace=self.namespace) if memory is not None]
+        items, _ = self._items([Hit(memory, 0.0) for memory in concerned[:_SHOWN_CONCERNED]])
+        more = len(every) - len(items)
+        lines = [f"- {shorten(item.text, 300)}" for item in items] + ([f"- and {more} more"] if more > 0 else [])
+        agreed = await call.ask("Forget this for good?\n\n" + "\n".join(lines))
+        if agreed is False:
+            return _declined()
+        if agreed is None and (confirm is None or not self.tokens.is_valid(confirm, "forget", every)):
+            return self._unconfirmed(
+                "forget", every, items, f"Nothing was forgotten. What would go: {len(every)} in all"
+            )
+        receipt = await self.memory.forget(
+            ids,
+            namespace=self.namespace,
+            grace=None if agreed else _GRACE,
+            actor="tool",
+            approved_by="user",
+        )
+        message = f"Forgotten: {', '.join(receipt.ids)}."
+        if receipt.due is not None:
+            message += (
+                f" No answer shows them; the bytes go on {receipt.due:%d %B %Y}. Until then the user can take it back:"
+                f" tellback undo {receipt.operation}"
+            )
+        return _done(message, list(receipt.ids), receipt.operation)
+
+    def _note(
+        self,
+        text: str,
+        call: McpCall,
+        *,
+        tags: tuple[str, ...] = (),
+        occurred_at: datetime | None = None,
+        replaces: tuple[str, ...] = (),
+    ) -> Memory:
+        return Memory(
+            text,
+            kind="note",
+            tags=tags,
+            trust=Trust.TOOL,
+            actor="tool",
+            occurred_at=occurred_at,
+            replaces=replaces,
+            metadata={ORIGIN: call.client} if call.client else {},
+        )
+
+    async def _page(
+        self, limit: int, cursor: str | None, order: ListOrder, contains: str | None, tags: Sequence[str] | None
+    ) -> MemoryPage:
+        return await self.memory.list(
+            order=order,
+            after=cursor,
+            limit=limit,
+            namespace=self.namespace,
+            where=self._visible,
+            contains=contains or None,
+            tags=tags or (),
+        )
+
+    @property
+    def _shared(self) -> Filter | None:
+        """Filter of what a client may be shown."""
+        return None if self.sensitive else NOT_SENSITIVE_FILTER
+
+    @property
+    def _visible(self) -> Filter | None:
+        """Filter of what is shown of it unasked."""
+        filters = [chosen for chosen in (self._shared, self.within) if chosen is not None]
+        return {"$and": filters} if len(filters) > 1 else next(iter(filters), None)
+
+    def _may_show(self, memory: Memory) -> bool:
+        return self.sensitive or not memory.sensitive
+
+    async def _shown(self, ids: Sequence[str]) -> list[Memory | None]:
+        """Return the memories that may be shown, None in the place of the others."""
+        memories = await self.memory.get(ids, namespace=self.namespace)
+        return [memory if memory is not None and self._may_show(memory) else None for memory in memories]
+
+    async def _changeable(self, ids: Sequence[str]) -> list[Memory]:
+        memories: list[Memory] = []
+        for id, memory in zip(ids, await self._shown(ids), strict=True):
+            if memory is None or memory.id != id:
+                raise ToolFailed(_unknown(id))
+            if memory.source is not None and memory.source.document is not None:
+                raise ToolFailed(
+                    f"{id} is a passage of {memory.source.document}; change the file, and `tellback ingest` it again."
+                )
+            memories.append(memory)
+        return memories
+
+    def _items(self, hits: Sequence[Hit]) -> tuple[list[MemoryItem], str]:
+        """Return *hits* as items, long texts cut, as many as one result holds; and a note about what was left out."""
+        items: list[MemoryItem] = []
+        room = _RESULT_CHARACTERS
+        for hit in hits:
+            item, memory = item_from_hit(hit, 0), hit.memory
+            text = memory.text if self._may_show(memory) else "(marked as sensitive)"
+            shown = text if len(text) <= _ITEM_CHARACTERS else text[:_ITEM_CHARACTERS] + "…"
+            if items and len(shown) > room:
+                break
+            room -= len(shown)
+            items.append(
+                MemoryItem(
+                    id=memory.id,
+                    text=shown,
+                    source=item.where if item.source else "",
+                    said_by=item.speaker or item.role,
+                    date=item.date,
+                    trust=item.trust,
+                    client=_client_of(memory),
+                    tags=list(memory.tags),
+                    pinned=memory.pinned,
+                    outdated_by=hit.outdated_by,
+                    may_change=hit.later_than,
+                    cut=shown != text,
+                )
+            )
+        left = len(hits) - len(items)
+        return items, f", {left} more left out because the result is long; ask for fewer" if left else ""
+
+    def _unconfirmed(self, action: str, subject: Sequence[str], items: list[MemoryItem], begin: str) -> ToolReply:
+        token = self.tokens.issue(action, subject)
+        message = (
+            f"{begin}. Show the user what it concerns and ask; only if they agree, call {action} again with the same "
+            f"arguments and confirm={token}"
+        )
+        lines = "\n".join(f"- {item.id}: {shorten(item.text, 300)}" for item in items)
+        output = ChangeResult(done=False, message=message, confirm=token, concerned=items)
+        return ToolReply(output, f"{message}\n\n{lines}")
+
+
+def _done(message: str, ids: list[str], operation: str | None) -> ToolReply:
+    return ToolReply(ChangeResult(done=True, message=message, ids=ids, operation=operation), message)
+
+
+def _declined() -> ToolReply:
+    message = "The user did not agree; nothing was done. Do not try it again unless they ask for it."
+    return ToolReply(ChangeResult(done=False, message=message), message)
+
+
+def _unknown(id: str) -> str:
+    return f"No memory has the id {shorten(id, 80)!r}; recall, search and list_memories show ids."
+
+
+def _context_items(hits: Sequence[Hit], items: Sequence[MemoryItem]) -> list[ContextItem]:
+    """Return those of *hits* that *items* show, with the texts as they are shown, for a block of text."""
+    numbered = enumerate(zip(hits, items, strict=False), start=1)
+    return [
+        replace(item_from_hit(hit, number), text=item.text, page_breaks=(), score=0.0)
+        for number, (hit, item) in numbered
+    ]
+
+
+def _title(item: ContextItem) -> str:
+    words = shorten(" ".join(item.text.split()), _TITLE_CHARACTERS)
+    outdated = "(outdated) " if item.outdated_by else ""
+    return f"{outdated}{words} — {item.where}"
+
+
+def _client_of(memory: Memory) -> str:
+    return str(memory.metadata.get(ORIGIN, ""))

@@ -1,0 +1,1 @@
+"""Documents measured: questions over technical documentation, how fast files are read, and how well."""

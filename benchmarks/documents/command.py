@@ -1,0 +1,134 @@
+"""``python -m benchmarks documents``: questions over technical documentation, answered by quotes, without a model."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from agent import Agent, QuotingProvider
+from benchmarks.about import command as command_words
+from benchmarks.about import load, moment, versions
+from benchmarks.documents.reading import measure_extraction, measure_speed
+from benchmarks.documents.technical import (
+    FIGURES,
+    FOLDERS,
+    HALVES,
+    INCLUDED,
+    PACKAGES,
+    TechnicalQuestion,
+    judge,
+    technical_questions,
+)
+from memory import KnowledgeBase, open_memory
+
+Say = Callable[[str], None]
+_PASSAGES = 10
+
+
+def add_command(commands: Any) -> None:
+    """Add the command to the subparsers of ``python -m benchmarks``."""
+    command = commands.add_parser("documents", help="questions over technical documentation, without a model")
+    command.add_argument(
+        "--root", type=Path, default=Path("/"), help=f"where {', '.join(PACKAGES)} are installed, or were unpacked"
+    )
+    command.add_argument(
+        "--folders", type=Path, help=f"a folder with {', '.join(FOLDERS)} instead, in any format that is read"
+    )
+    command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
+    command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
+    command.add_argument("--packages", help="the versions of these packages, for the file of --json")
+    command.add_argument(
+        "--reading", action="store_true", help="also how fast files are read, beside Chroma, and how much of their text"
+    )
+    command.add_argument("--json", type=Path, help="write the figures to this file")
+    command.set_defaults(run=run_documents)
+
+
+def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
+    """Measure, print the table; return the exit code."""
+    folders = {name: given.folders / name if given.folders else given.root / FOLDERS[name] for name in FOLDERS}
+    missing = [str(folder) for folder in folders.values() if not folder.is_dir()]
+    if missing:
+        raise ValueError(f"not there: {', '.join(missing)}; the packages are {', '.join(PACKAGES)}")
+    with ExitStack() as stack:
+        work = given.work or Path(stack.enter_context(TemporaryDirectory()))
+        work.mkdir(parents=True, exist_ok=True)
+        rows, ingests = asyncio.run(_measure(folders, work, given.wrong, say))
+        reading = _measure_reading(folders, work, say) if given.reading else {}
+    lines = [_line(name, rows) for name in ("", *FOLDERS)]
+    for line in lines:
+        say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
+        for figure in FIGURES:
+            say(f"  {figure:18}" + "".join(f"{line[half][figure]:8.2f}" for half in HALVES))
+    if given.json:
+        places = ("--root", "--folders", "--work", "--json")
+        about = {
+            "command": command_words(words, places=places),
+            "at": moment(),
+            "load": load(),
+            "versions": versions(("tellback", "chromadb", "semantic-text-splitter", "pypdfium2")),
+            "packages": given.packages or "",
+        }
+        text = json.dumps({"about": about, "ingests": ingests, "lines": lines, **reading}, indent=1)
+        given.json.write_text(text + "\n", "utf-8")
+    return 0
+
+
+def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[str, Any]:
+    """Measure how fast the Python documentation is read, and how much of its text and of a PDF."""
+    speeds = measure_speed(folders["python"], work)
+    for speed in speeds:
+        say(
+            f"{speed.pipeline:22} {speed.files} files, {speed.chunks} chunks: {speed.seconds:.1f} s, "
+            f"{speed.cpu:.1f} s of CPU, {speed.chunks / speed.cpu:.0f} chunks a second of CPU"
+        )
+    extractions = measure_extraction(folders["python"], next(folders["debian"].glob("*.pdf")))
+    for found in extractions:
+        say(f"{found.reader} against {found.reference}: recall {found.recall:.3f}, precision {found.precision:.3f}")
+    return {"speed": [row._asdict() for row in speeds], "extraction": [row._asdict() for row in extractions]}
+
+
+async def _measure(
+    folders: Mapping[str, Path], work: Path, wrong: str | None, say: Say
+) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]]]:
+    questions, rows, ingests = technical_questions(), [], []
+    for name, folder in folders.items():
+        path = work / f"{name}.db"
+        known = path.exists()
+        async with open_memory(path) as memory:
+            knowledge = KnowledgeBase(memory)
+            if not known:
+                began, cpu = time.perf_counter(), time.process_time()
+                report = await knowledge.ingest(folder, include=INCLUDED)
+                elapsed, used = time.perf_counter() - began, time.process_time() - cpu
+                say(f"{name}: {report} in {elapsed:.1f} s, {used:.1f} s of CPU")
+                ingests.append({"documentation": name, "report": str(report), "seconds": elapsed, "cpu": used})
+            agent = Agent(QuotingProvider(), memory=memory)
+            for question in (question for question in questions if question.documentation == name):
+                passages = [passage.text for passage in await knowledge.retrieve(question.text, _PASSAGES)]
+                answer = await agent.run(question.text, store=False)
+                outcome = judge(question, passages, [citation.quote for citation in answer.citations])
+                rows.append((question, outcome))
+                if question.half == wrong and not outcome[FIGURES[0]]:
+                    place = [rank for rank, text in enumerate(passages, start=1) if question.answered_by(text)]
+                    say(f"{question.text}\n    said: {answer.text}\n    right passages: {place}")
+    return rows, ingests
+
+
+def _line(name: str, rows: Sequence[tuple[TechnicalQuestion, Mapping[str, bool]]]) -> dict[str, Any]:
+    """Return the share of right answers for each half, over one documentation (or all)."""
+    line: dict[str, Any] = {"documentation": name}
+    for half in HALVES:
+        chosen = [
+            outcome for question, outcome in rows if question.half == half and name in ("", question.documentation)
+        ]
+        line[half] = {figure: sum(outcome[figure] for outcome in chosen) / len(chosen) for figure in FIGURES}
+        line[half]["questions"] = len(chosen)
+    return line

@@ -1,0 +1,139 @@
+"""Round trip of a hook, from outside: ``python -m benchmarks hooks --data DIR [--memories N] [--file MEMORY]``.
+
+The command of a prompt hook runs in turns with a bare Python that imports ``json`` and ``socket``, each in a new
+process; each prompt is another question of LoCoMo, on a memory with turns of LoCoMo and vectors of the sentence
+encoder. The answer adds what is known, and the prompt is kept. The resident process is started by the first hook, and
+ends with the measure; the home is a temporary folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import about
+from benchmarks.recall_speed.command import Say
+from benchmarks.recall_speed.texts import questions
+from benchmarks.stores.asking import PROJECT, environment
+from benchmarks.stores.results import machine
+
+_BARE = (sys.executable, "-c", "import json, socket")
+_BOUND = 4.0
+"""The most that a hook's 95th percentile may be, in medians of the bare Python."""
+_WARM_UP = 10
+_QUESTION = "What did Caroline do last summer?"
+
+
+def add_command(commands: Any) -> None:
+    """Put ``hooks`` among the *commands* of the command line."""
+    parser = commands.add_parser("hooks", help="round trip of a hook, with a resident process and without")
+    default = os.environ.get("TELLBACK_BENCH_DATA")
+    parser.add_argument("--data", type=Path, default=Path(default) if default else None, help="folder of the data sets")
+    parser.add_argument("--memories", type=int, default=10_000, help="turns in the memory")
+    parser.add_argument("--file", type=Path, help="a filled memory, of which a copy is asked")
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.set_defaults(run=run)
+
+
+def run(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
+    """Measure and print; return 1 where a hook takes longer than it may."""
+    if given.data is None or not (given.data / "locomo").is_dir():
+        raise ValueError(f"no data set locomo in {given.data}: --data (or TELLBACK_BENCH_DATA) names the folder")
+    tellback = Path(sys.executable).with_name("tellback")
+    if not tellback.exists():
+        raise ValueError(f"no command {tellback}: install Tellback in this environment")
+    with TemporaryDirectory(prefix="tellback-hooks-") as folder:
+        home, file = Path(folder), Path(folder) / "memory.db"
+        (home / "run").mkdir(0o700)
+        own = {name: value for name, value in environment().items() if not name.startswith(("TELLBACK_", "XDG_"))}
+        env = {**own, "HOME": folder, "XDG_RUNTIME_DIR": f"{folder}/run", "TELLBACK_MEMORY": str(file)}
+        if given.file is None:
+            say(f"remembering {given.memories:,} turns")
+            fill = [
+                sys.executable,
+                "-m",
+                "benchmarks.recall_speed.worker",
+                "fill",
+                str(file),
+                str(given.data.resolve()),
+            ]
+            command = [*fill, str(given.memories), str(given.seed)]
+            subprocess.run(command, cwd=PROJECT, env=env, stdout=subprocess.DEVNULL, check=True)
+        else:
+            shutil.copyfile(given.file, file)
+        try:
+            seconds, residents = _measured(str(tellback), env, given, say)
+        finally:
+            subprocess.run([tellback, "resident", "stop"], env=env, stdout=subprocess.DEVNULL, check=True)
+    _show(seconds, residents, {"command": about.command(words), "machine": machine(), "load": about.load()})
+    return int(_ratio(seconds) > _BOUND)
+
+
+def _measured(
+    tellback: str, env: dict[str, str], given: argparse.Namespace, say: Say
+) -> tuple[dict[str, list[float]], list[dict[str, Any]]]:
+    prompts = questions(given.data, given.rounds + _WARM_UP, given.seed)
+    hook = (tellback, "hook", "claude-code", "UserPromptSubmit")
+    recall = (tellback, "recall", _QUESTION, "--json")
+    alone = {**env, "TELLBACK_RESIDENT_IDLE": "0"}
+    seconds: dict[str, list[float]] = {}
+
+    def timed(name: str, command: Sequence[str], environ: dict[str, str], prompt: str = "") -> bytes:
+        payload = {"session_id": "speed", "cwd": env["HOME"], "hook_event_name": "UserPromptSubmit", "prompt": prompt}
+        begun = perf_counter()
+        done = subprocess.run(
+            command, input=json.dumps(payload).encode(), env=environ, stdout=subprocess.PIPE, check=True
+        )
+        seconds.setdefault(name, []).append(perf_counter() - begun)
+        return done.stdout
+
+    say("without a resident")
+    for prompt in prompts[:5]:
+        timed("hook, no resident", hook, alone, prompt)
+        answer = timed("recall, no resident", recall, alone)
+    say("with one")
+    timed("the first hook, which starts it", hook, env, prompts[0])
+    for prompt in prompts[:_WARM_UP]:
+        timed("warm-up", hook, env, prompt)
+    for prompt in prompts[_WARM_UP:]:
+        timed("bare Python", _BARE, env)
+        timed("hook", hook, env, prompt)
+        timed("recall", recall, env)
+    if not json.loads(answer)["hits"]:
+        raise ValueError(f"nothing was found in {given.file or 'the memory'}: it is not one of LoCoMo's turns")
+    status = subprocess.run([tellback, "resident", "status", "--json"], env=env, stdout=subprocess.PIPE, check=True)
+    residents: list[dict[str, Any]] = json.loads(status.stdout)["residents"]
+    del seconds["warm-up"]
+    return seconds, residents
+
+
+def _ratio(seconds: dict[str, list[float]]) -> float:
+    return float(np.percentile(seconds["hook"], 95) / np.median(seconds["bare Python"]))
+
+
+def _show(seconds: dict[str, list[float]], residents: list[dict[str, Any]], made: dict[str, Any]) -> None:
+    table = Table("round trip, ms", "median", "p95", "times")
+    for name, times in seconds.items():
+        low, high = np.percentile(np.asarray(times) * 1e3, (50, 95))
+        table.add_row(name, f"{low:.0f}", f"{high:.0f}", str(len(times)))
+    console = Console(width=110)
+    console.print(table)
+    noisy = " PROVISIONAL: the machine was not quiet." if (made["load"] or 0) > about.QUIET else ""
+    console.print(f"p95 of a hook: {_ratio(seconds):.1f} x the median of bare Python, at most {_BOUND:.0f} x.{noisy}")
+    for resident in residents:
+        console.print(f"resident: {resident['bytes'] / 1e6:.0f} MB, {resident['served']} commands")
+    console.print(f"{made['command']}; {made['machine']}; load {made['load']}", style="dim", highlight=False)

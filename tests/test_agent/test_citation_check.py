@@ -1,0 +1,36 @@
+"""Citations of a model are checked: numbers, quotations, support."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent import Agent, knowledge_tools
+from agent.testing import Reply, ScriptedProvider, call
+from memory import KnowledgeBase
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("answer", "problems"),
+    [
+        ("It opened in 1932 [1].", []),
+        ("It opened in 1932 [7].", ["[7] names nothing that was shown"]),
+        ("“The bridge was opened in 1933 by the king” [1]", ["does not stand in [1]"]),
+        ("“The bridge was opened in 1932” [1]", []),
+        ("Cats sleep sixteen hours daily during winter [1].", ["nothing in [1] supports"]),
+        ("See `array[7]`.", []),
+    ],
+)
+async def test_what_cannot_be_confirmed_is_a_warning(memory, tmp_path, answer, problems) -> None:
+    (tmp_path / "bridge.md").write_text("# The bridge\n\nThe bridge was opened in 1932 by the mayor.\n")
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(tmp_path)
+    search = Reply(calls=(call("search_documents", question="When was the bridge opened?"),))
+    with ScriptedProvider(search, Reply(answer)) as provider:
+        result = await Agent(provider, tools=knowledge_tools(knowledge)).run("When?")
+    warned = [warning for warning in result.warnings if "citation" in warning]
+    assert len(warned) == len(problems)
+    assert all(problem in warning for problem, warning in zip(problems, warned, strict=True))
+    if "[1]" in answer:
+        assert [citation.source for citation in result.citations] == ["bridge.md"]

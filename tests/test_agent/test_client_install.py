@@ -1,0 +1,206 @@
+"""``tellback install``: a client's own files get the memory server and hooks, and are as before once both are removed.
+
+The parts below ``agent.assistant`` are the subject; they have no public face.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.assistant.clients.json_edit import parse_json, remove_member, set_member
+from agent.assistant.clients.registry import HOOK_CLIENTS, hook_client
+from agent.assistant.clients.toml_edit import remove_table, set_table
+from agent.assistant.hooks import run_log
+from agent.assistant.hooks.run_log import HookRun
+from tests.support.command_line import CommandLine
+
+PROGRAM = str(Path(sys.executable).parent / "tellback")
+CLAUDE_SETTINGS = """{
+    "model": "opus",
+    "hooks": {
+        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]
+    }
+}
+"""
+
+
+def file_of(client: str) -> Path:
+    """Return the file of a client's hooks."""
+    hooks = hook_client(client).hook_file
+    assert hooks is not None
+    return hooks.path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"a": 1}',
+        '{\n\t"a": {"b": [1, 2], "c": null}, // why\n\t/* and */ "keys": {"x": 1,},\n}\n',
+        '{"keys": {"new": 7, "x": [1]}, "b": "\\u00e9 } ] , //"}',
+        '{"keys": []}',
+    ],
+)
+def test_a_json_edit_changes_one_member_and_leaves_the_rest(text: str) -> None:
+    before = parse_json(text)
+    if before.get("keys") == []:
+        with pytest.raises(ValueError, match="keys is no object"):
+            set_member(text, ("keys", "new", "-"), {"n": 1})
+        return
+    after = set_member(text, ("keys", "new"), {"n": ["é"]})
+    assert parse_json(after) == before | {"keys": before.get("keys", {}) | {"new": {"n": ["é"]}}}
+    assert set_member(after, ("keys", "new"), {"n": ["é"]}) == after
+    gone = remove_member(after, ("keys", "new"))
+    if "new" not in before.get("keys", {}):
+        assert parse_json(gone) == before
+        assert re.findall(r"//.*|/\*.*?\*/", gone) == re.findall(r"//.*|/\*.*?\*/", text)
+    appended = set_member(after, ("list", "-"), 1)
+    assert parse_json(set_member(appended, ("list", "-"), {"two": 2}))["list"] == [1, {"two": 2}]
+
+
+@pytest.mark.parametrize("text", ['{"a" 1}', "[1", '{"a":1,,}', "tru", '{"a":1} x', "[" * 200])
+def test_what_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"JSON|ends|nested"):
+        parse_json(text)
+
+
+def test_a_toml_edit_changes_one_table_and_leaves_the_rest() -> None:
+    text = 'model = "m" # mine\n\n[mcp_servers.other]\ncommand = "x"\n\n[z]\nlist = [\n  [1],\n]\n'
+    after = set_table(text, ("mcp_servers", "tellback"), {"command": 'C:\\t "é"', "args": ["mcp"]})
+    assert after.startswith(text)
+    assert set_table(after, ("mcp_servers", "tellback"), {"command": 'C:\\t "é"', "args": ["mcp"]}) == after
+    assert remove_table(after + "\n[mcp_servers.tellback.env]\nA = '1'\n", ("mcp_servers", "tellback")) == text
+    for inline in ('mcp_servers = {tellback = {command = "x"}}', "mcp_servers.tellback.command = 'x'"):
+        with pytest.raises(ValueError, match="by hand"):
+            remove_table(inline, ("mcp_servers", "tellback"))
+
+
+def test_claude_code_gets_server_hooks_and_skill_in_its_documented_form(tellback: CommandLine) -> None:
+    settings = file_of("claude-code")
+    settings.parent.mkdir()
+    settings.write_text(CLAUDE_SETTINGS)
+    settings.chmod(0o640)
+    planned = tellback("install", "claude-code", "--dry-run")
+    assert (settings.read_text(), planned.code) == (CLAUDE_SETTINGS, 0)
+    done = tellback.json("install", "claude-code")
+    options = ["--memory", str(tellback.path)]
+    servers = json.loads((Path.home() / ".claude.json").read_text())["mcpServers"]
+    assert servers == {"tellback": {"type": "stdio", "command": PROGRAM, "args": ["mcp", *options]}}
+    hooks = json.loads(settings.read_text())["hooks"]
+    assert hooks["Stop"][0] == json.loads(CLAUDE_SETTINGS)["hooks"]["Stop"][0]
+    expected: dict[str, dict[str, Any]] = {}
+    for event, seconds in (("SessionStart", 10), ("UserPromptSubmit", 10), ("Stop", 20), ("PreCompact", 20)):
+        command = " ".join([PROGRAM, "hook", "claude-code", event, *options])
+        expected[event] = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+    expected["SessionStart"]["matcher"] = "startup|clear|compact"
+    assert {event: groups[-1] for event, groups in hooks.items()} == expected
+    skill = Path.home() / ".claude" / "skills" / "tellback" / "SKILL.md"
+    assert skill.read_text().startswith("---\nname: tellback\n")
+    assert settings.stat().st_mode & 0o777 == 0o640
+    assert (Path.home() / ".claude.json").stat().st_mode & 0o777 == 0o600
+    (backup,) = (line["backup"] for line in done["changed"] if line["backup"])
+    assert Path(backup).read_text() == CLAUDE_SETTINGS
+    assert tellback.json("install", "claude-code")["changed"] == []
+    tellback.json("install", "claude-code", "--remove")
+    assert settings.read_text() == CLAUDE_SETTINGS
+    assert not (Path.home() / ".claude.json").exists()
+    assert not skill.parent.exists()
+
+
+def test_a_file_that_is_not_understood_stays_untouched_and_none_of_the_others_is_changed(tellback: CommandLine) -> None:
+    settings = file_of("claude-code")
+    settings.parent.mkdir()
+    for text in ("{ no json", '{"hooks": {"Stop": "?"}}'):
+        settings.write_text(text)
+        done = tellback("install", "claude-code")
+        assert done.code == 2
+        assert "nothing was changed" in done.err
+        assert [path.name for path in Path.home().rglob("*") if path.is_file()] == ["settings.json"]
+        assert settings.read_text() == text
+
+
+def test_a_link_to_a_file_elsewhere_stays_one(tellback: CommandLine, tmp_path: Path) -> None:
+    settings, real = file_of("claude-code"), tmp_path / "dotfiles.json"
+    settings.parent.mkdir()
+    real.write_text(CLAUDE_SETTINGS)
+    settings.symlink_to(real)
+    tellback.json("install", "claude-code", "--no-hooks")
+    assert settings.read_text() == CLAUDE_SETTINGS
+    tellback.json("install", "claude-code")
+    assert settings.is_symlink()
+    assert "tellback hook" in real.read_text()
+
+
+def hook_checks(tellback: CommandLine) -> list[tuple[str, bool, str]]:
+    """Return what doctor sees of hooks: name, whether it is fine, and the text."""
+    done = tellback("doctor", "--json")
+    checks: list[dict[str, Any]] = json.loads(done.out)["checks"]
+    return [(check["name"], check["fine"], check["seen"]) for check in checks if "hooks" in check["name"]]
+
+
+def test_doctor_sees_dead_and_failing_hooks(tellback: CommandLine) -> None:
+    assert hook_checks(tellback) == []
+    tellback.json("install", "claude-code")
+    settings = file_of("claude-code")
+    name = "hooks of claude-code"
+    assert hook_checks(tellback) == [(name, True, "registered; not called yet")]
+    text = settings.read_text()
+
+    transcript = Path.home() / ".claude" / "projects" / "-w" / "s1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    later = settings.stat().st_mtime + 3_600
+    os.utime(transcript, (later, later))
+    ((_, fine, seen),) = hook_checks(tellback)
+    assert (fine, seen.partition(" the conversation")[0]) == (False, "not called in")
+
+    tellback("hook", "claude-code", "Stop", text="no json")
+    ((_, fine, seen),) = hook_checks(tellback)
+    assert not fine
+    assert re.fullmatch(r"failed 1 times? in a row, last at \S+ \(Stop\): JSONDecodeError: .*", seen)
+
+    run_log.log_run("claude-code", HookRun(at="2099-01-01T00:00:00+00:00", event="Stop", outcome="done", seconds=0.2))
+    ((_, fine, seen),) = hook_checks(tellback)
+    assert (fine, seen) == (True, "last called at 2099-01-01T00:00, 0.2 s at most")
+
+    for change, problem in (
+        (text.replace(PROGRAM, "/gone/tellback"), "starts /gone/tellback, which is not there"),
+        (text.replace('"PreCompact"', '"Other"'), "not registered for PreCompact"),
+        (text.replace('"hooks"', '"disableAllHooks": true, "hooks"', 1), "the client calls no hook"),
+        ("{", "cannot be read"),
+    ):
+        settings.write_text(change)
+        ((_, fine, seen),) = hook_checks(tellback)
+        assert not fine
+        assert problem in seen
+
+
+def test_pause_and_resume_are_seen_by_doctor(tellback: CommandLine) -> None:
+    assert tellback("pause").code == 0
+    ((name, fine, seen),) = hook_checks(tellback)
+    assert (name, fine, seen.partition(" since")[0]) == ("hooks", True, "paused")
+    assert tellback("resume").out.startswith("hooks go on; paused since ")
+    assert tellback("resume").out == "hooks were not paused\n"
+
+
+def test_the_log_of_runs_is_bounded() -> None:
+    run = HookRun(at="2026-11-01T10:00:00+00:00", event="Stop", outcome="failed", error="x" * 200)
+    for _ in range(400):
+        run_log.log_run("claude-code", run)
+    path = run_log.state_folder() / "claude-code.jsonl"
+    assert path.stat().st_size < 70_000
+    assert len(run_log.read_runs("claude-code")) >= 100
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_every_client_names_its_documented_version_and_source() -> None:
+    for client in HOOK_CLIENTS:
+        assert re.search(r"\d", client.documented), client.name

@@ -1,0 +1,100 @@
+"""The memory server over HTTP: the SDK's client with the token, and nobody without it or from another place.
+
+Inner parts, on no face: ``agent.mcp.transports``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+import httpx
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+
+from agent import ArgumentError
+from agent.mcp import MemoryServerTools, make_memory_server, serve_http
+from agent.mcp.transports import http_application, read_or_make_token
+from memory import KnowledgeBase
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(sys.platform == "win32", reason="ended by a signal"),
+]
+TOKEN = "a-token-of-the-test"
+
+
+@asynccontextmanager
+async def listening(memory) -> AsyncIterator[str]:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = make_memory_server(MemoryServerTools(memory, KnowledgeBase(memory)))
+    serving = asyncio.create_task(serve_http(server, host="127.0.0.1", port=0, token=TOKEN, on_ready=ready.set_result))
+    try:
+        yield await ready
+    finally:
+        signal.raise_signal(signal.SIGHUP)
+        await serving
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_with_the_token_calls_tools(memory, mode) -> None:
+    async with (
+        listening(memory) as address,
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
+        Client(streamable_http_client(address, http_client=http), mode=mode) as client,
+    ):
+        stored = await client.call_tool("remember", {"text": "Ana's dog is called Rex."})
+        found = await client.call_tool("recall", {"question": "What is the name of Ana's dog?"})
+        assert len((await client.list_tools()).tools) == 10
+    assert not stored.is_error
+    assert "Rex" in found.content[0].text
+
+
+async def test_requests_without_the_token_or_from_elsewhere_are_refused(memory) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    bearer = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
+    cases = {
+        "no token": ({}, 401),
+        "another token": ({"Authorization": "Bearer a-token-of-the-tesu"}, 401),
+        "the token alone": ({"Authorization": TOKEN}, 401),
+        "another host": ({**bearer, "Host": "evil.example:80"}, 421),
+        "a host that begins like ours": ({**bearer, "Host": "127.0.0.1.evil.example"}, 421),
+        "another origin": ({**bearer, "Origin": "http://evil.example"}, 403),
+        "a form": ({**bearer, "Content-Type": "text/plain"}, 400),
+    }
+    async with listening(memory) as address, httpx.AsyncClient(trust_env=False) as client:
+        statuses = {
+            name: (await client.post(address, headers=given, json=body)).status_code
+            for name, (given, _) in cases.items()
+        }
+        big = await client.post(address, headers=bearer, content=b"x" * 2_000_000)
+        elsewhere = await client.get(address.replace("/mcp", "/"), headers=bearer)
+        with pytest.raises(ArgumentError, match="port"):
+            await serve_http(None, host="127.0.0.1", port=int(address.split(":")[2].split("/")[0]), token=TOKEN)
+    assert statuses == {name: status for name, (_, status) in cases.items()}
+    assert (big.status_code, elsewhere.status_code) == (413, 404)
+
+
+def test_the_token_is_made_once_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "mcp-token"
+    token = read_or_make_token(path)
+    path.chmod(0o644)
+    assert read_or_make_token(path) == token
+    assert len(token) > 32
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    for token in ("", "short", "with spaces in it, many"):
+        with pytest.raises(ArgumentError, match="token"):
+            http_application(None, host="127.0.0.1", token=token)

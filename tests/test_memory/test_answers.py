@@ -1,0 +1,61 @@
+"""The sentence that answers a question, by the kind of the question. No face has it: ``memory.internals``."""
+
+from __future__ import annotations
+
+import pytest
+
+from memory import Passage
+from memory.internals import best_sentences
+
+HOW_TO = """\
+Virtual environments keep packages apart.
+
+A virtual environment is made by the command:
+
+```
+python3 -m venv .venv
+```
+
+Activate it afterwards."""
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "answer"),
+    [
+        (
+            "How do I make a virtual environment?",
+            HOW_TO,
+            "A virtual environment is made by the command:\n\n```\npython3 -m venv .venv\n```",
+        ),
+        (
+            "How many columns can a table have?",
+            "The columns of a table can be many. A table can have 1600 columns. It is slow then.",
+            "A table can have 1600 columns.",
+        ),
+        (
+            "Which exception is raised when a key is missing?",
+            "A missing key is an error that is raised. If the key is missing, `KeyError` is raised.",
+            "If the key is missing, `KeyError` is raised.",
+        ),
+        (
+            "Why is the lock needed?",
+            "The lock is needed in most programs. The lock is needed because threads share the list.",
+            "The lock is needed because threads share the list.",
+        ),
+        (
+            "What is a detached head?",
+            "See also the section on a detached head. A detached head is one that names a commit.",
+            "A detached head is one that names a commit.",
+        ),
+    ],
+)
+def test_the_sentence_has_the_form_that_the_question_asks_for(question, text, answer):
+    best = best_sentences(question, [Passage("p", text, "a.md", score=1.0)])[0]
+    assert answer in text[best.start : best.end]
+    assert best.end - best.start <= len(answer) + 60
+
+
+def test_a_heading_that_the_format_does_not_mark_is_no_answer():
+    passage = Passage("p", "1.1.6 Virtual consoles\n\nSix of them are there.", "a.pdf", heading=("Virtual consoles",))
+    sentences = best_sentences("How many virtual consoles are there?", [passage])
+    assert all("1.1.6" not in passage.text[found.start : found.start + 5] for found in sentences)
