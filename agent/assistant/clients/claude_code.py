@@ -7,7 +7,6 @@ transcripts is internal to the client and changes: lines of unknown types are pa
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.json_edit import parse_json
 from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
 from agent.assistant.clients.skill import SKILL
@@ -97,30 +97,20 @@ class ClaudeCode(HookClient):
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
         """Return the event that *payload* reports; None in a sub-agent, and for a prompt that nobody typed."""
         moment = self.hook_events.get(event)
-        if moment is None or payload.get("agent_id") or not payload.get("session_id"):
+        if moment is None:
             return None
         source = payload.get("source")
         if moment is HookMoment.PROMPT and source not in _TYPED_SOURCES:
             return None
         if moment is HookMoment.SESSION_START and source not in _FRESH_STARTS:
             return None
-        transcript = payload.get("transcript_path")
-        return HookEvent(
-            moment=moment,
-            session=str(payload["session_id"]),
-            folder=str(payload.get("cwd") or folder),
-            prompt=typed_text(str(payload.get("prompt") or "")) if moment is HookMoment.PROMPT else "",
-            id=str(payload.get("prompt_id") or ""),
-            answer=str(payload.get("last_assistant_message") or "") if moment is HookMoment.TURN_END else "",
-            transcript=Path(transcript) if isinstance(transcript, str) and transcript else None,
-            after_compaction=source == "compact",
-        )
+        return event_of_payload(moment, payload, folder, turn="prompt_id", answer="last_assistant_message")
 
     def hook_output(self, event: str, context: str) -> str:
         """Return the reply that adds *context*; on other events a reply has no place for it."""
         if not context or event not in _CONTEXT_EVENTS:
             return ""
-        return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+        return context_output(event, context)
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
         """Yield the files of conversations, oldest first, without those of sub-agents."""

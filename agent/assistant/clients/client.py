@@ -58,12 +58,14 @@ class TranscriptEntry:
 class Transcript:
     """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
 
-    *skipped* counts, by kind, what is in the role of the user and was not typed.
+    *skipped* counts, by kind, what is in the role of the user and was not typed. Where the file does not tell its
+    folder, *project* is a name of the client's for the project.
     """
 
     folder: str
     entries: tuple[TranscriptEntry, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
+    project: str = ""
 
 
 class Client(Protocol):

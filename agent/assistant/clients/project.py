@@ -22,10 +22,10 @@ _MAX_CONFIG_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Project by its *names*, the first of which new memories get: remote, then root. *root* is its folder."""
+    """Project by its *names*, remote and root; new memories get the first. *root* is its folder, if known."""
 
     names: tuple[str, ...]
-    root: Path
+    root: Path | None = None
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Project:
     @property
     def is_off(self) -> bool:
         """True if a file in the project, or in a folder above it, turns the hooks off."""
-        return any((folder / OFF_FILE).exists() for folder in (self.root, *self.root.parents))
+        return self.root is not None and any((folder / OFF_FILE).exists() for folder in (self.root, *self.root.parents))
 
 
 def project_of(folder: str | Path) -> Project | None:

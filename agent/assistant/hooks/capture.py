@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookMoment, TranscriptEntry
+from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, TranscriptEntry
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted, typed_text
@@ -66,19 +66,32 @@ async def keep_hook(
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
             return await capture.keep([entry] if event.prompt else [], shown=reply.shown)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
-            entries = []
-            if event.transcript is not None and event.transcript.is_file():
-                transcript = await run_in_thread(partial(client.read_transcript, event.transcript, tail=_TAIL_BYTES))
-                # The file may lag behind the hook: its last answer may be one from the middle of this turn.
-                entries = [entry for entry in transcript.entries if entry.role == "user"] if transcript else []
-            if event.answer:
-                entries.append(TranscriptEntry("assistant", event.answer, event.session, call.received, event.id))
-            kept = await capture.keep(entries)
+            kept = await capture.keep([*await _spoken(client, event), *_answer(event, call.received)])
             if event.moment is HookMoment.COMPACTION:
                 await capture.keep_checkpoint(event.session, call.received)
             return kept
         case _:
             return KeptMessages()
+
+
+async def _spoken(client: HookClient, event: HookEvent) -> list[TranscriptEntry]:
+    """Return what the end of the transcript has; answers only at the end of a turn whose event tells none.
+
+    The file may lag behind the hook, so that its last answer may be one from the middle of the turn.
+    """
+    if event.transcript is None or not event.transcript.is_file():
+        return []
+    transcript = await run_in_thread(partial(client.read_transcript, event.transcript, tail=_TAIL_BYTES))
+    entries: Sequence[TranscriptEntry] = transcript.entries if transcript is not None else ()
+    if len({entry.session for entry in entries}) == 1:  # a client may name its files otherwise than its sessions
+        entries = [replace(entry, session=event.session) for entry in entries]
+    if event.moment is HookMoment.TURN_END and not event.answer:
+        return list(entries)
+    return [entry for entry in entries if entry.role == "user"]
+
+
+def _answer(event: HookEvent, at: datetime) -> list[TranscriptEntry]:
+    return [TranscriptEntry("assistant", event.answer, event.session, at, event.id)] if event.answer else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.assistant.clients.client import HookClient
-from agent.assistant.clients.project import project_of
+from agent.assistant.clients.project import Project, project_of
 from agent.assistant.hooks.capture import Capture, KeptMessages
 from agent.assistant.hooks.hook_settings import HookSettings
 from memory import LongTermMemory
@@ -65,6 +65,8 @@ async def import_transcripts(
         files += 1
         untyped.update(transcript.skipped)
         project = project_of(transcript.folder) if transcript.folder else None
+        if project is None and transcript.project:  # other projects must not see it, whatever folder it is
+            project = Project((transcript.project,))
         if project is not None and project.is_off:
             off += 1
             continue

@@ -1,0 +1,208 @@
+"""Codex, Gemini CLI, Cursor and the clients with a memory server alone: their documented payloads, replies and files.
+
+The parts below ``agent.assistant`` are the subject; they have no public face.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.assistant.clients.registry import CLIENTS, client_named, hook_client
+from agent.assistant.hooks.hook_call import HookCall, HookReply
+from agent.assistant.hooks.hook_settings import HookSettings
+from agent.assistant.hooks.service import serve_hook
+from memory import LongTermMemory
+from tests.support.clients import START
+from tests.support.command_line import CommandLine
+
+PROGRAM = str(Path(sys.executable).parent / "tellback")
+ANSWER = "Thursday it is."
+WORDS = "we use tabs"
+COMMON = {
+    "codex": {"session_id": "s1", "transcript_path": None, "cwd": "{folder}", "model": "m"},
+    "gemini-cli": {"session_id": "s1", "transcript_path": "", "cwd": "{folder}", "timestamp": "2026-11-01T10:00:00Z"},
+    "cursor": {
+        "conversation_id": "s1", "generation_id": "g1", "model": "m", "cursor_version": "3.20.17",
+        "workspace_roots": ["{folder}"], "user_email": "a@example.com", "transcript_path": "{folder}/t.jsonl",
+    },
+}  # fmt: skip
+PROMPTS = {
+    "codex": ("UserPromptSubmit", {"turn_id": "t1"}),
+    "gemini-cli": ("BeforeAgent", {}),
+    "cursor": ("beforeSubmitPrompt", {"attachments": []}),
+}
+ENDS = {
+    "codex": ("Stop", {"turn_id": "t1", "stop_hook_active": False, "last_assistant_message": ANSWER}),
+    "gemini-cli": ("AfterAgent", {"prompt": "x", "prompt_response": ANSWER, "stop_hook_active": False}),
+    "cursor": ("stop", {"status": "completed", "loop_count": 0}),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("client", COMMON)
+async def test_a_turn_in_another_client_is_answered_and_kept_in_its_own_form(
+    memory: LongTermMemory, tmp_path: Path, client: str
+) -> None:
+    async def hook(event: str, fields: dict[str, Any], minute: int) -> dict[str, Any]:
+        common = json.loads(json.dumps(COMMON[client]).replace("{folder}", str(tmp_path)))
+        payload = {**common, "hook_event_name": event, **fields}
+        replies: list[HookReply] = []
+        call = HookCall(client, event, payload, "/nowhere", START + timedelta(minutes=minute))
+        await serve_hook(call, replies.append, memory=memory, settings=HookSettings())
+        answer: dict[str, Any] = json.loads(replies[0].stdout or "{}")
+        return answer
+
+    await memory.remember("The deploy day is Thursday")
+    event, fields = PROMPTS[client]
+    prompt = "Which day is the deploy day? We deploy at noon."
+    reply = await hook(event, {**fields, "prompt": prompt}, 0)
+    if client == "cursor":
+        assert reply.keys() == {"continue", "additional_context"}
+        assert "Thursday" in reply["additional_context"]
+        query = f"<user_info>x</user_info><user_query>\n{prompt}\n</user_query>"
+        lines = [cursor_line("user", query), cursor_line("assistant", ANSWER)]
+        (tmp_path / "t.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        assert reply["hookSpecificOutput"].keys() == {"hookEventName", "additionalContext"}
+        assert reply["hookSpecificOutput"]["hookEventName"] == event
+        assert "Thursday" in reply["hookSpecificOutput"]["additionalContext"]
+    event, fields = ENDS[client]
+    assert await hook(event, fields, 1) == {}
+    stored = await memory.conversations.load(f"{client}:s1")
+    said = [(item.message.role, item.message.text) for item in stored]
+    assert said == [("user", prompt), ("assistant", ANSWER)]
+    start = next(name for name in hook_client(client).hook_events if "session" in name.lower())
+    assert "Thursday" in json.dumps(await hook(start, {"source": "startup"}, 2))
+
+
+def codex_message(role: str, text: str) -> dict[str, Any]:
+    content = [{"type": "output_text" if role == "assistant" else "input_text", "text": text}]
+    return {"type": "response_item", "payload": {"type": "message", "role": role, "content": content}}
+
+
+def codex_event(**payload: Any) -> dict[str, Any]:
+    return {"type": "event_msg", "payload": payload}
+
+
+def gemini_message(id: str, type: str, content: Any, **fields: Any) -> dict[str, Any]:
+    return {"id": id, "timestamp": f"2026-11-01T10:00:0{id}Z", "type": type, "content": content, **fields}
+
+
+def cursor_line(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "message": {"content": [{"type": "text", "text": text}]}}
+
+
+TRANSCRIPTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
+    "codex": (
+        "sessions/2026/11/01/rollout-2026-11-01T10-00-00-00000000-0000-4000-8000-000000000001.jsonl",
+        [
+            {"type": "session_meta", "payload": {"id": "s1", "cwd": "/w", "source": "cli", "history_mode": "legacy"}},
+            codex_message("user", "<environment_context>evil</environment_context>"),
+            codex_message("user", "# AGENTS.md evil"),
+            codex_event(
+                type="item_completed", item={"type": "UserMessage", "content": [{"type": "text", "text": WORDS}]}
+            ),
+            codex_message("user", WORDS),
+            {"type": "response_item", "payload": {"type": "function_call_output", "output": "evil"}},
+            codex_message("assistant", "Done."),
+            codex_event(type="user_message", message='<hook_prompt hook_run_id="1">evil</hook_prompt>'),
+            {"type": "compacted", "payload": {"message": "evil"}},
+        ],
+    ),
+    "gemini-cli": (
+        "tmp/p1/chats/session-2026-11-01T10-00-abcdefgh.jsonl",
+        [
+            {"sessionId": "s1", "projectHash": "h", "startTime": "2026-11-01T10:00:00Z", "kind": "main"},
+            gemini_message("1", "user", "<session_context>evil</session_context>"),
+            gemini_message("2", "user", "evil, taken back"),
+            {"$rewindTo": "2"},
+            gemini_message("3", "user", [{"text": WORDS}]),
+            gemini_message("4", "gemini", "Do", toolCalls=[{"result": "evil"}]),
+            gemini_message("4", "gemini", "Done."),
+            gemini_message("5", "user", "/clear evil"),
+            gemini_message("6", "info", "evil"),
+        ],
+    ),
+    "cursor": (
+        "projects/w/agent-transcripts/s1/s1.jsonl",
+        [
+            cursor_line("user", "<user_info>evil</user_info>"),
+            cursor_line("user", f"<user_query>\n{WORDS}\n</user_query>"),
+            cursor_line("assistant", "Done."),
+            {"role": "user", "message": {"content": [{"type": "tool_result", "content": "evil"}]}},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("client", TRANSCRIPTS)
+def test_transcripts_of_other_clients_give_what_was_typed_and_answered(tellback: CommandLine, client: str) -> None:
+    name, lines = TRANSCRIPTS[client]
+    path = hook_client(client).folder / name
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert tellback.json("import", "--from", client)["kept"] == 2
+    assert tellback.json("import", "--from", client)["kept"] == 0
+    kept = {(item["text"], item["trust"]) for item in tellback.json("memories", "list")["memories"]}
+    assert kept == {(WORDS, "user"), ("Done.", "tool")}
+    assert tellback.json("sessions")["sessions"][0]["session"] == f"{client}:s1"
+
+
+def test_each_client_is_written_in_its_documented_form_and_left_as_it_was(tellback: CommandLine) -> None:
+    options = ["--memory", str(tellback.path)]
+    plain = {"command": PROGRAM, "args": ["mcp", *options]}
+    forms = {
+        "claude-code": ("mcpServers", {"type": "stdio", **plain}),
+        "codex": ("mcp_servers", plain),
+        "vscode": ("servers", {"type": "stdio", **plain}),
+        "zed": ("context_servers", plain),
+        "opencode": ("mcp", {"type": "local", "enabled": True, "command": [PROGRAM, "mcp", *options]}),
+    }
+    for client in CLIENTS:
+        path, key, entry = client.server_file.path, *forms.get(client.name, ("mcpServers", plain))
+        assert path.is_relative_to(Path.home())
+        is_toml = path.suffix == ".toml"
+        before = 'model = "m" # mine\n' if is_toml else '{\n  "theme": "dark"\n}\n'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(before)
+        tellback.json("install", client.name)
+        text = path.read_text()
+        found = tomllib.loads(text) if is_toml else json.loads(text)
+        assert found[key] == {"tellback": entry}, client.name
+        tellback.json("install", client.name, "--remove")
+        assert path.read_text() == before, client.name
+    rows = tellback.json("install")["clients"]
+    assert [row["client"] for row in rows] == [client.name for client in CLIENTS]
+
+
+@pytest.mark.parametrize(
+    ("client", "event", "entry"),
+    [
+        ("codex", "UserPromptSubmit", {"hooks": [{"type": "command", "command": "", "timeout": 10}]}),
+        (
+            "gemini-cli",
+            "BeforeAgent",
+            {"hooks": [{"type": "command", "command": "", "name": "tellback", "timeout": 10_000}]},
+        ),
+        ("cursor", "beforeSubmitPrompt", {"command": "", "timeout": 10}),
+    ],
+)
+def test_hooks_of_other_clients_are_registered_in_their_form(
+    tellback: CommandLine, client: str, event: str, entry: dict[str, Any]
+) -> None:
+    tellback("install", client)
+    hooks = client_named(client).hook_file
+    assert hooks is not None
+    written = json.loads(hooks.path.read_text())
+    command = f"{PROGRAM} hook {client} {event} --memory {tellback.path}"
+    expected = json.loads(json.dumps(entry).replace('"command": ""', f'"command": {json.dumps(command)}'))
+    assert written["hooks"][event] == [expected]
+    assert written.get("version") == (1 if client == "cursor" else None)
+    assert hooks.registered(client).keys() == hook_client(client).hook_events.keys()
