@@ -220,6 +220,8 @@ class RecallResult(Sequence[Hit]):
     the embedder or a hook failed, or gave no answer in time. *searched* is how many memories and passages there are
     where it looked, before any filter. *tokens_exact* tells whether a token budget was counted exactly (False: by an
     estimate that rather counts too many); None without a budget, and where a function of the caller's counted.
+    *near*: False where the best is so far from the question that it is better not shown to a model. *beyond*:
+    so many of the hits are more than were asked for, since the question asks for a list and they score nearly as high.
     """
 
     hits: tuple[Hit, ...]
@@ -230,6 +232,8 @@ class RecallResult(Sequence[Hit]):
     searched: int = 0
     tokens_exact: bool | None = None
     degraded: tuple[str, ...] = ()
+    near: bool = True
+    beyond: int = 0
     doubt: str = ""
 
     def __len__(self) -> int:

@@ -145,8 +145,6 @@ _FROM_DOUBTFUL_SOURCE = "found where nothing seemed to be about it, while the ot
 
 DEFAULT_RELEVANCE_FLOOR = 0.3
 """Share of the best score below which an item is left out."""
-_NEAR_CONFIDENCE = 0.02
-"""Confidence below which nothing is near: the embedder's own bound of doubt is one half on this scale."""
 _SMALL_MEMORY = 20
 """Memories up to which the best one is never left out: reading it costs less than missing it."""
 
@@ -164,7 +162,7 @@ def above_floor(
     if best <= 0 or not share:
         return list(items), []
     lowest, reason = best * share, _BELOW_SHARE.format(share=share)
-    if found.abstain is not None and found.confidence < _NEAR_CONFIDENCE:
+    if found.abstain is not None and not (found.near and (found.confidence or found.abstain == "other")):
         lowest, reason = best, _NOTHING_NEAR
         if searched is None or searched > _SMALL_MEMORY:
             return [], [Omitted(item.id, reason) for item in items]

@@ -165,6 +165,7 @@ class Passages(Sequence[Passage]):
     left_out: tuple[Omitted, ...] = ()
     notes: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
+    near: bool = True
 
     def __getitem__(self, index: Any) -> Any:
         return self.passages[index]

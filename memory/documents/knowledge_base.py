@@ -245,7 +245,9 @@ class KnowledgeBase:
         passages = passages[:k]
         if neighbours and passages:
             passages = await asyncio.to_thread(_add_neighbours, self._collection, passages, neighbours)
-        return Passages(passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded)
+        return Passages(
+            passages, found.confidence, found.abstain, found.left_out, found.notes, found.degraded, found.near
+        )
 
     async def _by_answer(self, question: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
         """Return *passages* where those that could come first are in the order of their best sentences."""

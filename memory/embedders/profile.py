@@ -26,10 +26,12 @@ class EmbedderProfile:
     less by the share of the question that no memory has, so that meaning leads where no word fits.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
-    over ``PROBE_QUESTIONS``). Doubt counts from it: a note proves what its cosine is above it, and half of the share of
-    the words, and below *note_bound* it is doubted; turns whose best is *clear* above it are not. None: it was never
-    measured, and doubt goes by the bounds of the static vectors. *base*: cosines count from here, where an embedder
-    puts all texts near one another.
+    over ``PROBE_QUESTIONS``), *typical* that of any memory. Doubt counts from them: what a person told proves by how
+    much its cosine is above *unrelated*, and the share of the question's words by *note_words*; a question that is near
+    to everything (above *typical*) proves less, by *generic*. Below *note_bound* it is doubted; turns between people
+    whose best is *clear* above *unrelated* are not. None: it was never measured, and doubt goes by the bounds of the
+    static vectors. Farther than *near* below the bound, nothing is even near.
+    *base*: cosines count from here, where an embedder puts all texts near one another.
     """
 
     turns: float = 0.45
@@ -37,8 +39,12 @@ class EmbedderProfile:
     note_session: float = 1.0
     cover: bool = False
     unrelated: float | None = None
+    typical: float = 0.0
+    generic: float = 0.0
+    note_words: float = 0.5
     note_bound: float = 0.05
     clear: float = 0.2
+    near: float = 0.29
     base: float = 0.0
 
     def rescaled(self, cosines: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -104,7 +110,17 @@ UNKNOWN_PROFILE: Final = EmbedderProfile()
 """Profile of an embedder that nothing is known of: it leads nowhere against the words."""
 
 _KNOWN: Final = {
-    "local/use-multilingual-3-": EmbedderProfile(turns=0.45, notes=1.3, note_session=0.0, cover=True, unrelated=0.205),
+    "local/use-multilingual-3-": EmbedderProfile(
+        turns=0.45,
+        notes=1.3,
+        note_session=0.0,
+        cover=True,
+        unrelated=0.205,
+        typical=0.04,
+        generic=2.0,
+        note_words=0.0,
+        note_bound=-0.01,
+    ),
     "local/wordllama-": EmbedderProfile(unrelated=0.205, note_bound=0.025),
 }
 

@@ -32,6 +32,7 @@ from memory.retrieval.scoring.features import (
     date_fit,
     neighbour_window,
 )
+from memory.retrieval.scoring.own_attributes import own_candidates
 from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
@@ -105,6 +106,7 @@ class NamespaceSearcher:
                 terms=self.terms,
                 today=self.today(query),
                 last_question=query.text,
+                excluded=query.excluded,
             )
             vector = self._vector(query, target, question.text_without_names if conversation else query.search_text)
             where = combine_filters([*validity.conditions(index), *caller_filters(query)])
@@ -138,7 +140,9 @@ class NamespaceSearcher:
             rows = index.rows(list(dict.fromkeys(id for id, _ in named)))
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
-            rows = sorted_distinct(np.concatenate([rows, date_candidates(index, analyzed.question, count)]))
+            question = analyzed.question
+            by_kind = (date_candidates(index, question, count), own_candidates(index, question, count))
+            rows = sorted_distinct(np.concatenate([rows, *by_kind]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)
             return score_conversation(

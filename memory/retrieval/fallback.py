@@ -10,7 +10,7 @@ from memory.retrieval.candidates import SearchTarget, caller_filters
 from memory.retrieval.index.record import demotion, stored_importance
 from memory.retrieval.index.validity import combine_filters
 from memory.retrieval.query import Query
-from memory.retrieval.scoring.confidence import abstention_bounds, topic_confidence
+from memory.retrieval.scoring.confidence import TopicConfidence, abstention_bounds, topic_confidence
 from memory.retrieval.scoring.features import importance_scores, scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, fuse_scores, sum_features
 from memory.retrieval.scoring.settings import RecallSettings
@@ -76,4 +76,4 @@ def _score_target(
     known_cosine = None if vector is None else np.array([by_vector.get(id, np.nan) for id in ids])
     bounds = abstention_bounds(settings.abstention, store.count(namespace=target.name))
     topic = topic_confidence(shares, shares, known_cosine, bonus=0.0, bounds=bounds)
-    return ScoredCandidates(target.name, target.partition, ids, parts, topic)
+    return ScoredCandidates(target.name, target.partition, ids, parts, topic, is_near=TopicConfidence.of(topic).is_near)

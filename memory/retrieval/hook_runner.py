@@ -82,7 +82,7 @@ async def rerank_hits(query: Query, found: RecallResult, hooks: RecallHooks) -> 
     ids = {hit.memory.id for hit in packed}
     folded = (omission for omission in found.left_out if omission.into in ids)
     notes, degraded = (*found.notes, *failures), (*found.degraded, *failures)
-    return replace(found, hits=packed, left_out=(*folded, *omitted), notes=notes, degraded=degraded)
+    return replace(found, hits=packed, left_out=(*folded, *omitted), notes=notes, degraded=degraded, beyond=0)
 
 
 async def _run_hook(

@@ -80,7 +80,8 @@ class Query:
     to that of ``search_text``, and no vectors at all mean a search by words alone. *passage_vectors* are those for
     documents, which may be another embedder's. *where* holds the caller's filter,
     scopes and tags. *now* decides what is valid and what has expired; *as_of* and *known_at* as in ``RecallOptions``;
-    both search the archive too. *counter* counts the tokens of a text for *token_budget*.
+    both search the archive too. *excluded* are terms of what the question sets aside. *counter*
+    counts the tokens of a text for *token_budget*.
     """
 
     text: str
@@ -101,6 +102,7 @@ class Query:
     variants: tuple[QueryVariant, ...] = ()
     neighbours: NeighbourExpansion = 0
     all_utterances: bool = False
+    excluded: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():

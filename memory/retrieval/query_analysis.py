@@ -17,7 +17,7 @@ from memory.retrieval.languages.dates import find_dates
 from memory.retrieval.languages.lexicon import NEUTRAL, Lexicon
 from memory.retrieval.languages.question_time import find_question_time
 from memory.retrieval.languages.statement_patterns import statement_pattern
-from memory.retrieval.languages.statements import people_of
+from memory.retrieval.languages.statements import asked_attributes, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion
 
 _MIN_NAME_LENGTH = 2
@@ -141,11 +141,13 @@ def analyze_question(
     terms: Callable[[str], Sequence[str]],
     today: date,
     last_question: str | None = None,
+    excluded: frozenset[str] = frozenset(),
 ) -> AnalyzedQuestion:
     """Analyze *text* with the participants and the vocabulary of *index*.
 
     *last_question* is the end of *text* that asks, where the rest is the context that it refers to: it alone decides
-    the kind of question. *terms* is the analyzer's split of a text into terms.
+    the kind of question. *excluded* are the terms of what it sets aside. *terms* is the
+    analyzer's split of a text into terms.
     """
     question = text if last_question is None else last_question
     rest, participants = remove_names(text, index, lexicon=lexicon, terms=terms)
@@ -170,11 +172,23 @@ def analyze_question(
         time=find_question_time(question, lexicon, today),
         people=index.people.with_relations(people_of(question)),
         asks_modal=statement_pattern("asks_modal").search(question) is not None,
+        own=asked_attributes(question),
+        excluded=excluded,
         about_self=statement_pattern("self").search(question) is not None,
         proper_terms=frozenset(
             term for word in lexicon.proper.findall(rest) for term in terms(_GENITIVE.sub("", word))
         ),
     )
+
+
+def excluded_terms(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> frozenset[str]:
+    """Return the terms of what *text* sets aside ("besides Rome"); not of what has a successor ("instead of coffee").
+
+    *terms* is the analyzer's split of a text into terms.
+    """
+    excluded = [match.group().strip(_COMMAS) for match in lexicon.exclusion.finditer(text)]
+    aside = [words for words in excluded if statement_pattern("instead").match(words) is None]
+    return frozenset(term for words in aside for term in terms(words.partition(" ")[2]))
 
 
 def remove_exclusions(text: str, lexicon: Lexicon, terms: Callable[[str], Sequence[str]]) -> tuple[str, str | None]:

@@ -46,7 +46,7 @@ from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.languages.statements import may_hold_of_several
 from memory.retrieval.long_question import shorten_question
 from memory.retrieval.query import Query, RecallOptions
-from memory.retrieval.query_analysis import follow_up_context, remove_exclusions
+from memory.retrieval.query_analysis import excluded_terms, follow_up_context, remove_exclusions
 from memory.retrieval.scoring.confidence import assess_confidence
 from memory.retrieval.scoring.scores import RankedCandidate, ScoredCandidates, fuse_scores, merge_ranked
 from memory.retrieval.scoring.settings import RecallSettings
@@ -59,6 +59,9 @@ from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorS
 
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20
+_LIST_FACTOR = 2
+_LIST_SHARE = 0.6
+"""Where a list is asked for, so many times k hits may come, if they have this share of the best score."""
 
 
 class Retriever:
@@ -111,6 +114,8 @@ class Retriever:
         notes += search_notes
         if query.neighbours and found.hits:
             found = await asyncio.to_thread(self.expand, query, found)
+        if found.beyond:
+            notes += RecallNotes((f"a list was asked for, so {found.beyond} more than {query.k} are shown",))
         if query.token_budget is not None:
             found = replace(found, tokens_exact=measures_exactly(options.get("counter") or self._counter))
         return notes.added_to(found)
@@ -227,7 +232,8 @@ class Retriever:
         context = checked_text_list(options.get("context", ()), "context")
         expanded = ExpandedQuestion(question) if hooks is None else await expand_question(question, context, hooks)
         text, excluded = remove_exclusions(expanded.text, self._lexicon, self._terms)
-        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text))
+        aside = excluded_terms(expanded.text, self._lexicon, self._terms) if excluded else frozenset()
+        query, shortened = await asyncio.to_thread(self._shorten, replace(query, text=text, excluded=aside))
         context = follow_up_context(query.text, context, self._lexicon, self._terms)
         query = replace(query, context=context, variants=expanded.variants)
         query, embedding_notes = await self._embedded(query)
@@ -335,13 +341,25 @@ class Retriever:
         # More than k candidates are ranked: some may be folded, or not fit a token budget.
         depth = query.k * (4 if query.token_budget is None else 10) + _EXTRA_CANDIDATES
         ranked = merge_ranked(sources, depth)
-        hits, omitted = pack_candidates(
-            ranked, query.k, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
-        )
         best = ranked[0].source if ranked else None
+        most = query.k * _LIST_FACTOR if best is not None and best.asks_several else query.k
+        hits, omitted = pack_candidates(
+            ranked, most, fetch, token_budget=query.token_budget, counter=query.counter, explain=query.explain
+        )
+        near_best = [hit for hit in hits[query.k :] if hit.score >= _LIST_SHARE * hits[0].score]
+        hits = (*hits[: query.k], *near_best)
         confidence, abstain = assess_confidence(sources, best, lead_bound=self._settings.abstention.lead)
         doubt = best.subject_note if best is not None and abstain == "other" else ""
-        return RecallResult(hits, confidence, abstain, omitted, (doubt,) if doubt else (), doubt=doubt)
+        return RecallResult(
+            hits,
+            confidence,
+            abstain,
+            omitted,
+            (doubt,) if doubt else (),
+            near=any(source.is_near for source in sources),
+            beyond=len(near_best),
+            doubt=doubt,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: 
 def test_recall_json_has_its_keys(tellback: CommandLine) -> None:
     tellback.json("remember", "The cat is called Miso.")
     found = tellback.json("recall", "What is the cat called?", "--explain")
-    assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes"}
+    assert set(found) == {"hits", "confidence", "abstain", "searched", "tokens_exact", "notes", "beyond"}
     (hit,) = found["hits"]
     assert set(hit) == MEMORY_KEYS | {"score", "lane", "outdated_by", "later_than", "likely_change", "parts", "matched"}
     assert {one["word"]: one["where"] for one in hit["matched"]} == {"cat": "here", "called": "here"}

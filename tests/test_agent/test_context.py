@@ -327,7 +327,7 @@ def test_the_marks_in_an_answer_become_citations_in_the_order_of_the_text() -> N
     ],
 )
 def test_items_below_the_floor_are_left_out_with_the_reason(scores, confidence, options, kept) -> None:
-    found = RecallResult((), confidence, "nothing" if confidence < 0.5 else None)
+    found = RecallResult((), confidence, "nothing" if confidence < 0.5 else None, near=confidence > 0.05)
     items = [item(number, "text", score=score) for number, score in enumerate(scores, start=1)]
     above, below = above_floor(items, found, **options)
     assert ([shown.id for shown in above], len(below)) == ([f"m{n}" for n in range(1, kept + 1)], len(scores) - kept)

@@ -303,3 +303,26 @@ def test_a_word_that_asks_for_one_of_several_in_time_is_no_topic(question: str) 
     (hit,) = run(memory.recall(question, 1, explain=True))
     assert hit.memory.text == "My phone is a Nokia."
     assert [match.word for match in hit.matched] == ["phone"]
+
+
+def test_a_list_may_have_more_hits_than_asked_for_and_says_so() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    gifts = ("teapot", "scarf", "lamp", "kettle", "watch")
+    run(memory.remember_many([f"Gave Mum a {gift} as a present." for gift in gifts]))
+    found = run(memory.recall("Which presents has Mum had?", 3))
+    assert (len(found), found.beyond) == (5, 2)
+    assert "a list was asked for, so 2 more than 3 are shown" in found.notes
+    single = run(memory.recall("Who gave Mum a present?", 3))
+    assert (len(single), single.beyond) == (3, 0)
+
+
+def test_what_a_question_sets_aside_comes_later_unless_the_answer_stands_in_its_place() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    run(
+        memory.remember_many(
+            ["We saw the city of Rome.", "We saw the city of Lisbon.", "I drink tea instead of coffee."]
+        )
+    )
+    first = run(memory.recall("Which city did we see besides Rome?", 1, explain=True))[0]
+    assert "Lisbon" in first.memory.text
+    assert "tea" in run(memory.recall("What do I drink instead of coffee?", 1))[0].memory.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -63,6 +64,46 @@ def test_a_person_is_known_by_name_by_kin_and_by_one_hop(memory: LongTermMemory,
     assert answer in [hit.memory.text for hit in found[:2]]
     assert found.abstain is None
     assert not any("not of" in note for note in found.notes)
+
+
+OWN = [
+    "Hi, I'm Clara, nice to meet you.",
+    "I live in Linz with two cats.",
+    "My sister Ana lives in Rome.",
+    "Started at Magna as a test engineer.",
+    "I'd love to live in Rome some day.",
+    "The name of the dog is Bello.",
+    "I moved to Graz in May.",
+    "Ana works for a bank.",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "question", "answer"),
+    [
+        (OWN, "What is my name?", OWN[0]),
+        (OWN, "Who am I?", OWN[0]),
+        (OWN, "Wie heiße ich?", OWN[0]),
+        (OWN, "Where do I live?", OWN[6]),
+        (OWN, "Where did I live before?", OWN[1]),
+        (OWN, "What's my job?", OWN[3]),
+        (OWN, "Whom do I work for?", OWN[3]),
+        (["Ich wohne in Linz.", "Der Hund wohnt im Garten.", "Wir sind nach Graz gezogen."], "Wo wohne ich?", "Graz"),
+        (["Vivo en Madrid.", "Mi hermana vive en Roma.", "En mayo me mudé a Bilbao."], "¿Dónde vivo?", "Bilbao"),
+        (["我住在上海。", "我姐姐住在北京。", "五月我搬到了广州。"], "我住在哪里", "广州"),
+        (["Trabajo como enfermera.", "El perro se llama Bello.", "Me llamo Clara."], "¿Cómo me llamo?", "Clara"),
+    ],
+)
+def test_a_question_about_its_asker_finds_what_they_told_of_themselves_last(
+    lines: list[str], question: str, answer: str
+) -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    day = datetime(2026, 1, 5, tzinfo=UTC)
+    run(memory.remember_many([Memory(text, occurred_at=day + timedelta(days=n)) for n, text in enumerate(lines)]))
+    found = run(memory.recall(question, 3))
+    assert answer in found[0].memory.text
+    assert found.abstain is None
+    run(memory.close())
 
 
 def test_a_statement_that_names_nobody_asked_about_is_demoted_with_a_part_of_its_own(memory: LongTermMemory) -> None:

@@ -71,7 +71,7 @@ def _memory_json(memory: Memory) -> dict[str, Any]:
 def found_json(found: RecallResult, *, explain: bool, around: bool) -> dict[str, Any]:
     """Return the result of a recall; *explain*: with the parts of each score, *around*: with each hit's neighbours."""
     hits = [_hit_json(hit, explain=explain, around=around) for hit in found]
-    return {"hits": hits, **_fields(found, "confidence abstain searched tokens_exact notes")}
+    return {"hits": hits, **_fields(found, "confidence abstain searched tokens_exact notes beyond")}
 
 
 def _hit_json(hit: Hit, *, explain: bool, around: bool) -> dict[str, Any]:

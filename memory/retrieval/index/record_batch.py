@@ -34,7 +34,7 @@ RECORD_DTYPE = np.dtype(
         ("mentioned_day", "<i4"),
         ("text_features", "u1"),
         ("question_bits", "<i8"),
-        ("statement_features", "u1"),
+        ("statement_features", "<u2"),
         ("importance", "<f8"),
         ("disabled", "?"),
         ("demotion", "u1"),
@@ -274,7 +274,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 9
+_EXTRACTION_VERSION = 10
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

@@ -8,7 +8,7 @@ from configparser import ConfigParser
 from functools import cache
 from pathlib import Path
 
-_LANGUAGES = ("english", "german", "spanish")
+_LANGUAGES = ("english", "german", "spanish", "chinese")
 _IS_MY = r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+"
 """Stands between a name and the kin word for that person."""
 _WEEKDAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
@@ -20,6 +20,8 @@ def statement_pattern(name: str) -> re.Pattern[str]:
     """Return the pattern *name*, of whole words in any case."""
     if name == "is_my":
         return re.compile(_IS_MY, re.IGNORECASE)
+    if name == "owned":
+        return re.compile(r"(?:['\u2019]s|\b(?:his|her|their))\s+$", re.IGNORECASE)
     if name == "title":
         return re.compile(rf"\b(?:{statement_words('role')}|{statement_words('kin')}) $", re.IGNORECASE)
     return re.compile(rf"\b(?:{statement_words(name)})\b", re.IGNORECASE)
@@ -61,4 +63,5 @@ def _words() -> Mapping[str, str]:
     words["modifier"] = "|".join([words["role"], words["self"], words["article"]])
     words["before_object"] = "|".join([words["oblique"], words["self"], words["verb"], words["elliptical"]])
     words["kin"] = "(?:" + "|".join(sorted(kin_meanings(), key=len, reverse=True)) + r")\b(?!-)"
+    words["which_kin"] = rf"(?:{words['which']})\s+(?:(?:of|de|von|meiner?|unserer?|my|our|mis)\s+)*{words['kin']}"
     return words

@@ -43,10 +43,21 @@ class StatementFeature(IntFlag):
     """Its subject is the speaker; so is that of a statement without a subject ("Sold the bike")."""
     ABOUT_PERSON = 128
     """Its subject is the first of its people."""
+    OWN_NAME = 256
+    """Tells the name of its speaker."""
+    OWN_HOME = 512
+    """Tells where its speaker lives."""
+    OWN_WORK = 1024
+    """Tells what its speaker does for a living, or for whom."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
 """Modalities in which a statement does not say how things are."""
+_OWN_ATTRIBUTES = {
+    StatementFeature.OWN_NAME: "name",
+    StatementFeature.OWN_HOME: "home",
+    StatementFeature.OWN_WORK: "work",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ def analyze_statement(text: str) -> StatementAnalysis:
     """Return the analysis of *text*; of a long one, that of its beginning."""
     text = text[:_MAX_CHARACTERS]
     people = _find_people(text)
-    subject = _subject(text, people)
+    subject, relations = _subject(text, people), _relations(text, people)
     features = _modality(text)
     if statement_pattern("change").search(text):
         features |= StatementFeature.CHANGE
@@ -100,8 +111,24 @@ def analyze_statement(text: str) -> StatementAnalysis:
         people = [subject, *people]
     elif _is_about_self(text):
         features |= StatementFeature.ABOUT_SELF
+        # "Moved to Graz" leaves out who did.
+        text = f"I {text}" if statement_pattern("elliptical").match(text) else text
+    features |= _own_attributes(text, "tells")
     keys = tuple(dict.fromkeys(person.key for person in people))
-    return StatementAnalysis(features, keys, _relations(text, people))
+    return StatementAnalysis(features, keys, relations)
+
+
+def asked_attributes(text: str) -> StatementFeature:
+    """Return which attributes of its asker the question *text* asks for: name, home, work."""
+    return _own_attributes(text, "asks")
+
+
+def _own_attributes(text: str, verb: str) -> StatementFeature:
+    features = StatementFeature(0)
+    for feature, name in _OWN_ATTRIBUTES.items():
+        if statement_pattern(f"{verb}_{name}").search(text):
+            features |= feature
+    return features
 
 
 def may_hold_of_several(text: str) -> bool:
@@ -211,6 +238,8 @@ def _relations(text: str, people: list[_Person]) -> tuple[tuple[str, str], ...]:
     pairs = []
     for first, second in pairwise(ordered):
         between = text[first.end : second.start]
+        if first.is_kin and statement_pattern("owned").search(text[: first.start]):
+            continue  # "Tomasz's mother Halina" is not the speaker's
         if first.is_kin and not second.is_kin and not first.owns and _NAME_APPOSITION.fullmatch(between):
             pairs.append((first.key, second.key))
         elif not first.is_kin and second.is_kin and not first.owns and statement_pattern("is_my").fullmatch(between):

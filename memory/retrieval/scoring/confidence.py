@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,14 @@ _LARGE_MEMORY = 80
 """Number of memories from which on the bounds are those of a large memory."""
 _SCALE_ROOM = 0.09
 """Room of the scale below a low bound, which would otherwise have none down to 0."""
-_NOTE_WORDS_WEIGHT = 0.5
+_NOTE_BONUS_WEIGHT = 0.5
+_FEW_TYPICAL = 20
+"""Memories whose mean cosine says as much about a question as it was known before."""
 _NOTE_ROOM = 0.3
 _NOTE_RANGE = 0.8
 """What a note proves reaches so far below its bound, and so far above it."""
+_NEAR_TOPIC = 0.02
+"""Confidence below which nothing is near, where the bounds are not those of a profile."""
 _WORD_BONUS = 0.005
 _MAX_BONUS_WORDS = 10
 """Terms that get a bonus: a high share of few terms proves less than the same share of many."""
@@ -87,42 +91,59 @@ def topic_confidence(
 
 @dataclass(frozen=True, slots=True)
 class TopicEvidence:
-    """The arguments *soft*, *exact*, *cosine* and *bonus* of ``topic_confidence`` for the same candidates."""
+    """The arguments *soft*, *exact*, *cosine* and *bonus* of ``topic_confidence`` for the same candidates.
+
+    *is_told* marks those that one person told for themselves: notes, and their own turns with an assistant. *mean* is
+    the mean cosine of the question with memories of any kind.
+    """
 
     soft: Floats
     exact: Floats
     cosine: Floats | None
     bonus: float
+    is_told: NDArray[np.bool_]
+    mean: float
+
+
+class TopicConfidence(NamedTuple):
+    """How far the best candidate is about the question (*topic*), and whether it is at least near to it."""
+
+    topic: float
+    is_near: bool
+
+    @classmethod
+    def of(cls, topic: float) -> TopicConfidence:
+        """Return the confidence of a *topic* that no profile of an embedder tells more about."""
+        return cls(topic, topic >= _NEAR_TOPIC)
 
 
 def conversation_confidence(
-    evidence: TopicEvidence,
-    is_note: NDArray[np.bool_],
-    profile: EmbedderProfile,
-    bounds: AbstentionBounds,
-    count: int,
-) -> float:
+    evidence: TopicEvidence, profile: EmbedderProfile, bounds: AbstentionBounds, count: int
+) -> TopicConfidence:
     """Return how far the best of *count* turns and notes is about the question, as ``topic_confidence`` does.
 
-    Notes with a vector count by the *profile* of their embedder: said in other words, a note shares few with a
-    question, while the turns around another one lend it theirs.
+    What one person told counts by the *profile* of the embedder: said in other words, it shares few with a question,
+    while the turns around another one lend it theirs.
     """
     soft, exact, cosine, bonus = evidence.soft, evidence.exact, evidence.cosine, evidence.bonus
     limits = abstention_bounds(bounds, count)
     if cosine is None or profile.unrelated is None:
-        return topic_confidence(soft, exact, cosine, bonus=bonus, bounds=limits)
+        return TopicConfidence.of(topic_confidence(soft, exact, cosine, bonus=bonus, bounds=limits))
     unrelated, _ = bounds_for_size(count, (profile.unrelated, 0.0), bounds.few)
-    by_profile = is_note & np.isfinite(cosine)
+    by_profile = evidence.is_told & np.isfinite(cosine)
     others = ~by_profile
     topic = topic_confidence(soft[others], exact[others], cosine[others], bonus=bonus, bounds=limits)
     if topic < ABSTENTION_LEVEL and float(np.nan_to_num(cosine[others]).max(initial=0.0)) - unrelated >= profile.clear:
         topic = ABSTENTION_LEVEL
     if not by_profile.any():
-        return topic
+        return TopicConfidence.of(topic)
     words = (_SOFT_MATCH_WEIGHT * soft + exact)[by_profile].max() / (1 + _SOFT_MATCH_WEIGHT)
-    value = float(cosine[by_profile].max()) - unrelated + _NOTE_WORDS_WEIGHT * (float(words) + bonus)
+    generic = (evidence.mean - profile.typical) * count / (count + _FEW_TYPICAL)
+    value = float(cosine[by_profile].max()) - unrelated - profile.generic * generic
+    value += profile.note_words * float(words) + _NOTE_BONUS_WEIGHT * bonus
     low, high = profile.note_bound - _NOTE_ROOM, profile.note_bound + _NOTE_RANGE
-    return max(topic, to_confidence_scale(value, profile.note_bound, low=low, high=high))
+    is_near = topic >= _NEAR_TOPIC or value >= profile.note_bound - profile.near
+    return TopicConfidence(max(topic, to_confidence_scale(value, profile.note_bound, low=low, high=high)), is_near)
 
 
 def question_bonus(

@@ -15,6 +15,7 @@ from memory.retrieval.index.record import TextFeature, to_microseconds
 from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
+from memory.retrieval.languages.statements import StatementFeature
 from memory.retrieval.scoring.confidence import (
     TopicEvidence,
     attribution_margin,
@@ -26,6 +27,7 @@ from memory.retrieval.scoring.features import (
     AnalyzedQuestion,
     NamespaceQuery,
     date_fit,
+    has_any_term,
     has_text_feature,
     importance_scores,
     neighbour_window,
@@ -37,7 +39,9 @@ from memory.retrieval.scoring.features import (
     smooth_word_matches,
     speaker_match,
 )
+from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
+from memory.retrieval.scoring.own_attributes import own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -62,6 +66,8 @@ _ECHO_SHARE = 0.9
 _ECHO_EXTRA_WORDS = 3
 """An echo is a turn that asked the same question before and states nothing: it has at least this share of the
 question's words, and at most so many others."""
+_TYPICAL_MEMORIES = 256
+_OWN_TOPIC = 0.8
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
 
@@ -106,6 +112,11 @@ def score_conversation(
     if question.asks_several:
         first = rows[top_positions(ids, sum_features(parts, len(ids)), _FEEDBACK_TURNS)]
         parts["feedback"] = weights.feedback * relevance_feedback(index, rows, first, frequencies)
+    if question.excluded:
+        best_total = float(sum_features(parts, len(ids)).max(initial=0.0))
+        parts["excluded"] = weights.excluded * best_total * has_any_term(index, rows, question.excluded)
+    if question.own:
+        parts["own"] = weights.own * own_scores(index, rows, ids, question, sum_features(parts, len(ids)))
     parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
@@ -128,9 +139,11 @@ def score_conversation(
         lacking = lacks_subject(index, rows, asked)
         totals = sum_features(parts, len(ids))
         best = top_positions(ids, totals, 1)[0]
-        mismatch = subject_mismatch(query, rows, asked, lacking, words, best)
+        mismatch = subject_mismatch(query, rows, asked, lacking, words)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
-    if weights.newest and question.time.kind == TimeKind.NOW and not question.asks_several:
+    tells = tells_own(index, rows, question)
+    is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
+    if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_several or is_told_twice):
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
         parts["newest"] = parts.get("newest", 0.0) + found.leading
         parts["linked"] = found.linked
@@ -149,19 +162,53 @@ def score_conversation(
         exact_match_shares(bm25, words)[states],
         None if matches.own_cosine is None else matches.own_cosine[states],
         question_bonus(words.bounded_weights, seen, question.is_proper),
+        _is_told(index, rows)[states],
+        _mean_cosine(query),
     )
-    is_note = (index.columns["session"][rows] == NO_SESSION)[states]
-    topic = conversation_confidence(evidence, is_note, query.profile, abstention, frequencies.count)
+    confidence = conversation_confidence(evidence, query.profile, abstention, frequencies.count)
+    topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
     lead = attribution_margin(index, rows, question, sum_features(own_parts, len(ids)))
+    if question.asks_several and lead >= abstention.lead:  # else somebody else stated it, and there is no list
+        parts["spread"] = weights.spread * spread_scores(index, rows, ids, sum_features(parts, len(ids)))
     note = ""
     if mismatch is not None and mismatch.lead < lead:
         lead, note = mismatch.lead, mismatch.note
     return ScoredCandidates(
-        query.namespace, query.partition, tuple(ids), parts, topic, lead, newer, later, frozenset(likely), note
+        query.namespace,
+        query.partition,
+        tuple(ids),
+        parts,
+        topic,
+        lead,
+        newer,
+        later,
+        frozenset(likely),
+        note,
+        is_near=confidence.is_near,
+        asks_several=question.asks_several,
     )
+
+
+def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
+    """Return which of *rows* are notes, or turns of the one person who talks here, with an assistant."""
+    columns = index.columns[rows]
+    is_own = np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"]
+    return np.asarray((columns["session"] == NO_SESSION) | is_own)
+
+
+def _mean_cosine(query: NamespaceQuery) -> float:
+    """Return the mean cosine of the question with ``_TYPICAL_MEMORIES``, evenly spread; 0 without vectors.
+
+    What states nothing is left out: a question is near to other questions.
+    """
+    alive = np.flatnonzero(query.index.alive.rows)
+    spread = alive[:: -(-len(alive) // _TYPICAL_MEMORIES) or 1]
+    cosines = query.cosines(spread[~query.index.hidden_utterances(spread)])
+    found = np.zeros(0) if cosines is None else cosines[np.isfinite(cosines)]
+    return float(found.mean()) if len(found) else 0.0
 
 
 def _terms_seen_beside(query: NamespaceQuery, unstated: Rows) -> NDArray[np.bool_]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.scoring.confidence import abstention_bounds, question_bonus, topic_confidence
+from memory.retrieval.scoring.confidence import TopicConfidence, abstention_bounds, question_bonus, topic_confidence
 from memory.retrieval.scoring.features import NamespaceQuery, scale_to_maximum
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features
 from memory.retrieval.scoring.settings import AbstentionBounds, DocumentWeights
@@ -57,4 +57,5 @@ def score_documents(
         bonus=question_bonus(words.bounded_weights, words.seen, question.is_proper, documents=True),
         bounds=abstention_bounds(abstention, frequencies.count, documents=True),
     )
-    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic)
+    is_near = TopicConfidence.of(topic).is_near
+    return ScoredCandidates(query.namespace, query.partition, tuple(ids), parts, topic, is_near=is_near)

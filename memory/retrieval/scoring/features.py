@@ -6,7 +6,7 @@ weights them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +23,14 @@ from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.dates import DateReference, date_match
 from memory.retrieval.languages.question_time import QuestionTime, TimeKind
+from memory.retrieval.languages.statements import StatementFeature
 from vectorstore import Filter, Vector, View
 from vectorstore.internals import idf, idf_array, sorted_distinct
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _FEEDBACK_TERMS = 10
+_NOTHING_OWN = StatementFeature(0)
 _NOW = QuestionTime(TimeKind.NOW, None, "")
 
 
@@ -41,7 +43,8 @@ class AnalyzedQuestion:
     *only_when*: it names a date and nothing else that a memory could be about. *proper_terms* are those of *terms*
     that are written as names. *time* is what it asks about. *people* are those that it names, as in
     ``StatementAnalysis``, and those that they are known to be; *about_self*: its asker asks about themselves;
-    *asks_modal*: about plans, hypotheses or what somebody said.
+    *asks_modal*: about plans, hypotheses or what somebody said; *own*: which of the asker's name, home and work.
+    *excluded*: terms of what the question sets aside.
     """
 
     text: str
@@ -62,6 +65,8 @@ class AnalyzedQuestion:
     people: frozenset[str] = frozenset()
     about_self: bool = False
     asks_modal: bool = False
+    own: StatementFeature = _NOTHING_OWN
+    excluded: frozenset[str] = frozenset()
 
     @property
     def is_proper(self) -> NDArray[np.bool_]:
@@ -151,6 +156,15 @@ def date_fit(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> F
 def has_text_feature(index: RetrievalIndex, rows: Rows, feature: TextFeature) -> Floats:
     """Return 1 where the text has *feature*, else 0."""
     return np.asarray((index.columns["text_features"][rows] & int(feature)) != 0, dtype=np.float64)
+
+
+def has_any_term(index: RetrievalIndex, rows: Rows, words: Iterable[str]) -> Floats:
+    """Return 1 where the text has any of the terms *words*, else 0."""
+    numbers = [number for word in words if (number := index.vocabulary.find(word)) != NO_TERM]
+    if not numbers:
+        return np.zeros(len(rows))
+    terms, starts = index.text_terms(rows)
+    return np.asarray(np.logical_or.reduceat(np.isin(terms, numbers), starts), dtype=np.float64)
 
 
 def importance_scores(importance: Floats, scores: Floats) -> Floats:

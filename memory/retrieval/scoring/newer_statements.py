@@ -91,7 +91,8 @@ def find_newer_statements(
         second = top_positions(ids, raised, 2)[1]
         found.later[linked] = matter.position
         if linked != second:
-            found.linked[linked] = raised[second] + TIE_STEP - raised[linked]
+            # Half a step: it stays behind the first hit, which may lead the second by one step.
+            found.linked[linked] = raised[second] + TIE_STEP / 2 - raised[linked]
     return found
 
 

@@ -29,7 +29,8 @@ class ScoredCandidates:
     *newer* maps the position of a superseded statement to that of the newer one, *later* that of a newer statement
     which may have changed the first hit to that of the first hit; *likely* has the positions of newer statements that
     an answer should say beside the older. *subject_note* says in words whose attribute was found instead of that asked
-    for, where *lead* is below 0 for that reason.
+    for, where *lead* is below 0 for that reason. *is_near*: the best candidate is near enough to be shown where
+    there is doubt. *asks_several*: the question asks for a list.
     """
 
     namespace: str
@@ -42,6 +43,8 @@ class ScoredCandidates:
     later: Mapping[int, int] = field(default_factory=dict)
     likely: frozenset[int] = frozenset()
     subject_note: str = ""
+    is_near: bool = True
+    asks_several: bool = False
 
     def totals(self) -> Floats:
         """Return the score of each id: the sum of its parts, always in the same order."""
@@ -156,4 +159,5 @@ def fuse_scores(variants: Sequence[tuple[QueryVariant, ScoredCandidates]]) -> Sc
         for name, values in scored.parts.items():
             parts[name][positions] += values * (variant.weight / total_weight)
     topic = max(scored.topic for variant, scored in variants if not variant.hypothetical)
-    return replace(question, ids=ids, parts=parts, topic=topic).calibrated()
+    is_near = any(scored.is_near for variant, scored in variants if not variant.hypothetical)
+    return replace(question, ids=ids, parts=parts, topic=topic, is_near=is_near).calibrated()

@@ -30,6 +30,8 @@ class ConversationWeights:
     number: float = 0.15
     date: float = 0.5
     feedback: float = 0.2
+    spread: float = 1.0
+    """0: where several things are asked for, the best hits may all be of one session."""
     recency: float = 0.05
     importance: float = 0.2
     """Share of a memory's score that lies between the importance 0 and 1; 0.5 leaves the score as it is."""
@@ -38,6 +40,10 @@ class ConversationWeights:
     """0: plans, hypotheses, quotations and past habits keep their score."""
     newest: float = 1.0
     """0: older statements keep their place before newer ones."""
+    own: float = 1.0
+    """0: statements that tell the name, the home or the work that their asker asks for do not lead."""
+    excluded: float = -0.5
+    """Share of the best score that a memory loses which has what the question sets aside ("besides Rome")."""
     subject: float = -0.1
     """Share of the best score that a statement loses which names none of the people asked about."""
     text: float = 0.15

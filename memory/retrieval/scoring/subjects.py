@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory.retrieval.index.record import ROLES
+from memory.retrieval.index.record import ROLES, TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.vocabulary import NO_TERM
+from memory.retrieval.languages.statement_patterns import statement_pattern, statement_words
 from memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
 from memory.retrieval.scoring.soft_matching import QuestionTerms, word_match
@@ -24,8 +25,10 @@ from memory.retrieval.scoring.soft_matching import QuestionTerms, word_match
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 _GENITIVE = re.compile("['\u2019]s?$")
-_MIN_LEAD = 0.3
-"""Share of the question's other words by which a statement about somebody else must be ahead to raise doubt."""
+_MIN_LEAD = 0.2
+"""Lead from which a statement about somebody else raises doubt."""
+_WORDS_WEIGHT = 0.5
+"""Weight of the question's other words beside the cosine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +60,21 @@ def asked_people(question: AnalyzedQuestion, index: RetrievalIndex) -> AskedPeop
     Names count before kin words beside them ("Ana's sister" is asked of Ana).
     """
     speakers = {part.lower() for _, name in index.participants.present() for part in (name, *name.split())}
-    known = [person for person in people_of(question.text) if person not in speakers and index.people.is_person(person)]
+    asked = statement_pattern("which_kin").sub(" ", question.text)  # "which of my friends" asks who, not about them
+    mentions = [person for person in people_of(asked) if person not in speakers]
+    known = [person for person in mentions if index.people.is_person(person) or _is_asked(person, question.text, index)]
     named = tuple([person for person in known if not is_kin(person)] or known)
     return AskedPeople(named, index.people.with_relations(named)) if named else None
+
+
+def _is_asked(name: str, text: str, index: RetrievalIndex) -> bool:
+    """Return whether a *name* stands in the question *text* where a person does.
+
+    It is one that memories mention as a name, or do not mention at all: then nothing is known of that person.
+    """
+    slot = rf"\b(?:{statement_words('before_person')})\s+{re.escape(name)}\b|\b{re.escape(name)}['\u2019]s?\b"
+    is_possible = name in index.people or index.vocabulary.find_form(name) == NO_TERM
+    return is_possible and re.search(slot, text, re.IGNORECASE) is not None
 
 
 def lacks_subject(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray[np.bool_]:
@@ -87,19 +102,28 @@ def _names_any(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray
 
 
 def subject_mismatch(
-    query: NamespaceQuery, rows: Rows, asked: AskedPeople, lacking: NDArray[np.bool_], words: QuestionTerms, best: int
+    query: NamespaceQuery, rows: Rows, asked: AskedPeople, lacking: NDArray[np.bool_], words: QuestionTerms
 ) -> SubjectMismatch | None:
-    """Return the mismatch if the *best* of *rows*, by position, gives somebody else's attribute, else None.
+    """Return the mismatch if one of *rows* about somebody else fits the question better than all that name the people.
 
-    *lacking* is that of ``lacks_subject``. Compared are the words of the question beside the people in it.
+    *lacking* is that of ``lacks_subject``. Compared are the words of the question beside the people in it, and its
+    cosine.
     """
     index, question = query.index, query.question
     is_topic = np.array([not _is_person(form, asked) for form in question.forms], dtype=np.float64)
-    total = float((words.weights * is_topic).sum())
-    if not lacking[best] or total <= 0:
+    weights = words.bounded_weights * is_topic
+    total = float(weights.sum())
+    if total <= 0:
         return None
-    share = (word_match(words, rows, index) * (words.weights * is_topic)).sum(axis=1) / total
-    lead = float(share[~lacking].max(initial=0.0) - share[best])
+    fit = _WORDS_WEIGHT * (word_match(words, rows, index) * weights).sum(axis=1) / total
+    cosines = query.cosines(rows)
+    if cosines is not None:
+        fit += np.nan_to_num(cosines)
+    states = (index.columns["text_features"][rows] & int(TextFeature.ENDS_ASKING)) == 0
+    if not (lacking & states).any():
+        return None
+    best = int(np.argmax(np.where(lacking & states, fit, -np.inf)))
+    lead = float(fit[~lacking].max(initial=0.0) - fit[best])
     if lead > -_MIN_LEAD:
         return None
     people = index.people.of(int(rows[best]))

@@ -1,0 +1,41 @@
+"""List questions: what belongs together is found together, one hit an episode first.
+
+The answer to "which presents has Mum had?" lies in several memories. A session mostly says one of the things: each
+further hit of it, and a turn beside a better hit, comes a little later. ``relevance_feedback`` asks again with
+the words of what the first round found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.retrieval.index.record_batch import NO_SESSION
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.scoring.scores import top_positions
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+_SPREAD_HITS = 60
+"""Best hits that are spread over the sessions."""
+_SESSION_LOSS = 0.03
+_NEIGHBOUR_LOSS = 0.1
+"""Shares of the best score that a hit loses for each better one of its session, and for one right beside it."""
+
+
+def spread_scores(index: RetrievalIndex, rows: Rows, ids: Sequence[str], totals: Floats) -> Floats:
+    """Return what is taken off the scores *totals* so that the best hits come from several sessions."""
+    change = np.zeros(len(rows))
+    best = max(float(totals.max(initial=0.0)), 0.0)
+    sessions, beside = Counter[int](), set[int]()
+    for i in top_positions(ids, totals, _SPREAD_HITS):
+        row, session = int(rows[i]), int(index.columns["session"][rows[i]])
+        if session == NO_SESSION:
+            continue
+        change[i] = -best * (_SESSION_LOSS * sessions[session] + _NEIGHBOUR_LOSS * (row in beside))
+        sessions[session] += 1
+        beside.update((int(index.links.before.rows[row]), int(index.links.after.rows[row])))
+    return change
