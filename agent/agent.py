@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.configuration import AgentComponents, AgentSettings
 from agent.context.memory_reader import HistoryReader, MemoryReader, history_bound
-from agent.context.replacement_judge import replacement_judge
 from agent.errors import AgentError, ApprovalUnavailable, ArgumentError, check_seconds
 from agent.events import Event, Hooks, RunEnded
 from agent.middleware.base import ModelMiddleware
@@ -114,6 +113,8 @@ class Agent:
         shown to a remote model only with *share_sensitive*. A model that fails replaces nothing, and the report of the
         memory says so.
         """
+        from agent.context.replacement_judge import replacement_judge
+
         return replacement_judge(provider, share_sensitive=share_sensitive)
 
     @property

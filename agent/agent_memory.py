@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 from agent.errors import ArgumentError
-from memory import Memory, Message, RecallOptions, RecallResult, Report
+from memory import Memory, Message, RecallResult, Report
 from memory.internals import SCOPES, Passages
 
 if TYPE_CHECKING:
-    from memory import HistoryStorage
+    from memory import HistoryStorage, RecallOptions
     from vectorstore import Filter, VectorStore
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import pydantic_core
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ImageType: TypeAlias = Literal["image/jpeg", "image/png", "image/gif", "image/webp"]
@@ -26,6 +26,19 @@ DocumentType: TypeAlias = Literal["application/pdf", "text/plain"]
 
 class _FrozenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class _ProviderModel(_FrozenModel):
+    """Block with a field that only some servers fill; where it is None it is left out of the JSON."""
+
+    _optional: ClassVar[str]
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if fields.get(self._optional) is None:
+            fields.pop(self._optional, None)
+        return fields
 
 
 class TextBlock(_FrozenModel):
@@ -54,13 +67,14 @@ class DocumentBlock(_FrozenModel):
     name: str = ""
 
 
-class ThinkingBlock(_FrozenModel):
+class ThinkingBlock(_ProviderModel):
     """A model's reasoning; sent back unchanged during tool use, dropped before storage.
 
     *redacted* holds the provider's opaque form when the text itself is withheld. *field* is the field of the reply in
     which it came, where servers differ; it goes back in the same.
     """
 
+    _optional = "field"
     type: Literal["thinking"] = "thinking"
     text: str = ""
     signature: str | None = None
@@ -80,12 +94,13 @@ class OpaqueBlock(_FrozenModel):
     data: dict[str, Any] = Field(repr=False)
 
 
-class ToolCallBlock(_FrozenModel):
+class ToolCallBlock(_ProviderModel):
     """A model asks for a tool. *arguments* is the parsed JSON object; *invalid* keeps text that was not one.
 
     *opaque* is what the server wants back with the call, such as the signature of a thought; dropped before storage.
     """
 
+    _optional = "opaque"
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str

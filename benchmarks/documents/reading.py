@@ -1,8 +1,8 @@
 """How fast files are read, beside a plain pipeline on Chroma, and how much of their text, beside the usual converters.
 
-The plain pipeline does what a tutorial does: text of each file, windows of 1,000 characters, the same embedder in
-batches of 256, ``collection.add``. Extraction is judged by words: the share of the words of a reference that a reader
-finds (recall), and of its own words that stand there too (precision), both as multisets.
+The plain pipeline does what a tutorial does: text of each file, windows of 1,000 characters, the same embedder (that of
+passages) in batches of 256, ``collection.add``. Extraction is judged by words: the share of the words of a reference
+that a reader finds (recall), and of its own words that stand there too (precision), both as multisets.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from memory import KnowledgeBase, local_embedder, open_memory
 from memory.chunking import FixedChunker
 from memory.documents.loaders.html import HtmlLoader
 from memory.documents.loaders.pdf import PdfLoader
+from memory.embedders.protocol import passage_embedder
 
 _WORD = re.compile(r"\w+")
 _BATCH = 256
@@ -89,9 +90,10 @@ def _chroma(files: Sequence[Path], work: Path) -> Speed | None:
         import chromadb
     except ImportError:
         return None
-    embedder = local_embedder()
-    if embedder is None:
+    local = local_embedder()
+    if local is None:
         return None
+    embedder = passage_embedder(local)
 
     def ingest() -> int:
         client = chromadb.PersistentClient(str(work / "chroma"))

@@ -26,10 +26,12 @@ _INTRODUCTION = """\
 Rendered by `python -m benchmarks personal-report` from a run of `python -m benchmarks personal`; what the sets are is
 told in the [README](../README.md#notes-stories-and-chat-of-a-person). Each cell is the half `choose`, on which settings
 were chosen, then the half `report`. An empty cell: the system has no such figure. *Before* is Tellback with static
-vectors, before it had a sentence encoder, profiles, kinds of utterances, statements of now and then, and people; the
-other columns are of one run. `para` are questions in other words, `update` about what changed since, `past` about what
-was so then, `xling` across languages, `other` about another person's attribute, `neg` with a negation, `multi` over
-several notes. Systems that never doubt have nothing in the lines on doubt but zeros.
+vectors, before it had a sentence encoder, profiles, kinds of utterances, statements of now and then, and people, which
+came together; the other columns are of one state. `cosine-onnx` is the cosine of all-MiniLM-L6-v2 (int8), by which
+Chroma ranks by default too (Chroma itself was not run), and `tellback-onnx` Tellback with that model as an embedder
+that it does not know. `para` are questions in other words, `update` about what changed since, `past` about what was so
+then, `xling` across languages, `other` about another person's attribute, `neg` with a negation, `multi` over several
+notes. Systems that never doubt have nothing in the lines on doubt but zeros.
 """
 
 

@@ -343,12 +343,27 @@ def test_settings_are_shown_with_their_origin_and_without_secrets(
     assert not [secret for secret in ("sk-canary", "pa55", "t0ken") if secret in printed]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
-def test_doctor_reports_a_key_in_a_configuration_file_readable_by_others(
+def test_doctor_reports_an_mcp_server_that_is_set_wrongly(
     doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "config.toml"
-    file.write_text('api_key = "sk-canary"\n')
+    file.write_text('[mcp.servers.files]\ncomand = "npx"\n')
+    monkeypatch.setenv("TELLBACK_CONFIG", str(file))
+    code, checks = doctor()
+    assert code == 2
+    assert checks["mcp servers"]["seen"].startswith("mcp.servers.files")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+@pytest.mark.parametrize(
+    "text",
+    ['api_key = "sk-canary"\n', '[mcp.servers.x]\nurl = "http://localhost/mcp"\nheaders = { Authorization = "k" }\n'],
+)
+def test_doctor_reports_a_key_in_a_configuration_file_readable_by_others(
+    doctor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
     file.chmod(0o644)
     monkeypatch.setenv("TELLBACK_CONFIG", str(file))
     code, checks = doctor()

@@ -322,8 +322,8 @@ def test_the_marks_in_an_answer_become_citations_in_the_order_of_the_text() -> N
     [
         ((0.8, 0.3, 0.2), 0.8, {"share": 0.3}, 2),
         ((0.8, 0.3, 0.2), 0.8, {"share": 0}, 3),
-        ((0.03, 0.02), 0.03, {"share": 0.3, "searched": 100}, 0),
-        ((0.03, 0.02), 0.03, {"share": 0.3, "searched": 20}, 1),
+        ((0.01, 0.01), 0.01, {"share": 0.3, "searched": 100}, 0),
+        ((0.01, 0.005), 0.01, {"share": 0.3, "searched": 20}, 1),
     ],
 )
 def test_items_below_the_floor_are_left_out_with_the_reason(scores, confidence, options, kept) -> None:

@@ -66,6 +66,23 @@ def test_the_first_questions_of_a_process_are_answered_as_the_later_ones(tmp_pat
             store.delete([expected[0].entry.id])
 
 
+def test_filters_on_fields_that_are_not_declared_answer_the_same_however_often_they_are_asked(tmp_path: Path) -> None:
+    chances, space, query = random.Random(3), Space("toy", 4), [1, 0, 0, 1]
+    model = NumpyStore(space=space)
+    with (
+        closing(SqliteStore(tmp_path / "m.db", space=space)) as store,
+        closing(SqliteStore(tmp_path / "m.db")) as other,
+    ):
+        for step in range(90):
+            id, values = f"e{chances.randrange(30)}", (step, "x", None, [1])
+            entry = Entry(id, query, "text", metadata={f"f{n}": chances.choice(values) for n in range(12)})
+            for changed in (model, other):
+                changed.delete([id]) if step % 5 == 4 else changed.upsert([entry])
+            field = f"f{chances.randrange(12 if step > 40 else 2)}"  # more fields than become columns
+            for where in ({field: "x"}, {field: {"$ne": "x"}}, {field: {"$gt": step - 9}}, {f"{field}.g": None}):
+                assert store.search(query, 99, where=where) == model.search(query, 99, where=where), (step, where)
+
+
 def test_the_first_question_of_a_process_notices_lost_rows(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with closing(SqliteStore(path, space=Space("toy", 8))) as store:

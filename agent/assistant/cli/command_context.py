@@ -63,7 +63,16 @@ def compute_in_one_thread() -> None:
 
 
 def _settings(context: typer.Context) -> AssistantSettings:
-    """Return the settings; mention the memory of the project's former name where it would be overlooked."""
+    """Return the settings; mention the memory of the project's former name where it would be overlooked.
+
+    What goes wrong on the way is said by the command itself; the library's log of it is for ``--debug``.
+    """
+    if not global_options(context).debug:
+        import logging
+
+        for package in ("memory", "vectorstore"):
+            if not (log := logging.getLogger(package)).handlers:
+                log.addHandler(logging.NullHandler())
     configuration = global_options(context).configuration()
     if (former := configuration.former_memory) is not None:
         folder = configuration.settings.memory.parent

@@ -131,6 +131,23 @@ def fix_token_counts(settings: AssistantSettings, *, yes: bool) -> Iterator[Doct
         yield DoctorCheck("token table", True, f"fetched, its hash is right: {path}")
 
 
+def _check_mcp_servers(settings: AssistantSettings) -> DoctorCheck:
+    """Check the MCP servers of the settings without connecting them."""
+    from importlib.util import find_spec
+
+    from agent.assistant.config import ConfigurationError
+    from agent.assistant.wiring import make_mcp_servers
+    from vectorstore import MissingExtra
+
+    try:
+        names = ", ".join(make_mcp_servers(settings))
+    except ConfigurationError as error:
+        return DoctorCheck("mcp servers", False, str(error), "docs/mcp.md has the keys", EXIT_USAGE)
+    if find_spec("mcp") is None:
+        return DoctorCheck("mcp servers", False, f"{names}: not usable", MissingExtra("it", "mcp").install, EXIT_USAGE)
+    return DoctorCheck("mcp servers", True, names)
+
+
 def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     """List the settings with their origins; a file with a key in it must be private."""
     from agent.assistant.config import KEY_SETTINGS
@@ -150,7 +167,10 @@ def check_settings(configuration: Configuration) -> Iterator[DoctorCheck]:
     )
     for name, value in values:
         yield DoctorCheck(name, True, value + (f" (from {origins[name]})" if name in origins else ""))
-    has_key = any(origins.get(name) == str(path) for name in KEY_SETTINGS)
+    if settings.mcp.servers:
+        yield _check_mcp_servers(settings)
+    secrets = any(server.get("headers") or server.get("env") for server in settings.mcp.servers.values())
+    has_key = secrets or any(origins.get(name) == str(path) for name in KEY_SETTINGS)
     if has_key and os.name == "posix" and path.stat().st_mode & 0o077:
         seen = "it holds a key, and others may read it"
         yield DoctorCheck("configuration", False, seen, f"chmod 600 {path}", EXIT_USAGE)
