@@ -68,8 +68,8 @@ def _project_filter() -> Filter | None:
     from agent.assistant.hooks.answer import project_filter
 
     project = project_of(Path.cwd())
-    in_repository = project is not None and project.root is not None and (project.root / ".git").exists()
-    return project_filter(project) if in_repository else None
+    root = None if project is None else project.root
+    return None if root is None or not (root / ".git").exists() else project_filter(project)
 
 
 def _token(configuration: Configuration) -> tuple[str, str]:
