@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.assistant.hooks import run_log
-from memory import LongTermMemory, Memory
+from memory import LongTermMemory, Memory, Message
 from tests.support.clients import CodingSession, added_context, users_words
 from tests.support.command_line import CommandLine
 
@@ -78,6 +78,8 @@ async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes
     await memory.remember(Memory("I write British English", pinned=True))
     await memory.remember(Memory("Elsewhere, tabs are pinned", pinned=True, scopes=other))
     await memory.remember(Memory("My password hint is the dog", sensitive=True))
+    earlier = "Which nuts should I avoid when cooking for my sister?"
+    await memory.remember_turn("earlier", [Message.user(earlier)])
     session = CodingSession(memory, tmp_path)
     await session.prompt("We moved to Postgres 17.")
     briefings = [added_context(await session.hook("SessionStart", source=source)) for source in ("startup", "compact")]
@@ -86,6 +88,7 @@ async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes
         assert "Postgres 17" in briefing
         assert "tabs" not in briefing
         assert "password" not in briefing
+        assert "nuts" not in briefing
     assert await session.hook("SessionStart", source="resume") == ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,7 @@ from agent.assistant.cli.command_context import global_options
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from vectorstore import MissingExtra
 
 if TYPE_CHECKING:
     from agent.assistant.clients.client import Client
@@ -64,6 +66,8 @@ def install(
         return
     _print_changes(chosen, changed, dry_run=dry_run)
     if changed and not remove:
+        if find_spec("mcp") is None:
+            print_note(f"  -> {MissingExtra('the memory server', 'mcp')}")
         for note in chosen.notes:
             print_note(f"  -> {note}")
 

@@ -117,7 +117,7 @@ class _HookAnswer:
             trust=["user"],
             where=self.where,
         )
-        stated = [item for item in page if item.is_evidence and item.valid_to is None and not item.pinned]
+        stated = [item for item in page if _is_statement(item) and item.valid_to is None and not item.pinned]
         own = [item for item in stated if item.scopes.get(PROJECT_SCOPE) in names]
         chosen: list[Memory] = [*pinned]
         if self.event.after_compaction:
@@ -131,6 +131,11 @@ class _HookAnswer:
         return await self.memory.conversations.load(
             self.session, namespace=self.settings.namespace, limit=_SESSION_MESSAGES
         )
+
+
+def _is_statement(memory: Memory) -> bool:
+    """Return whether *memory* states something and asks nothing: a briefing has no questions."""
+    return memory.is_evidence and memory.utterance != UtteranceKind.STATING_QUESTION
 
 
 def _in_context(stored: Sequence[StoredMessage]) -> dict[str, datetime]:
