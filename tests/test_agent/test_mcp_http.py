@@ -26,6 +26,7 @@ from agent import ArgumentError
 from agent.mcp import MemoryServerTools, make_memory_server, serve_http
 from agent.mcp.transports import http_application, read_or_make_token
 from memory import KnowledgeBase
+from tests.support.mcp_calls import call_every_tool
 
 pytestmark = [
     pytest.mark.anyio,
@@ -47,17 +48,13 @@ async def listening(memory) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_client_with_the_token_calls_tools(memory, mode) -> None:
+async def test_a_client_with_the_token_calls_every_tool(memory, mode) -> None:
     async with (
         listening(memory) as address,
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http,
         Client(streamable_http_client(address, http_client=http), mode=mode) as client,
     ):
-        stored = await client.call_tool("remember", {"text": "Ana's dog is called Rex."})
-        found = await client.call_tool("recall", {"question": "What is the name of Ana's dog?"})
-        assert len((await client.list_tools()).tools) == 10
-    assert not stored.is_error
-    assert "Rex" in found.content[0].text
+        await call_every_tool(client, client)
 
 
 async def test_requests_without_the_token_or_from_elsewhere_are_refused(memory) -> None:

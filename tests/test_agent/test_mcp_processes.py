@@ -22,6 +22,7 @@ from mcp.client.stdio import StdioServerParameters
 
 from agent import ToolContext, ToolFailed
 from agent.mcp import McpServer, McpTools
+from tests.support.mcp_calls import call_every_tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -38,27 +39,7 @@ def server_on(path: Path, *options: str) -> StdioServerParameters:
 async def test_every_tool_answers_over_pipes(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "m.db"
     async with Client(server_on(path), mode=mode) as writer, Client(server_on(path), mode=mode) as reader:
-        stored = await writer.call_tool("remember", {"text": "Ana's dog is called Rex."})
-        id = stored.structured_content["id"]
-        arguments = {
-            "search": {"query": "Ana's dog"},
-            "fetch": {"id": id},
-            "recall": {"question": "What is the name of Ana's dog?"},
-            "profile": {},
-            "list_memories": {},
-            "correct": {"id": id, "text": "Ana's dog is called Max."},
-            "search_documents": {"question": "Rex"},
-            "list_documents": {},
-            "forget": {"ids": [id]},
-        }
-        tools = {tool.name for tool in (await reader.list_tools()).tools}
-        assert tools == {*arguments, "remember"}
-        for name, call in arguments.items():  # another process sees at once what this one wrote
-            result = await reader.call_tool(name, call)
-            assert not result.is_error, result.content
-            if name in ("search", "fetch", "recall", "profile", "list_memories"):
-                assert "Rex" in result.content[0].text
-        assert "Max" in (await writer.call_tool("recall", {"question": "Ana's dog"})).content[0].text
+        await call_every_tool(writer, reader)
 
 
 def test_standard_output_carries_the_protocol_alone_and_its_end_ends_the_process(tmp_path: Path) -> None:
