@@ -79,7 +79,12 @@ def best_sentences(
         blocks = [(index, span) for index, text in enumerate(texts) for span in code_steps(text, limit)]
         begun = {(index, start) for index, (start, _) in blocks}
         spans = sorted([*blocks, *(span for span in spans if (span[0], span[1][0]) not in begun)])
-    spans = [span for span in spans if not _is_heading(passages[span[0]], span[1])]
+    asked = _plain_words(question)
+    spans = [
+        (index, span)
+        for index, span in spans
+        if not _is_heading(passages[index], span) and asked not in _plain_words(texts[index][slice(*span)])
+    ]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
     wanted = frozenset(terms(question))
@@ -120,6 +125,11 @@ def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[flo
         for sentence, similarity in zip(sentences, similarities, strict=False)
     ]
     return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
+
+
+def _plain_words(text: str) -> str:
+    """Return the words of *text* alone: a place that repeats a whole question, such as an example, is no answer."""
+    return f" {' '.join(_WORD.findall(text.casefold()))} "
 
 
 def _is_heading(passage: Passage, span: TextSpan) -> bool:

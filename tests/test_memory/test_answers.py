@@ -47,6 +47,11 @@ Activate it afterwards."""
             "See also the section on a detached head. A detached head is one that names a commit.",
             "A detached head is one that names a commit.",
         ),
+        (
+            "How is a file backed up?",
+            'The same by commands:\n\n```\ntellback ask "How is a file backed up?"\n```\n\nCall `backup(path)` on the file.',
+            "Call `backup(path)` on the file.",
+        ),
     ],
 )
 def test_the_sentence_has_the_form_that_the_question_asks_for(question, text, answer):
