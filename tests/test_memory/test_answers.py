@@ -49,7 +49,7 @@ Activate it afterwards."""
         ),
         (
             "How is a file backed up?",
-            'The same by commands:\n\n```\ntellback ask "How is a file backed up?"\n```\n\nCall `backup(path)` on the file.',
+            'By command:\n\n```\ntellback ask "How is a file backed up?"\n```\n\nCall `backup(path)` on the file.',
             "Call `backup(path)` on the file.",
         ),
     ],
