@@ -152,7 +152,7 @@ class QuotingProvider:
             yield StoredReply(note="acknowledged")
         else:
             quotes = await self._choose(question, request)
-            if request.abstain == "nothing" and classify_utterance(question).kind == UtteranceKind.COMMAND:
+            if classify_utterance(question).kind == UtteranceKind.COMMAND and not self._is_about(quotes, request):
                 yield TextPiece(NO_COMMANDS_TEXT)
                 yield StoredReply(note="nothing found")
                 yield StopPiece(StopReason.STOP)
@@ -170,6 +170,12 @@ class QuotingProvider:
                 yield TextPiece(NOTHING_FOUND_TEXT)
             yield StoredReply(note="quoted" if quotes else "nothing found")
         yield StopPiece(StopReason.STOP)
+
+    def _is_about(self, quotes: Sequence[_Quote], request: Request) -> bool:
+        """Return whether a request ("show me the boats") is for what is quoted: not doubted, with a word in common."""
+        terms = (request.analyzer or self._analyzer).terms
+        asked = set(terms(request.question))
+        return request.abstain is None and any(asked.intersection(terms(quote.citation.quote)) for quote in quotes)
 
     async def _choose(self, question: str, request: Request) -> list[_Quote]:
         """Return the quotes, best first; in doubt only the nearest."""

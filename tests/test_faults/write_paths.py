@@ -122,7 +122,7 @@ PATHS = (
             [Memory(f"Note {n} of the zebra; it is number {n}", key=f"n{n}") for n in range(3)]
             + ["card 4111111111111111"]
         ),
-        beside=VECTORS_KEPT,
+        beside=(*VECTORS_KEPT, "embedder_profiles"),
     ),
     WritePath(
         "remember a turn",

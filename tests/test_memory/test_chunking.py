@@ -1,6 +1,6 @@
 """Chunkers: the contract, headings, sizes in tokens.
 
-Inner parts, on no face: ``memory.chunking.markdown``, ``memory.testing.chunker_contract``.
+Inner parts, on no face: ``memory.chunking``, ``memory.chunking.markdown``, ``memory.testing.chunker_contract``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Citations: the sentence that answers, word for word, with its exact place.
 
-Inner parts, on no face: ``memory.documents.citations``.
+Inner parts, on no face: ``memory.chunking.sentences``, ``memory.documents.citations``.
 """
 
 from __future__ import annotations

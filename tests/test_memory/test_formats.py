@@ -1,6 +1,7 @@
 """Formats of documents: files as their own programs and libraries write them become text with its structure.
 
-Inner parts, on no face: ``memory.documents.loaders``.
+Inner parts, on no face: ``memory.documents.loaders.base``, ``memory.documents.loaders.code``,
+``memory.documents.loaders.registry``.
 """
 
 from __future__ import annotations

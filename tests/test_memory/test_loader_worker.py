@@ -1,6 +1,7 @@
 """The worker of the loaders: crafted files meet a process with limits, and the next file is read all the same.
 
-Inner parts, on no face: ``memory.documents.loaders``.
+Inner parts, on no face: ``memory.documents.loaders.base``, ``memory.documents.loaders.registry``,
+``memory.documents.loaders.workers``.
 """
 
 from __future__ import annotations

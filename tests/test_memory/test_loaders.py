@@ -1,7 +1,7 @@
 """Loaders: bytes in, text out; what cannot be read says why, and nothing hostile gets through.
 
-Inner parts, on no face: ``memory.documents.document``, ``memory.documents.loaders.markdown``,
-``memory.documents.loaders.pdf``, ``memory.documents.loaders.text``.
+Inner parts, on no face: ``memory.documents.document``, ``memory.documents.loaders.base``,
+``memory.documents.loaders.markdown``, ``memory.documents.loaders.pdf``, ``memory.documents.loaders.text``.
 """
 
 from __future__ import annotations

@@ -249,6 +249,13 @@ def calls_drawn(rng: random.Random, documents: Path) -> list[Named]:
         ("LongTermMemory.import_", lambda m, n: m.import_(elsewhere, mode=mode, namespace=n)),
         ("KnowledgeBase.ingest", lambda m, n: knowledge(m, n).ingest([documents])),
         ("KnowledgeBase.documents", lambda m, n: knowledge(m, n).documents()),
+        (
+            "KnowledgeBase.ingest_text",
+            lambda m, n: knowledge(m, n).ingest_text(f"The {word} is by the door.", source="t"),
+        ),
+        ("KnowledgeBase.locate", lambda m, n: knowledge(m, n).locate("notes.md")),
+        ("KnowledgeBase.passages", lambda m, n: knowledge(m, n).passages("notes.md")),
+        ("KnowledgeBase.passage", lambda m, n: knowledge(m, n).passage("unknown", neighbours=1)),
         ("KnowledgeBase.retrieve", lambda m, n: knowledge(m, n).retrieve(f"Where is the {word}?", neighbours=1)),
         ("KnowledgeBase.cite", cited),
         ("KnowledgeBase.remove", lambda m, n: knowledge(m, n).remove("notes.md")),
@@ -412,6 +419,7 @@ def test_contents_and_writes_of_another_namespace_change_no_public_answer(
 
 
 OF_THE_FILE = {
+    "KnowledgeBase.ingest_url": "fetches a page, and is an ingest from there on",
     "CachedEmbedder": "vectors by the text alone, whoever had it embedded; no answer tells whether one was kept",
     "LongTermMemory.abandon_reembedding": "vectors are the file's",
     "LongTermMemory.close": "ends the use of the file",
