@@ -22,8 +22,6 @@ _EXPORTS: Final = {
     "agent.approval": "ApprovalRequest approval_except approval_never",
     "agent.agent_memory": "MemoryOptions",
     "agent.configuration": "AgentSettings",
-    "agent.context.recall_hooks": "recall_hooks",
-    "agent.context.summarizer": "summarizer",
     "agent.errors": (
         "AgentError ApprovalUnavailable ArgumentError DeadlinePassed InvalidOutput IterationCap "
         "LimitReached MemoryUnavailable ProviderError ProviderFailed RequestRefused RunError StopRun ToolFailed "

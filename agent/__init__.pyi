@@ -6,8 +6,6 @@ from agent.approval import ApprovalRequest as ApprovalRequest
 from agent.approval import approval_except as approval_except
 from agent.approval import approval_never as approval_never
 from agent.configuration import AgentSettings as AgentSettings
-from agent.context.recall_hooks import recall_hooks as recall_hooks
-from agent.context.summarizer import summarizer as summarizer
 from agent.errors import AgentError as AgentError
 from agent.errors import ApprovalUnavailable as ApprovalUnavailable
 from agent.errors import ArgumentError as ArgumentError

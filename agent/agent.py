@@ -35,7 +35,6 @@ from memory.internals import Block, Clock, counter_for_model, is_remote, suggest
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
-    from memory.internals import ReplacementJudge
 
 _CLOSED = "this agent is closed; make a new one"
 ToolConnector: TypeAlias = AbstractAsyncContextManager[Iterable[Tool]]
@@ -103,19 +102,6 @@ class Agent:
         self._open_connectors: AsyncExitStack | None = None
         self._closed = False
         self._check_capabilities(self._components)
-
-    @staticmethod
-    def replacement_judge(provider: Provider, *, share_sensitive: bool = False) -> ReplacementJudge:
-        """Return the write policy that lets the model of *provider* decide which older memories a new one replaces.
-
-        It goes into the policies of a memory. What is replaced holds until the new statement's time and names it; an
-        agent that writes to that memory counts the model's calls and tokens in its run. Memories marked sensitive are
-        shown to a remote model only with *share_sensitive*. A model that fails replaces nothing, and the report of the
-        memory says so.
-        """
-        from agent.context.replacement_judge import replacement_judge
-
-        return replacement_judge(provider, share_sensitive=share_sensitive)
 
     @property
     def name(self) -> str:

@@ -21,9 +21,10 @@ FACES = [
     "vectorstore.sqlite",
     "vectorstore.testing",
     "memory.testing",
+    "agent.callables",
     "agent.testing",
 ]
-FACES_OF_USERS = {"vectorstore": 60, "memory": 90, "agent": 71}
+FACES_OF_USERS = {"vectorstore": 60, "memory": 90, "agent": 70}
 """The faces that programs import, and how many names each may have."""
 ERROR_FACES = {"vectorstore": ["vectorstore"], "memory": ["memory", "memory.http"]}
 """Where the errors of a package are public: those of its HTTP client in the client's own face."""

@@ -22,7 +22,7 @@ FACES = {
         "vectorstore.persisted_names",
     },
     "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
-    "agent": {"agent", "agent.mcp", "agent.testing"},
+    "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},
 }
 MAY_IMPORT = {"vectorstore": set(), "memory": {"vectorstore"}, "agent": {"memory", "vectorstore"}}
 
@@ -53,7 +53,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"events"},
         {"turn_store"},
         {"context"},
-        {"testing", "tools"},
+        {"callables", "testing", "tools"},
         {"middleware"},
         {"tool_executor"},
         {"loop"},

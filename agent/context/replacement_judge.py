@@ -31,9 +31,12 @@ _CHARACTERS = 1_000
 
 
 def replacement_judge(provider: Provider, *, share_sensitive: bool = False) -> ReplacementJudge:
-    """Return the write policy that ``Agent.replacement_judge`` describes.
+    """Return the write policy that lets the model of *provider* decide which older memories a new one replaces.
 
-    The model is asked once for each new statement of a person that has older ones like it, about the most alike.
+    It goes into the policies of a memory. The model is asked once for each new statement of a person that has older
+    ones like it, about the most alike. What is replaced holds until the new statement's time and names it; an agent
+    that writes to that memory counts the model's calls and tokens in its run. Memories marked sensitive are shown to a
+    remote model only with *share_sensitive*. A model that fails replaces nothing, and the report of the memory says so.
     """
     if not isinstance(provider, Provider):
         raise ArgumentError("provider", provider, "a provider is needed")

@@ -21,6 +21,7 @@ from agent.assistant.config import AssistantSettings, ConfigurationError
 from agent.assistant.wiring import make_embedder
 from agent.testing import OllamaServer, RawReply, RecordedRequest
 from memory import HashingEmbedder, OllamaEmbedder, OpenAICompatibleEmbedder, run_sync
+from memory.internals import PROBE_TEXTS
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
@@ -54,10 +55,6 @@ class EmbeddingServer(OllamaServer):
         rows = run_sync(HashingEmbedder(dimension=32 if seen.body["model"] == "one" else 48).embed(texts))
         answer = {"embeddings": (rows[:, ::-1] if self.turned else rows).astype(float).tolist()}
         return RawReply([json.dumps(answer).encode()], 200, "application/json")
-
-
-PROBE_TEXTS = 64
-"""Sentences that measure an unknown embedder, once."""
 
 
 @pytest.fixture
@@ -124,7 +121,7 @@ def test_reembed_resumes_after_a_failed_space_migration(server, tellback, tmp_pa
     remembered(tellback, tmp_path, 1)
     (tmp_path / "lines.txt").write_text("\n\n".join(f"Paragraph {n} is about boat {n}. " * 40 for n in range(400)))
     assert tellback("ingest", str(tmp_path / "lines.txt")).code == 0
-    entries = len(set(server.texts)) - PROBE_TEXTS
+    entries = len(set(server.texts)) - len(PROBE_TEXTS)
     assert entries > 300
     monkeypatch.setenv("TELLBACK_EMBEDDER", "ollama:two")
     server.texts.clear()

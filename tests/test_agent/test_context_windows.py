@@ -18,10 +18,10 @@ from agent import (
     QuotingProvider,
     RunLimits,
     Usage,
-    summarizer,
 )
 from agent.assistant.config import AssistantSettings, ConfigurationError, load_configuration
 from agent.assistant.wiring import make_window, open_assistant
+from agent.callables import summarizer
 from agent.testing import OpenAIServer, Reply, ScriptedProvider
 from memory import (
     DocumentBlock,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent import ArgumentError, recall_hooks
+from agent import ArgumentError
+from agent.callables import recall_hooks
 from agent.testing import Reply, ScriptedProvider
 
 pytestmark = pytest.mark.anyio

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent import Agent, OpenAICompatibleProvider, Usage
+from agent.callables import replacement_judge
 from agent.testing import OpenAIServer, RawReply, Reply
 from memory import FunctionEmbedder, LongTermMemory, Memory
 from tests.support.command_line import CommandLine
@@ -18,7 +19,7 @@ CHANGE = "The boxes are everywhere, the cats hate the new flat."
 def judged(server: OpenAIServer) -> LongTermMemory:
     """A memory in which all is alike, with the model of *server* as the judge."""
     alike = FunctionEmbedder(lambda texts: [[1.0, 0.0]] * len(texts), dimension=2, fingerprint="alike", remote=False)
-    judge = Agent.replacement_judge(OpenAICompatibleProvider(server.url, "any"))
+    judge = replacement_judge(OpenAICompatibleProvider(server.url, "any"))
     return LongTermMemory(open_store("numpy:"), embedder=alike, policies=[judge])
 
 
@@ -40,7 +41,7 @@ async def test_the_model_decides_what_a_statement_replaces_and_sees_the_notes_as
 async def test_questions_and_answers_of_a_model_are_not_judged_and_sensitive_ones_not_shown() -> None:
     with OpenAIServer() as server:
         memory = judged(server)
-        judge = Agent.replacement_judge(OpenAICompatibleProvider("https://example.com/v1", "any"))
+        judge = replacement_judge(OpenAICompatibleProvider("https://example.com/v1", "any"))
         far = LongTermMemory(open_store("numpy:"), embedder=memory.embedder, policies=[judge])
         await memory.remember_many(
             [

@@ -23,9 +23,9 @@ from agent import (
     Usage,
     knowledge_tools,
     memory_tools,
-    summarizer,
     tool,
 )
+from agent.callables import summarizer
 from agent.events import HOOK_NAMES, HookEvent, MemoryDegraded, RoundEnded
 from agent.results import ErrorRecord
 from agent.testing import Reply, ScriptedProvider, call

@@ -14,7 +14,7 @@ import pytest
 
 from memory import ArgumentError, Hit, KnowledgeBase, LoadedDocument, LongTermMemory, MinimumLength, TextChunker
 from memory.documents import ingest
-from memory.internals import DOCUMENTS, IngestAction, from_entry, passages_of, store_namespace
+from memory.internals import DOCUMENTS, PROBE_TEXTS, IngestAction, from_entry, passages_of, store_namespace
 from tests.support.embedders import FakeEmbedder
 from vectorstore import Space, UnsupportedError, open_store
 
@@ -22,7 +22,6 @@ pytestmark = pytest.mark.anyio
 
 ADDED, UPDATED, UNCHANGED = IngestAction.ADDED, IngestAction.UPDATED, IngestAction.UNCHANGED
 REMOVED, SKIPPED, FAILED = IngestAction.REMOVED, IngestAction.SKIPPED, IngestAction.FAILED
-PROBE_TEXTS = 64  # sentences that measure an unknown embedder, once
 LANE = store_namespace("", DOCUMENTS, "default")
 
 
@@ -272,7 +271,7 @@ async def test_an_interrupted_ingest_goes_on_where_it_stopped(memory, docs):
     done = report.totals[UNCHANGED]
     assert 100 <= done < 203
     assert report.totals[ADDED] == 203 - done
-    assert asked + report.embedded == 204 + PROBE_TEXTS
+    assert asked + report.embedded == 204 + len(PROBE_TEXTS)
     assert len(memory.embedder.texts) == asked + report.embedded
     fresh = LongTermMemory(open_store("numpy:"), embedder=FakeEmbedder())
     await KnowledgeBase(fresh).ingest(docs)
