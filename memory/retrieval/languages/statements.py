@@ -7,6 +7,7 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
@@ -49,15 +50,30 @@ class StatementFeature(IntFlag):
     """Tells where its speaker lives."""
     OWN_WORK = 1024
     """Tells what its speaker does for a living, or for whom."""
+    THEIR_HOME = 2048
+    """Tells where the person lives that it is about."""
+    THEIR_WORK = 4096
+    """Tells what the person does for a living, or for whom, that it is about."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
 """Modalities in which a statement does not say how things are."""
+ATTRIBUTES = (
+    StatementFeature.OWN_NAME
+    | StatementFeature.OWN_HOME
+    | StatementFeature.OWN_WORK
+    | StatementFeature.THEIR_HOME
+    | StatementFeature.THEIR_WORK
+)
+"""Attributes of a person that a statement may tell."""
 _OWN_ATTRIBUTES = {
     StatementFeature.OWN_NAME: "name",
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
+
+
+_THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,23 +125,24 @@ def analyze_statement(text: str) -> StatementAnalysis:
     if subject is not None:
         features |= StatementFeature.ABOUT_PERSON
         people = [subject, *people]
+        features |= _attributes(text, "tells", _THEIR_ATTRIBUTES)
     elif _is_about_self(text):
         features |= StatementFeature.ABOUT_SELF
         # "Moved to Graz" leaves out who did.
         text = f"I {text}" if statement_pattern("elliptical").match(text) else text
-    features |= _own_attributes(text, "tells")
+    features |= _attributes(text, "tells", _OWN_ATTRIBUTES)
     keys = tuple(dict.fromkeys(person.key for person in people))
     return StatementAnalysis(features, keys, relations)
 
 
 def asked_attributes(text: str) -> StatementFeature:
-    """Return which attributes of its asker the question *text* asks for: name, home, work."""
-    return _own_attributes(text, "asks")
+    """Return which attributes the question *text* asks for: name, home, work of its asker; home, work of others."""
+    return _attributes(text, "asks", {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES})
 
 
-def _own_attributes(text: str, verb: str) -> StatementFeature:
+def _attributes(text: str, verb: str, names: Mapping[StatementFeature, str]) -> StatementFeature:
     features = StatementFeature(0)
-    for feature, name in _OWN_ATTRIBUTES.items():
+    for feature, name in names.items():
         if statement_pattern(f"{verb}_{name}").search(text):
             features |= feature
     return features

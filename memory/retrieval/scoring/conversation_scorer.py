@@ -41,7 +41,7 @@ from memory.retrieval.scoring.features import (
 )
 from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
-from memory.retrieval.scoring.own_attributes import own_scores, tells_own
+from memory.retrieval.scoring.own_attributes import changed_attribute, own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -149,6 +149,9 @@ def score_conversation(
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
         likely |= found.likely
+    elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
+        changed = changed_attribute(index, rows, tells)
+        newer, likely = {**newer, **changed}, likely.union(changed.values())
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
