@@ -134,14 +134,14 @@ def score_conversation(
         likely = set(newer.values())
         totals = sum_features(parts, len(ids))
         parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
+    tells = tells_own(index, rows, question)
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)
         totals = sum_features(parts, len(ids))
         best = top_positions(ids, totals, 1)[0]
-        mismatch = subject_mismatch(query, rows, asked, lacking, words)
+        mismatch = None if tells.any() else subject_mismatch(query, rows, asked, lacking, words)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
-    tells = tells_own(index, rows, question)
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
     if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_several or is_told_twice):
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
