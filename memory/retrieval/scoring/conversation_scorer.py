@@ -17,6 +17,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import StatementFeature
 from memory.retrieval.scoring.confidence import (
+    ABSTENTION_LEVEL,
     TopicEvidence,
     attribution_margin,
     conversation_confidence,
@@ -67,6 +68,8 @@ _ECHO_EXTRA_WORDS = 3
 """An echo is a turn that asked the same question before and states nothing: it has at least this share of the
 question's words, and at most so many others."""
 _TYPICAL_MEMORIES = 256
+_ALL_WORDS = 0.999
+"""Share of a question's words that a memory has which has all of them."""
 _OWN_TOPIC = 0.8
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
@@ -170,6 +173,8 @@ def score_conversation(
     )
     confidence = conversation_confidence(evidence, query.profile, abstention, frequencies.count)
     topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
+    if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
+        topic = max(topic, ABSTENTION_LEVEL)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
