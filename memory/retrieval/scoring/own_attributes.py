@@ -16,7 +16,7 @@ from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import NOT_FACTUAL
 from memory.retrieval.scoring.features import AnalyzedQuestion
 from memory.retrieval.scoring.newer_statements import own_speakers
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -28,7 +28,7 @@ def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> 
     """Return which of *rows* tell what *question* asks of its asker, as a fact and in their own words."""
     if not question.own:
         return np.zeros(len(rows), dtype=np.bool_)
-    columns = index.columns[rows]
+    columns = index.fields(rows)
     features = columns["statement_features"]
     tells = ((features & int(question.own)) != 0) & ((features & int(NOT_FACTUAL)) == 0)
     tells &= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) == 0
@@ -52,7 +52,7 @@ def own_scores(
     change = np.zeros(len(rows))
     tells = np.flatnonzero(tells_own(index, rows, question)).tolist()
     by_time = question.time.kind == TimeKind.NOW or question.time.period is not None
-    times = {i: statement_time(index, int(rows[i])) if by_time else 0 for i in tells}
+    times = statement_times(index, rows) if by_time else np.zeros(len(rows), dtype=np.int64)
     last_first = sorted(tells, key=lambda i: (times[i], totals[i], ids[i]))
     best = max(float(totals.max(initial=0.0)), _LEAST_SCORE)
     for step, i in enumerate(last_first, 1):
