@@ -54,7 +54,7 @@ def found(memory: LongTermMemory, question: str) -> list[str]:
 HOME = (
     ("2023-02-01", "I live in a flat in Linden Street"),
     ("2023-05-01", "The garden has tomatoes"),
-    ("2024-09-01", "All boxes are downstairs"),
+    ("2024-09-01", "The rent is due on Mondays"),
 )
 
 

@@ -22,9 +22,9 @@ from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import ATTRIBUTES, NOT_FACTUAL, StatementFeature, is_about_possession
-from memory.retrieval.scoring.features import NamespaceQuery
+from memory.retrieval.scoring.features import NamespaceQuery, term_weights
 from memory.retrieval.scoring.scores import top_positions
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 from vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
@@ -113,7 +113,7 @@ def modality_scores(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats
     question = query.question
     if question.asks_modal or question.asks_several or question.time.kind == TimeKind.EVENT:
         return np.zeros(len(rows))
-    columns = query.index.columns[rows]
+    columns = query.index.fields(rows)
     features = columns["statement_features"]
     plain = (features & int(NOT_FACTUAL)) == 0
     share = np.where(features & int(StatementFeature.PLAN), _PLAN_LOSS, _MODAL_LOSS)
@@ -126,11 +126,11 @@ class _Matter:
     """The statement at *position*, and the newer factual ones about the same person."""
 
     def __init__(self, query: NamespaceQuery, rows: Rows, ids: Sequence[str], position: int, moment: int) -> None:
-        index, columns = query.index, query.index.columns[rows]
+        index, columns = query.index, query.index.fields(rows)
         self.position = position
         self._query, self._index, self._rows = query, index, rows
         self._features = columns["statement_features"]
-        self._times = np.array([statement_time(index, row) for row in rows.tolist()])
+        self._times = statement_times(index, rows)
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
         barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
@@ -206,12 +206,9 @@ class _Matter:
         """Return the share of the statement's words, weighted by idf, that each newer one has."""
         own = sorted_distinct(self._index.text_terms(self._rows[[self.position]])[0])
         own = own[own != NO_TERM]
-        terms, starts = self._index.text_terms(self._rows[self._newer])
         weights = self._query.frequencies.idf([self._index.vocabulary.term(number) for number in own.tolist()])
-        shares = np.zeros(len(self._newer))
-        for number, weight in zip(own.tolist(), weights.tolist(), strict=True):
-            shares += weight * np.maximum.reduceat(terms == number, starts)
-        return np.asarray(shares / max(float(weights.sum()), 1e-9))
+        shares = term_weights(self._index, self._rows[self._newer], own, weights)
+        return shares / max(float(weights.sum()), 1e-9)
 
     def _shared_people(self, position: int) -> set[str]:
         """Return the people that both statements name, beside those that the question asks about."""

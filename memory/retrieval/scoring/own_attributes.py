@@ -17,7 +17,7 @@ from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
 from memory.retrieval.scoring.features import AnalyzedQuestion
 from memory.retrieval.scoring.newer_statements import own_speakers
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -31,7 +31,7 @@ def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> 
     """Return which of *rows* tell what *question* asks of its asker or a person, as a fact and in the asker's words."""
     if not question.own:
         return np.zeros(len(rows), dtype=np.bool_)
-    columns = index.columns[rows]
+    columns = index.fields(rows)
     features = columns["statement_features"]
     tells = (features & int(question.own & _OWN)) != 0
     of_person = np.flatnonzero((features & int(question.own & _THEIRS)) != 0)
@@ -58,7 +58,7 @@ def own_scores(
     change = np.zeros(len(rows))
     tells = np.flatnonzero(tells_own(index, rows, question)).tolist()
     by_time = question.time.kind == TimeKind.NOW or question.time.period is not None
-    times = {i: statement_time(index, int(rows[i])) if by_time else 0 for i in tells}
+    times = statement_times(index, rows) if by_time else np.zeros(len(rows), dtype=np.int64)
     last_first = sorted(tells, key=lambda i: (times[i], totals[i], ids[i]))
     best = max(float(totals.max(initial=0.0)), _LEAST_SCORE)
     for step, i in enumerate(last_first, 1):
@@ -71,7 +71,8 @@ def changed_attribute(index: RetrievalIndex, rows: Rows, tells: NDArray[np.bool_
 
     *tells* is that of ``tells_own`` for *rows*.
     """
-    times = {i: statement_time(index, int(rows[i])) for i in np.flatnonzero(tells).tolist()}
+    positions = np.flatnonzero(tells)
+    times = dict(zip(positions.tolist(), statement_times(index, rows[positions]).tolist(), strict=True))
     newest = max(times, key=times.__getitem__, default=None)
     if newest is None or not index.columns["statement_features"][rows[newest]] & int(StatementFeature.CHANGE):
         return {}
