@@ -91,6 +91,10 @@ OWN = [
         (["Ich wohne in Linz.", "Der Hund wohnt im Garten.", "Wir sind nach Graz gezogen."], "Wo wohne ich?", "Graz"),
         (["Vivo en Madrid.", "Mi hermana vive en Roma.", "En mayo me mudé a Bilbao."], "¿Dónde vivo?", "Bilbao"),
         (["我住在上海。", "我姐姐住在北京。", "五月我搬到了广州。"], "我住在哪里", "广州"),
+        ([*OWN, "Ana has moved to Ghent, by the canal."], "Where is my sister living these days?", "Ghent"),
+        ([*OWN, "Ana has moved to Ghent, by the canal."], "Where did Ana live before?", "Rome"),
+        ([*OWN, "Ana arbeitet jetzt bei der Post."], "Where does my sister work?", "Post"),
+        ([*OWN, "My brother moved to Oslo."], "Which city does Ana live in?", "Rome"),
         (["Trabajo como enfermera.", "El perro se llama Bello.", "Me llamo Clara."], "¿Cómo me llamo?", "Clara"),
     ],
 )

@@ -340,7 +340,9 @@ def check_clients() -> Iterator[DoctorCheck]:
         if health is not None:
             yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
     if (since := paused_since()) is not None:
-        yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback hooks resume` has them go on")
+        yield DoctorCheck(
+            "hooks", True, f"paused since {format_minute(since)}", "`tellback hooks resume` has them go on"
+        )
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
