@@ -21,7 +21,7 @@ STORY = (
     ("in June, told on the command line", 'tellback remember "My sister Ana lives in Porto and hates walnuts." --at 2026-06-03'),
     ("months later, said in a conversation", 'echo "Ana has moved to Ghent." | tellback chat'),
     ("asked in other words", 'tellback ask "In which town is my sister these days?"'),
-    ("why is something not in an answer?", 'tellback why-not "What does Ana not like to eat?" $ID'),
+    ("why is something not in an answer?", 'tellback why-not "What does Ana not like to eat?" $ID -k 1'),
     ("forgotten, and proved", "tellback forget $ID --yes --receipt receipt.json"),
     ("", "tellback forget --verify receipt.json"),
 )
