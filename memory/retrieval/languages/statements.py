@@ -54,15 +54,30 @@ class StatementFeature(IntFlag):
     """Tells where its speaker lives."""
     OWN_WORK = 1024
     """Tells what its speaker does for a living, or for whom."""
+    THEIR_HOME = 2048
+    """Tells where the person lives that it is about."""
+    THEIR_WORK = 4096
+    """Tells what the person does for a living, or for whom, that it is about."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
 """Modalities in which a statement does not say how things are."""
+ATTRIBUTES = (
+    StatementFeature.OWN_NAME
+    | StatementFeature.OWN_HOME
+    | StatementFeature.OWN_WORK
+    | StatementFeature.THEIR_HOME
+    | StatementFeature.THEIR_WORK
+)
+"""Attributes of a person that a statement may tell."""
 _OWN_ATTRIBUTES = {
     StatementFeature.OWN_NAME: "name",
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
+
+
+_THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,7 @@ class _Statement:
 
 @cache
 def _prefilter() -> PatternPrefilter:
-    attributes = (f"tells_{name}" for name in _OWN_ATTRIBUTES.values())
+    attributes = (f"tells_{name}" for name in (*_OWN_ATTRIBUTES.values(), *_THEIR_ATTRIBUTES.values()))
     names = ("kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", *attributes)
     return PatternPrefilter({name: statement_pattern(name) for name in names})
 
@@ -143,7 +158,8 @@ def analyze_statement(text: str) -> StatementAnalysis:
         features |= StatementFeature.ABOUT_SELF
         if small_letter_pattern("elliptical").match(statement.small):
             statement = _Statement(f"I {statement.text}")  # "Moved to Graz" leaves out who did
-    for feature, name in _OWN_ATTRIBUTES.items():
+    told = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
+    for feature, name in told.items():
         if statement.has(f"tells_{name}") and statement_pattern(f"tells_{name}").search(statement.text):
             features |= feature
     keys = tuple(dict.fromkeys(person.key for person in people))
@@ -151,9 +167,9 @@ def analyze_statement(text: str) -> StatementAnalysis:
 
 
 def asked_attributes(text: str) -> StatementFeature:
-    """Return which attributes of its asker the question *text* asks for: name, home, work."""
+    """Return which attributes the question *text* asks for: name, home, work of its asker; home, work of others."""
     features = StatementFeature(0)
-    for feature, name in _OWN_ATTRIBUTES.items():
+    for feature, name in (*_OWN_ATTRIBUTES.items(), *_THEIR_ATTRIBUTES.items()):
         if statement_pattern(f"asks_{name}").search(text):
             features |= feature
     return features

@@ -17,6 +17,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import StatementFeature
 from memory.retrieval.scoring.confidence import (
+    ABSTENTION_LEVEL,
     TopicEvidence,
     attribution_margin,
     conversation_confidence,
@@ -41,7 +42,7 @@ from memory.retrieval.scoring.features import (
 )
 from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
-from memory.retrieval.scoring.own_attributes import own_scores, tells_own
+from memory.retrieval.scoring.own_attributes import changed_attribute, own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -67,6 +68,8 @@ _ECHO_EXTRA_WORDS = 3
 """An echo is a turn that asked the same question before and states nothing: it has at least this share of the
 question's words, and at most so many others."""
 _TYPICAL_MEMORIES = 256
+_ALL_WORDS = 0.999
+"""Share of a question's words that a memory has which has all of them."""
 _OWN_TOPIC = 0.8
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
@@ -136,14 +139,15 @@ def score_conversation(
         likely = set(newer.values())
         totals = sum_features(parts, len(ids))
         parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
+    tells = tells_own(index, rows, question)
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)
         totals = sum_features(parts, len(ids))
         best = top_positions(ids, totals, 1)[0]
-        mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
+        if not tells.any():
+            mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
-    tells = tells_own(index, rows, question)
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
     if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_several or is_told_twice):
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
@@ -151,6 +155,9 @@ def score_conversation(
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
         likely |= found.likely
+    elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
+        changed = changed_attribute(index, rows, tells)
+        newer, likely = {**newer, **changed}, likely.union(changed.values())
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
@@ -169,6 +176,8 @@ def score_conversation(
     )
     confidence = conversation_confidence(evidence, query.profile, abstention, frequencies.count)
     topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
+    if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
+        topic = max(topic, ABSTENTION_LEVEL)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
