@@ -49,6 +49,7 @@ class IndexSynchronizer:
         self._lock = Lock()
         self._states: dict[str, _IndexState] = {}
         self._added: Counter[str] = Counter()
+        self._failed_saves: set[str] = set()
 
     @contextmanager
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
@@ -95,7 +96,8 @@ class IndexSynchronizer:
     def _extend_cache(self, namespace: str, *, conversation: bool) -> None:
         """Derive the rows of what was written since the cache was saved, and append them; no index is loaded.
 
-        Where the change log does not reach back so far, all rows are derived: a thousand changed, or half of them.
+        Where the change log does not reach back so far, all rows are derived: a thousand changed, or half of them. Not
+        where they could not be saved last time, since others write all the while: that would be done again and again.
         """
         assert self._cache is not None
         basis = self._basis(conversation=conversation)
@@ -104,6 +106,8 @@ class IndexSynchronizer:
         entries: Iterator[Entry]
         if changes.complete:
             entries = self._written(changes, namespace)
+        elif namespace in self._failed_saves:
+            return
         else:
             since, entries = None, iter(self.store.scan(namespace=namespace))
         segments = [IndexSegment(concatenate_batches([]), frozenset(changes.removed))] if changes.removed else []
@@ -111,7 +115,7 @@ class IndexSynchronizer:
             terms = list(map(self._extractor.terms, batch))
             segments.append(IndexSegment(self._extractor.extract(batch, terms, conversation=conversation)))
         cursor = changes.cursor
-        self._cache.save(
+        is_saved = self._cache.save(
             namespace,
             basis,
             segments,
@@ -119,6 +123,7 @@ class IndexSynchronizer:
             position=cursor.position,
             unchanged=lambda: self._is_unchanged(cursor),
         )
+        (self._failed_saves.discard if is_saved else self._failed_saves.add)(namespace)
 
     def _written(self, changes: Changes, namespace: str) -> Iterator[Entry]:
         """Yield the entries that *changes* wrote and that are still there."""
