@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookEvent, HookMoment
+from agent.assistant.clients.client import ClientEvent, HookMoment
 from agent.assistant.clients.typed_text import typed_text
 
 _CONTEXT_MOMENTS: Final = (HookMoment.PROMPT, HookMoment.SESSION_START)
@@ -21,7 +21,7 @@ def event_of_payload(
     turn: str,
     answer: str,
     fresh_starts: Collection[str],
-) -> HookEvent | None:
+) -> ClientEvent | None:
     """Return the event that *payload* reports at *moment*; None in a sub-agent, and without a session or a moment.
 
     *turn* and *answer* are the client's names of the fields with the turn's id and its last answer. Sessions that
@@ -32,7 +32,7 @@ def event_of_payload(
     if moment is HookMoment.SESSION_START and payload.get("source") not in fresh_starts:
         return None
     transcript = payload.get("transcript_path")
-    return HookEvent(
+    return ClientEvent(
         moment=moment,
         session=str(payload["session_id"]),
         folder=str(payload.get("cwd") or folder),

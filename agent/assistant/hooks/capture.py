@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, TranscriptEntry
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted, typed_text
@@ -118,7 +118,7 @@ class _Before:
 
 
 async def _spoken(
-    client: HookClient, event: HookEvent, start: int | None
+    client: HookClient, event: ClientEvent, start: int | None
 ) -> tuple[list[TranscriptEntry], tuple[int, int] | None]:
     """Return what the transcript has from the byte *start* on, with its file number and the byte behind that.
 
@@ -139,7 +139,7 @@ async def _spoken(
     return list(entries), (number, transcript.end) if transcript.end else None
 
 
-def _answer(event: HookEvent, at: datetime) -> list[TranscriptEntry]:
+def _answer(event: ClientEvent, at: datetime) -> list[TranscriptEntry]:
     return [TranscriptEntry("assistant", event.answer, event.session, at, event.id)] if event.answer else []
 
 
