@@ -287,7 +287,7 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     try:
         settings = AssistantSettings.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(_validation_message(error, values, origins)) from None
+        raise ConfigurationError(validation_message(error, values, origins)) from None
     return Configuration(settings, origins, path)
 
 
@@ -295,7 +295,8 @@ def _default_memory(folder: str) -> Path:
     return platformdirs.user_data_path(folder) / "memory.db"
 
 
-def _validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+def validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """Return the first problem of *error* in one line: the setting, its origin, what would be right."""
     problem = error.errors(include_input=False, include_url=False)[0]
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":
