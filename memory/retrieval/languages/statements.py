@@ -75,8 +75,6 @@ _OWN_ATTRIBUTES = {
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
-
-
 _THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
