@@ -619,9 +619,10 @@ def test_a_store_with_a_planted_fault_fails_its_contract_test(
     store: type, contract: type[StoreContract], test: str, tmp_path: Path
 ) -> None:
     suite = suite_of(contract, maker(store))
-    failed = failing_tests(suite, tmp_path)
+    sample = {test, *list(contract_tests(suite))[::3]} - LACKS.keys()
+    failed = failing_tests(suite, tmp_path, only=sample)
     assert test in failed, sorted(failed)
-    assert len(failed) < len(contract_tests(suite)) - len(LACKS), "it is broken altogether, not by one fault"
+    assert len(failed) < len(sample), "it is broken altogether, not by one fault"
 
 
 @pytest.mark.parametrize("contract", sorted({contract for _, contract, _ in FAULTS}, key=lambda kind: kind.__name__))
