@@ -18,7 +18,16 @@ import typer
 from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error, with_error_report
-from agent.assistant.cli.options import JsonOption, QuestionArgument
+from agent.assistant.cli.options import (
+    CollectionOption,
+    JsonOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
+    QuestionArgument,
+    SourceOption,
+    TagOption,
+    TypeOption,
+)
 from agent.assistant.cli.output import (
     format_count,
     one_line,
@@ -33,6 +42,7 @@ from agent.assistant.cli.short_ids import resolve_session
 from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
 
 if TYPE_CHECKING:
+    from agent.agent_memory import MemoryOptions
     from agent.assistant.wiring import Assistant, OpenedMemory
     from agent.results import RunResult
 
@@ -239,12 +249,12 @@ def _terminal_lines() -> Iterator[str]:
         yield line
 
 
-async def _answer_once(assistant: Assistant, question: str, status: WaitingStatus) -> RunResult:
+async def _answer_once(assistant: Assistant, question: str, options: MemoryOptions, status: WaitingStatus) -> RunResult:
     """Return the answer to *question*; raise what ended the run."""
     from agent.events import RunEnded
 
     try:
-        async for event in assistant.agent.stream(question, store=False):
+        async for event in assistant.agent.stream(question, store=False, memory_options=options):
             show_wait(event, status)
             if isinstance(event, RunEnded):
                 ended = event
@@ -256,15 +266,35 @@ async def _answer_once(assistant: Assistant, question: str, status: WaitingStatu
 
 
 @with_error_report
-def ask(context: typer.Context, question: QuestionArgument, json: JsonOption = False) -> None:
+def ask(
+    context: typer.Context,
+    question: QuestionArgument,
+    tag: TagOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
+    json: JsonOption = False,
+) -> None:
     """Answer QUESTION from what is known, with citations.
 
     Nothing is stored; a conversation that is kept is `tellback chat`.
     """
     compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
+    from agent.agent_memory import MemoryOptions
+    from agent.assistant.cli.documents import chosen_documents
+
     with opened_assistant(context, reads_only=True) as assistant:
-        result = run(_answer_once(assistant, words, WaitingStatus(shown=not json)))
+        options = MemoryOptions(
+            where=chosen_documents(
+                assistant.opened, source, type, modified_since, modified_until, collection=collection
+            ),
+            tags=tuple(tag or ()),
+            collections=None if collection is None else (collection,),
+        )
+        result = run(_answer_once(assistant, words, options, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
         begins = not json and _is_just_begun(assistant.opened)
         lines = [] if json else run(citation_lines(assistant.opened, result.citations))
