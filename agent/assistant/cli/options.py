@@ -50,6 +50,9 @@ CollectionOption: TypeAlias = Annotated[
 TagOption: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
 ]
+AttachOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--attach", metavar="FILE", help="Ask about this file too; may be repeated.")
+]
 DEFAULT_LIMIT = 20
 
 
