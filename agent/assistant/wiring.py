@@ -65,11 +65,11 @@ class OpenedMemory:
         """Namespace of the settings."""
         return self.settings.namespace
 
-    def knowledge(self) -> KnowledgeBase:
+    def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
         from memory import KnowledgeBase
 
-        return KnowledgeBase(self.memory, namespace=self.namespace)
+        return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
     async def close(self) -> None:
         """Release the memory file and the connections."""
