@@ -103,6 +103,10 @@ class AssistantSettings(BaseModel):
     """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
     resident_idle: int = Field(default=1800, ge=0)
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
+    automatic_backups: bool = True
+    """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
+    backup_space: int = Field(default=1000, ge=1)
+    """Megabytes that automatic backups may take together."""
     mcp: McpSettings = McpSettings()
 
     @property

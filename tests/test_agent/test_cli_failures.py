@@ -260,6 +260,8 @@ READING = [
     ["documents"],
     ["export", "x.jsonl"],
     ["reembed"],
+    ["backup"],
+    ["restore"],
     ["eval"],
     ["memories", "eval"],
 ]

@@ -13,6 +13,7 @@ import typer
 from agent.assistant.cli.command_context import global_options, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.output import print_note
+from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration
@@ -59,7 +60,12 @@ def mcp(
         finally:
             await opened.close()
 
-    run(serve())
+    watch = DailyBackupWatch(configuration.settings)
+    try:
+        run(serve())
+    finally:
+        watch.stop()
+        start_if_due(configuration.settings)
 
 
 def _project_filter() -> Filter | None:
