@@ -107,7 +107,7 @@ def test_an_unexpected_failure_hints_at_the_debug_option(
         (["--memory"], "--memory"),
         (["remember", "x", "--at", "someday"], "--at: 'someday' is no time; say 2026-05-03"),
         (["remember", "bad \udcff byte"], "TEXT: is not UTF-8 text"),
-        (["chat", "--session", " "], "--session: the id of a session is needed"),
+        (["chat", "--session", " "], "--session: the name of a session is needed"),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_it(

@@ -20,7 +20,7 @@ from agent.assistant.cli.command_context import GlobalOptions
 COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tellback": {
         "chat": "chat:chat",
-        "ask": "chat:ask",
+        "ask": "ask:ask",
         "ingest": "documents:ingest",
         "remember": "remember:remember",
         "recall": "recall:recall",
