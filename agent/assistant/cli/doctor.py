@@ -428,10 +428,10 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
     Settings come from options, the environment and a file; keys are never shown.
     """
     configuration = global_options(context).configuration()
-    from agent.assistant.config import ENVIRONMENT_VARIABLES
+    from agent.assistant.config import ENVIRONMENT_VARIABLES, SETTINGS
 
     settings: dict[str, dict[str, Any]] = {}
-    for name in type(configuration.settings).model_fields:
+    for name in SETTINGS:
         origin = configuration.origins.get(name, "default")
         settings[name] = {
             "value": _redacted_setting(name, getattr(configuration.settings, name)),
@@ -453,12 +453,11 @@ def config(context: typer.Context, json: JsonOption = False) -> None:
 
 def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
-    from pydantic import SecretStr
-
-    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
+    from agent.assistant.config import ADDRESS_SETTINGS
+    from agent.assistant.setting_checks import Secret, ollama_address
     from agent.providers.http_provider import redacted_url
 
-    if isinstance(value, SecretStr):
+    if isinstance(value, Secret):
         return "set"
     if name in ADDRESS_SETTINGS and value is not None:
         return redacted_url(ollama_address(value) if name == "ollama_host" else value)

@@ -12,8 +12,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings

@@ -7,7 +7,6 @@ list, and its number, from 0, everywhere else. In *words*, a term is its number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
 from typing import TypeAlias
@@ -19,6 +18,7 @@ from memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
 from memory.retrieval.index.vocabulary import renumber
 from memory.retrieval.languages.lexicon import Lexicon
 from vectorstore import Analyzer, Entry
+from vectorstore.value_class import dataclass
 
 NO_SESSION = -1
 Ints: TypeAlias = NDArray[np.integer]
@@ -221,6 +221,9 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the spans of *rows* in *values* end to end, and their starts with the end of the last."""
+    if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+        bounds = starts[rows[0] : rows[-1] + 2]
+        return values[bounds[0] : bounds[-1]].copy(), bounds.astype(np.int64) - bounds[0]
     first, lengths = starts[rows], starts[rows + 1] - starts[rows]
     ends = np.append(0, np.cumsum(lengths))
     positions = np.arange(int(ends[-1])) + np.repeat(first - ends[:-1], lengths)

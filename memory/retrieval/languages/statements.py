@@ -7,11 +7,11 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
 
 from memory.retrieval.languages.statement_patterns import kin_meanings, statement_pattern
+from vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""
