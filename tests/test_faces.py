@@ -123,6 +123,6 @@ def test_a_face_for_users_keeps_to_its_limit_of_names(face: str) -> None:
 
 @pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
 def test_every_public_name_stands_in_the_docs(face: str) -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     words = {word for page in pages for word in re.findall(r"\w+", page.read_text(encoding="utf-8"))}
     assert set(importlib.import_module(face).__all__) - words == set()

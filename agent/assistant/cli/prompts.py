@@ -51,6 +51,16 @@ def require_terminal_or_yes(*, yes: bool) -> None:
         raise typer.BadParameter("needed where there is no terminal to ask on", param_hint="--yes")
 
 
+def hidden_answer(question: str) -> str:
+    """Ask on the terminal for a text that is not shown while it is typed."""
+    from getpass import getpass
+
+    answer = getpass(question).strip()
+    if not answer:
+        raise typer.BadParameter("nothing was given")
+    return answer
+
+
 def confirm(question: str) -> bool:
     """Ask on the terminal whether to go on; return True only for "y" or "yes"."""
     typer.echo(f"{question} [y/N] ", nl=False, err=True)
