@@ -85,7 +85,7 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]], *, frozen:
         elif not field.init:
             continue
         if field.init:
-            parameters[field.kw_only].append(parameter)
+            parameters[bool(field.kw_only)].append(parameter)
         body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append("self.__post_init__()")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.assistant.cli.output import print_note
 from agent.assistant.resident.host import current_environment, current_folder, current_host
-from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     import typer

@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Final
-
-from vectorstore.value_class import dataclass
 
 _NAMES: Final = ("recall", "search")
 _GLOBAL_VALUES: Final = ("memory", "namespace", "language", "model")

@@ -48,7 +48,8 @@ def print_recall(
     """Ask the memory of *settings*, and print at most *k* hits; *options* are those of ``LongTermMemory.recall``."""
     explain = options.get("explain", False)
     with opened_memory(settings) as opened:
-        found = run(opened.memory.recall(question, k, **{**options, "namespace": opened.namespace}))
+        asked: RecallOptions = {**options, "namespace": opened.namespace}
+        found = run(opened.memory.recall(question, k, **asked))
         if not json:
             memories = [hit.memory for hit in found]
             keep_listing(

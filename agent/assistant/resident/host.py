@@ -12,10 +12,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings

@@ -229,8 +229,8 @@ class SessionBm25:
     def _merge(self) -> None:
         """Merge the pending changes into the base."""
         for terms, sessions in self._unsorted:
-            keys, counts = distinct_counts((terms.astype(np.int64) << _SESSION_BITS) | sessions)
-            self._bulk_changes.append((keys, counts.astype(np.int32)))
+            pairs, occurrences = distinct_counts((terms.astype(np.int64) << _SESSION_BITS) | sessions)
+            self._bulk_changes.append((pairs, occurrences.astype(np.int32)))
         self._unsorted = []
         if not len(self._keys) and len(self._bulk_changes) == 1 and not self._changes:
             (self._keys, self._counts), self._bulk_changes = self._bulk_changes[0], []

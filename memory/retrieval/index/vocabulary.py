@@ -257,7 +257,7 @@ class TermVectors:
             parts.append(
                 _dot_products(vectors, np.arange(len(vectors)), queries) / np.maximum(lengths, _SHORTEST)[:, None]
             )
-        cosines = np.concatenate(parts) / np.sqrt((queries * queries).sum(axis=1))
+        cosines = np.concatenate(parts) / np.maximum(np.sqrt((queries * queries).sum(axis=1)), 1.0)
         margin = 4 * np.sqrt(queries.shape[1]) / GRID  # several times what rounding to the grid moves a cosine by
         return np.asarray(terms[(cosines >= cosines.max(axis=0) - margin).any(axis=1)])
 
