@@ -89,12 +89,12 @@ class GeminiCli(HookClient):
         skipped: Counter[str] = Counter()
         for message in messages:
             text = "\n".join(block_texts(message.get("content")))
-            at, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
+            moment, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
             if message.get("type") == "gemini" and text.strip():
-                found.append(TranscriptEntry("assistant", text, session, at, id))
+                found.append(TranscriptEntry("assistant", text, session, moment, id))
             elif message.get("type") == "user":
                 if words := untagged_text(text):
-                    found.append(TranscriptEntry("user", words, session, at, id))
+                    found.append(TranscriptEntry("user", words, session, moment, id))
                 else:
                     skipped["command or wrapper"] += 1
         project = str(head.get("projectHash") or path.parent.parent.name)
