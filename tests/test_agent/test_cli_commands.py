@@ -268,6 +268,7 @@ def test_documents_of_a_folder_are_forgotten_with_a_yes(tellback: CommandLine, n
     tellback("ingest", notes)
     assert "--yes" in tellback("documents", "forget", notes).err
     assert tellback("documents", "forget", notes / "nothing", "--yes").code == 2
+    assert tellback("--namespace", "ben", "documents", "forget", notes, "--yes").code == 2
     assert tellback("documents", "forget", notes, "--yes").out == f"forgot 2 documents of {notes}\n"
     assert tellback.json("documents")["total"] == 0
     assert "--again" in tellback("ingest", notes).err
