@@ -15,6 +15,7 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -31,7 +32,7 @@ from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
-from memory.keywords import suggests_keywords, unknown_keyword
+from memory.keywords import unknown_keyword
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
@@ -73,9 +74,20 @@ from memory.write.access_control import Caller, CallerOptions
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
-from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+from vectorstore import (
+    Database,
+    Filter,
+    LifecycleStore,
+    Metadata,
+    UnsupportedError,
+    VectorStore,
+    VectorStoreError,
+    lifecycle_of,
+    missing_operations,
+)
 
 if TYPE_CHECKING:
+    from memory.backups import BackupFile
     from memory.erasure.memory_eraser import MemoryEraser
     from memory.erasure.selection import ForgetSelectors
     from memory.export_import.exporter import Exporter
@@ -91,7 +103,9 @@ if TYPE_CHECKING:
     from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
     from memory.write.settlement import Settlement
     from memory.write.undo import Undo
+    from vectorstore.sqlite import CopyProgress, SqliteDatabase
 
+_log = logging.getLogger(__name__)
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
 
@@ -137,12 +151,16 @@ class LongTermMemory:
     or none; they return None where nothing differed and nothing was done.
 
     History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
-    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
+    that has none gets one in the process. What a store with data alone cannot do is logged as a warning; ``forget``
+    deletes from it, and names in ``Receipt.unreached`` what it cannot prove.
+
+    Public attributes, for parts built on it: ``store``, ``database``,
     ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
     ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
     secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
-    ``recall_settings``; ``index_cache`` (the cached retrieval indexes; None on a store without a file); ``erasers`` and
-    ``carried``, to which a part that keeps something of memories adds itself.
+    ``recall_settings``; ``open_copy`` (opens a backup, to forget in it); ``index_cache`` (the cached retrieval
+    indexes; None on a store without a file); ``erasers`` and ``carried``, to which a part that keeps something of
+    memories adds itself.
     """
 
     def __init__(
@@ -161,6 +179,8 @@ class LongTermMemory:
         if history is not None and not isinstance(history, SqliteHistory):
             raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
         self.store = store
+        if lifecycle_of(store) is None:
+            _log.warning("%s", _limits_of(store, kept=database is not None))
         self.database = database = database_for(store, database)
         conversations = history or SqliteHistory(database, clock=aware)
         tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
@@ -170,6 +190,7 @@ class LongTermMemory:
         self.operation_log = log
         self.keys = IdempotencyKeys(database, tombstones.key)
         self.soft_deletes = SoftDeletes(database)
+        self.open_copy: Callable[[Path], LongTermMemory] | None = None
         self.embedding = EmbeddingService(
             store, parts.get("embedder"), database=database, settings=parts.get("embedding_settings")
         )
@@ -246,6 +267,7 @@ class LongTermMemory:
 
     @cached_property
     def _eraser(self) -> MemoryEraser:
+        from memory.erasure.backup_eraser import BackupEraser
         from memory.erasure.memory_eraser import MemoryEraser
 
         return MemoryEraser(
@@ -255,6 +277,7 @@ class LongTermMemory:
             self.soft_deletes,
             self.erasers,
             clock=self._aware_clock,
+            backups=BackupEraser(self.database, self.open_copy),
             zone=self.zone,
             last_due_check=self._looked_for_due,
         )
@@ -323,7 +346,6 @@ class LongTermMemory:
         """
         return await self.embedding.similarities(question, texts)
 
-    @suggests_keywords
     async def remember(
         self,
         item: str | Memory,
@@ -348,7 +370,6 @@ class LongTermMemory:
         await self._catch_up([report], namespace)
         return report
 
-    @suggests_keywords
     async def remember_many(
         self,
         items: Iterable[str | Memory],
@@ -385,9 +406,15 @@ class LongTermMemory:
         await self._catch_up(reports, namespace)
         return reports
 
-    async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
-        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
-        return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
+    async def get(
+        self, ids: Sequence[str] = (), *, keys: Sequence[str] = (), namespace: str = ""
+    ) -> list[Memory | None]:
+        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*.
+
+        After them come the memories that were remembered under the idempotency *keys*. None where there is none.
+        """
+        wanted, named = checked_labels(ids, "ids"), checked_labels(keys, "keys")
+        return await asyncio.to_thread(self._get, wanted, named, namespace)
 
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
@@ -409,6 +436,8 @@ class LongTermMemory:
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self._looked_for_due = self._aware_clock()
+        if lifecycle_of(self.store) is None:
+            self._eraser.finish_deletions()
         if self.soft_deletes.due(self._looked_for_due):
             self.erase_due()
         return self._recovery.recover() if self.entries.rows.unsettled(1) else 0
@@ -724,6 +753,34 @@ class LongTermMemory:
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
         return await asyncio.to_thread(self._eraser.verify, receipt, checked_text_list(texts, "texts"))
 
+    async def backup(
+        self, path: str | os.PathLike[str] | None = None, *, on_progress: CopyProgress | None = None
+    ) -> BackupFile:
+        """Write a complete, checked copy of the whole file (mode 0600) to *path*, where nothing may be.
+
+        Without *path* it goes into the folder of backups beside the memory (``memory.db.backups``). Others go on
+        writing meanwhile. *on_progress* is called with the bytes that are copied, and all. A later ``forget`` erases
+        from the backups in that folder, and names those elsewhere in its receipt. ``restore_memory`` puts one back.
+        """
+        from memory.backups import backup_path, make_backup
+
+        database = self._file("backup")
+        place = backup_path(database.path, self._aware_clock()) if path is None else Path(path)
+        return await asyncio.to_thread(make_backup, database, place, on_progress=on_progress)
+
+    async def backups(self, *, check: bool = False) -> Sequence[BackupFile]:
+        """Return the backups that are known, in the memory's own folder and elsewhere; *check* reads each one whole."""
+        from memory.backups import list_backups
+
+        return await asyncio.to_thread(list_backups, self._file("backups"), check=check)
+
+    def _file(self, call: str) -> SqliteDatabase:
+        from vectorstore.sqlite import SqliteDatabase
+
+        if not isinstance(self.database, SqliteDatabase):
+            raise UnsupportedError(call, "the memory is in no file")
+        return self.database
+
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""
         return self._eraser.erase_due()
@@ -869,7 +926,8 @@ class LongTermMemory:
     ) -> Operation | None:
         return await asyncio.to_thread(self._attributes.set, kind, ids, new, Caller(**caller))
 
-    def _get(self, ids: Sequence[str], namespace: str) -> _OptionalMemories:
+    def _get(self, ids: Sequence[str], keys: Sequence[str], namespace: str) -> _OptionalMemories:
+        ids = [*ids, *(self.keys.id_of_key(namespace, key) for key in keys)]
         found = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}
         if archived := [id for id in ids if id not in found and "@" in id]:
             versions = self.store.get(archived, namespace=store_namespace(namespace, ARCHIVE))
@@ -901,6 +959,21 @@ def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if not checked:
         raise ArgumentError("tags", tags, "at least one tag is needed")
     return checked
+
+
+def _limits_of(store: VectorStore, *, kept: bool) -> str:
+    """Return what a memory on a *store* with data alone cannot do; *kept*: its tables have a database of their own."""
+    parts = [
+        f"{type(store).__name__} has data alone (it lacks {', '.join(missing_operations(store)[:3])} …)",
+        "correct, end, merge, settle, undo, import and ingest raise UnsupportedError",
+        "forget deletes, and cannot prove that the bytes are gone",
+    ]
+    if not kept:
+        parts.append(
+            "conversations, log and tombstones end with this process, unless database= is given "
+            '(vectorstore.sqlite.SqliteDatabase("beside.db"))'
+        )
+    return "; ".join(parts)
 
 
 def _open_tombstones(database: Database) -> Tombstones:

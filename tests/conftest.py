@@ -25,7 +25,7 @@ _CLIENT_FOLDERS = (
     "APPDATA",
 )
 _REAL_HOME = Path.home()
-_RAM_DISK = Path("/dev/shm")  # noqa: S108 - one folder of its own in it, made by pytest
+_RAM_DISK = Path("/dev/shm")
 _RAM_DISK_BYTES = 4 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -99,6 +99,7 @@ def clean_environment(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
     monkeypatch.setenv("TELLBACK_CACHE", str(shared_cache))
     monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that wants a resident process says so, and ends it
+    monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # so does one that wants a backup of the day
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):
         monkeypatch.delenv(name, raising=False)
     assert Path.home() == home, "no test reads or writes the settings of a client of this machine"

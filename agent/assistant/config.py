@@ -105,6 +105,10 @@ class AssistantSettings(BaseModel):
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
     prompt_history: bool = True
     """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
+    automatic_backups: bool = True
+    """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
+    backup_space: int = Field(default=1000, ge=1)
+    """Megabytes that automatic backups may take together."""
     mcp: McpSettings = McpSettings()
 
     @property

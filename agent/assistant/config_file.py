@@ -31,7 +31,7 @@ def known_setting(name: str) -> str:
     raise ConfigurationError(f"{name}: no such setting; {hint}")
 
 
-def write_setting(path: Path, name: str, value: str | float | bool) -> None:  # noqa: FBT001 - a value, not a switch
+def write_setting(path: Path, name: str, value: str | float | bool) -> None:
     """Write the setting *name* with *value*, checked, into the file at *path*, which is made where there is none.
 
     ``ConfigurationError`` says what is wrong with the value, or why the file cannot be edited.

@@ -5,6 +5,7 @@ Network clients, documents and the agent are imported where they are used: most 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -64,11 +65,11 @@ class OpenedMemory:
         """Namespace of the settings."""
         return self.settings.namespace
 
-    def knowledge(self) -> KnowledgeBase:
+    def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
         from memory import KnowledgeBase
 
-        return KnowledgeBase(self.memory, namespace=self.namespace)
+        return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
     async def close(self) -> None:
         """Release the memory file and the connections."""
@@ -244,25 +245,28 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
 
 
 def make_memory_server_of(
-    opened: OpenedMemory, *, within: Filter | None = None, read_only: bool = False
+    opening: asyncio.Future[OpenedMemory], *, within: Filter | None = None, read_only: bool = False
 ) -> Server[Any]:
-    """Return the MCP server of an open memory; what is marked sensitive it shows only by the user's setting.
+    """Return the MCP server of a memory that is open, or being opened; in an event loop.
 
-    *within* selects what is shown unasked.
+    What is marked sensitive it shows only by the user's setting. *within* selects what is shown unasked.
     """
     from importlib.metadata import version
 
     from agent.mcp.memory_tools import MemoryServerTools
     from agent.mcp.server import make_memory_server
 
-    service = MemoryServerTools(
-        opened.memory,
-        opened.knowledge(),
-        opened.namespace,
-        sensitive=opened.settings.share_sensitive,
-        within=within,
-    )
-    return make_memory_server(service, version=version("tellback"), read_only=read_only)
+    async def service() -> MemoryServerTools:
+        opened = await asyncio.shield(opening)
+        return MemoryServerTools(
+            opened.memory,
+            opened.knowledge(),
+            opened.namespace,
+            sensitive=opened.settings.share_sensitive,
+            within=within,
+        )
+
+    return make_memory_server(asyncio.ensure_future(service()), version=version("tellback"), read_only=read_only)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:

@@ -19,6 +19,7 @@ from typing import Final
 from memory.codec import from_entry
 from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
 from memory.erasure.backreferences import remove_backreferences
+from memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenPart
 from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
 from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
@@ -57,6 +58,7 @@ class MemoryEraser:
     soft_deletes: SoftDeletes
     erasers: Sequence[Eraser]
     clock: Clock
+    backups: BackupEraser
     zone: tzinfo | None = None
     last_due_check: datetime | None = None
 
@@ -83,13 +85,16 @@ class MemoryEraser:
         """
         selection = ForgetSelection.of(ids, selectors, self.clock, self.zone)
         _check_grace_period(grace, remove_backups)
-        namespace, store, final = caller.namespace, self.entries.lifecycle("forget"), grace is None
+        namespace, final = caller.namespace, grace is None
+        if not final:
+            self.entries.lifecycle("forget with a time of grace")
+        self.entries.follow_space()
         if dry_run:
             planned = plan_receipt(self._plan(selection, namespace, final=final), namespace)
             return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
         now = self.clock()
         due = None if grace is None else _due_time(now, grace)
-        with store.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction():
             plan = self._plan(selection, namespace, final=final)
             operation = self.operations.new_id()
             copies = tuple(self._copies.list(namespace))
@@ -113,6 +118,11 @@ class MemoryEraser:
                 removed["held"] = self._soft_deleter.erase(soft_deleted)
             if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
                 self.operations.record(namespace, "forget", caller.actor, changes, id=operation)
+            if due is None and (plan.entries or plan.messages):
+                ids = list(dict.fromkeys([*plan.targets, *plan.derived, *plan.also]))
+                words = sorted({*texts, *plan.texts.texts, *(row.message.text for row in plan.messages)})
+                in_backups.parts.append(ForgottenPart(namespace, ids, words))
+                self.backups.note(in_backups)
         receipt = replace(
             plan_receipt(plan, namespace),
             operation=operation if changes or due is not None else None,
@@ -122,30 +132,31 @@ class MemoryEraser:
             hashes=self._hashes(operation, erased),
             unreached=copies,
         )
-        return self._finish(receipt, removed, remove_backups and bool(plan.entries or plan.messages))
+        return self._finish(receipt, removed, in_backups, remove_backups and bool(plan.entries or plan.messages))
 
     def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
-        namespace, store = caller.namespace, self.entries.lifecycle("forget_namespace")
+        namespace = caller.namespace
+        self.entries.follow_space()
         copies, found = tuple(self._copies.list(namespace)), dict[str, list[str]]()
         if dry_run:
             for partition in self.entries.partitions(namespace):
-                found[partition] = [entry.id for entry in store.scan(namespace=partition)]
+                found[partition] = [entry.id for entry in self.entries.store.scan(namespace=partition)]
             messages = sum(1 for _ in self.entries.rows.kept(namespace=namespace))
             return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
         now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
-        with store.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction():
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
             for partition, page in self.entries.pages_to_erase(namespace):
                 ids = [entry.id for entry in page]
                 found.setdefault(partition, []).extend(ids)
                 hashes.update(self._hashes(salt, page))
-                store.erase(ids, namespace=partition)
                 if not is_archive(partition):
                     self.tombstones.add(partition, ids, now)
+                self.entries.erase(ids, partition)
                 items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
                 removed.update(run_erasers(self.erasers, items))
             rows = self.entries.rows.kept(namespace=namespace)
@@ -158,9 +169,11 @@ class MemoryEraser:
             removed.update(run_erasers(self.erasers, rest))
             removed["operations"] = self.operations.clear(namespace)
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
+            in_backups.parts.append(ForgottenPart(namespace, whole=True))
+            self.backups.note(in_backups)
         receipt = namespace_receipt(namespace, found, messages)
         receipt = replace(receipt, at=now, salt=salt, hashes=tuple(sorted(hashes)), unreached=copies)
-        return self._finish(receipt, removed, remove_backups and bool(messages or found))
+        return self._finish(receipt, removed, in_backups, remove_backups and bool(messages or found))
 
     def has_soft_delete(self, operation: str, namespace: str) -> bool:
         """Return whether the forgetting *operation* can be restored: its grace period is not over."""
@@ -175,10 +188,21 @@ class MemoryEraser:
         """Search for remnants of what *receipt* names; as ``verify_erasure``."""
         return verify_erasure(receipt, texts, self.entries, self._soft_deleter, self.tombstones.key)
 
+    def finish_deletions(self) -> None:
+        """Delete from a store with data alone what has a tombstone and is still there: its deletion was interrupted."""
+        if self.entries.lifecycle_store is not None:
+            return
+        for partition in set(self.tombstones.partitions()) & set(self.entries.store.namespaces()):
+            last = ""
+            while page := [id for id, _ in self.tombstones.ids(partition, after=last)]:
+                self.entries.erase(page, partition)
+                last = page[-1]
+
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
         self.last_due_check = now = self.clock()
-        erased = self._soft_deleter.erase_due(now)
+        erased = self._soft_deleter.erase_due(now, self.backups)
+        self.backups.finish()
         self._next_due = self.soft_deletes.next_due()
         return erased
 
@@ -206,29 +230,45 @@ class MemoryEraser:
         return planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
 
     def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
-        """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
-        store, namespace = self.entries.lifecycle("forget"), items.namespace
-        for partition, ids in plan.entries.items():
-            store.erase(ids, namespace=partition)
-            if not is_archive(partition):
-                self.tombstones.add(partition, ids, items.at)
-        conversation = store_namespace(namespace, CONVERSATION)
-        if conversation not in plan.entries and plan.versions:
-            store.erase((), namespace=conversation)  # a version that was live once has left its terms there
-        self.tombstones.add(conversation, plan.archived_only, items.at)
-        self.tombstones.add_words(namespace, plan.texts.texts, items.at)
-        self._bury_messages(items)
-        self.entries.rows.erase(plan.messages)
-        self.operations.erase(namespace, plan.memories, plan.texts.held_by)
-        return run_erasers(self.erasers, items) if plan.entries or plan.messages else Counter()
+        """Erase *items* from store, history, log and every eraser's data, and write the tombstones.
 
-    def _finish(self, receipt: Receipt, removed: Counter[str], remove_backups: bool) -> Receipt:
+        A store without transactions comes last: the tombstones then say what ``finish_deletions`` has to delete.
+        """
+        namespace, conversation = items.namespace, store_namespace(items.namespace, CONVERSATION)
+        transactional = self.entries.lifecycle_store is not None
+        if transactional:
+            self._erase_entries(plan, conversation)
+        with self.entries.rows.database.write():
+            for partition, ids in plan.entries.items():
+                if not is_archive(partition):
+                    self.tombstones.add(partition, ids, items.at)
+            self.tombstones.add(conversation, plan.archived_only, items.at)
+            self.tombstones.add_words(namespace, plan.texts.texts, items.at)
+            self._bury_messages(items)
+            self.entries.rows.erase(plan.messages)
+            self.operations.erase(namespace, plan.memories, plan.texts.held_by)
+            removed = run_erasers(self.erasers, items) if plan.entries or plan.messages else Counter[str]()
+        if not transactional:
+            self._erase_entries(plan, conversation)
+        return removed
+
+    def _erase_entries(self, plan: CascadePlan, conversation: str) -> None:
+        """Erase the plan's entries; a live memory goes after its versions, so that its id finds what was left over."""
+        for partition, ids in sorted(plan.entries.items(), key=lambda item: item[0] == conversation):
+            self.entries.erase(ids, partition)
+        if conversation not in plan.entries and plan.versions:
+            self.entries.erase((), conversation)  # a version that was live once has left its terms there
+
+    def _finish(
+        self, receipt: Receipt, removed: Counter[str], in_backups: BackupErasure, remove_backups: bool
+    ) -> Receipt:
         """Return *receipt* with what is known after the commit: what is pending, *removed* parts, backups deleted."""
         copies = receipt.unreached
         if remove_backups:
             copies = self._copies.delete_backups(copies)
-        pending = self.entries.lifecycle("forget").pending_erasure() or self.entries.rows.database.pending_erasure()
+        pending = self.entries.pending_erasure() or self.entries.rows.database.pending_erasure()
         self.erase_due_quietly()
+        pending, removed["backups"] = pending or in_backups.pending, in_backups.changed
         parts = {name: count for name, count in removed.items() if count}
         return replace(receipt, pending=pending, parts=parts, unreached=copies)
 

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from importlib import import_module
 from pathlib import Path
 
@@ -19,15 +18,10 @@ FACES = ("memory", "agent", "vectorstore")
 
 
 def api_page(face: str) -> str:
-    """Return the page of a package's public names, those of one module together, each by its docstring."""
-    modules: dict[str, list[str]] = defaultdict(list)
-    for name, module in import_module(face)._MODULE_OF.items():
-        modules[module].append(name)
-    lines = [f"# API: {face}", "", "From the docstrings. The same names by task: [public names](names.md).", ""]
-    for module in sorted(modules):
-        lines += [f"## {module}", ""]
-        lines += [line for name in sorted(modules[module]) for line in (f"::: {module}.{name}", "")]
-    return "\n".join(lines)
+    """Return the page of a package's public names, each by its docstring."""
+    modules = import_module(face)._MODULE_OF
+    intro = f"Each name is imported from `{face}`. From the docstrings; by task: [public names](names.md)."
+    return "\n\n".join([f"# API: {face}", intro, *(f"::: {modules[name]}.{name}" for name in sorted(modules))])
 
 
 def build(folder: Path) -> int:

@@ -16,7 +16,7 @@ from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import JsonOption
 from agent.assistant.cli.output import print_json, print_note, print_table, print_text
 from agent.assistant.cli.prompts import hidden_answer, read_text_argument
-from agent.assistant.resident.host import current_environment, current_folder
+from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
+from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.excerpt import excerpt, question_pattern
 from agent.assistant.cli.json_output import found_json
 from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.options import (
     AsOfOption,
+    CollectionOption,
     FullOption,
     JsonOption,
     KnownAtOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
     QuestionArgument,
     ScopeOption,
+    SourceOption,
+    TagOption,
+    TypeOption,
     parse_scopes,
 )
 from agent.assistant.cli.output import (
@@ -42,7 +49,7 @@ from agent.assistant.cli.short_ids import resolve_id, short_id
 from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from memory import Hit, RecallResult
+    from memory import Hit, RecallOptions, RecallResult
     from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
 
 _ABSTENTION_NOTES = {
@@ -58,10 +65,13 @@ def recall(
     context: typer.Context,
     question: QuestionArgument,
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits at most.", min=1)] = 5,
-    tag: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
-    ] = None,
+    tag: TagOption = None,
     scope: ScopeOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
     as_of: AsOfOption = None,
     known_at: KnownAtOption = None,
     around: Annotated[
@@ -82,22 +92,24 @@ def recall(
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
+    from memory.internals import DOCUMENTS
+
     turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
     with opened_memory(context) as opened:
-        found = run(
-            opened.memory.recall(
-                words,
-                k,
-                namespace=opened.namespace,
-                tags=tuple(tag or ()),
-                scopes=parse_scopes(scope or (), name="--scope"),
-                as_of=parse_time(as_of, name="--as-of"),
-                known_at=parse_time(known_at, name="--known-at"),
-                explain=explain,
-                all_utterances=every,
-                neighbours=turns,
-            )
-        )
+        options: RecallOptions = {
+            "namespace": opened.namespace,
+            "tags": tuple(tag or ()),
+            "where": chosen_documents(opened, source, type, modified_since, modified_until, collection=collection),
+            "scopes": parse_scopes(scope or (), name="--scope"),
+            "as_of": parse_time(as_of, name="--as-of"),
+            "known_at": parse_time(known_at, name="--known-at"),
+            "explain": explain,
+            "all_utterances": every,
+            "neighbours": turns,
+        }
+        if collection is not None:
+            options |= {"collections": collection, "partitions": DOCUMENTS}
+        found = run(opened.memory.recall(words, k, **options))
         if not json:
             memories = [hit.memory for hit in found]
             keep_listing(
