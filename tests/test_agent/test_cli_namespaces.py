@@ -28,7 +28,7 @@ _DRAWN = re.compile(
 
 COMMANDS = {
     "ask": ["ask", "Where is the key of the shed?"],
-    "chat": ["chat", "--new", "monday"],
+    "chat": ["chat", "--session", "monday"],
     "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
     "documents": ["documents"],
     "documents list": ["documents", "list", "--json"],
