@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
 from memory.backups import RestoreReport, restore_file_from
 from memory.codec import DECLARED_FIELDS
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]+://")
 
 
 @store_errors()
@@ -108,7 +110,7 @@ def _store_url(path: str | os.PathLike[str]) -> str:
     name = os.fsdecode(path)
     if name == ":memory:":
         raise ArgumentError("path", name, 'a file is needed, or "numpy:" for a memory in this process alone')
-    if isinstance(path, str) and name.startswith(("numpy:", "sqlite:")):
+    if isinstance(path, str) and (name.startswith(("numpy:", "sqlite:")) or _ADDRESS.match(name)):
         return name
     return "sqlite:///" + name.replace("%", "%25")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import shutil
 import signal
 import socket
 from itertools import count
@@ -24,6 +25,9 @@ _CLIENT_FOLDERS = (
     "APPDATA",
 )
 _REAL_HOME = Path.home()
+_RAM_DISK = Path("/dev/shm")  # noqa: S108 - one folder of its own in it, made by pytest
+_RAM_DISK_BYTES = 4 << 30
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
@@ -40,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hear interrupts: what starts the tests in the background has them ignored, and some tests are about them.
 
     A whole campaign (``--faults full``) has its slow proofs with it, which are left out otherwise.
+    Folders of tests lie on a RAM disk where there is room on one: what a test looks at is the files, not how long
+    the disk takes to keep them. ``PYTEST_DEBUG_TEMPROOT`` names another place.
     Examples that hypothesis makes are the same in each run, may take their time, and need no folder to be kept in.
     """
     slow = [HealthCheck.too_slow]  # how fast examples are made is the machine's affair
@@ -47,6 +53,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("tellback")
     if config.getoption("--faults") == "full" and config.option.markexpr == "not slow":
         config.option.markexpr = ""
+    if os.access(_RAM_DISK, os.W_OK) and shutil.disk_usage(_RAM_DISK).free >= _RAM_DISK_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_RAM_DISK))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -68,8 +76,17 @@ def data_dir() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which all processes of the tests find the converted files of the embedders: 3 seconds each time."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"
+
+
 @pytest.fixture(autouse=True)
-def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+def clean_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, shared_cache: Path
+) -> None:
     """Take keys, proxies and the real home away; refuse connections that leave this machine."""
     for name in list(os.environ):
         if name.startswith(_OURS) or name in _PROXIES:
@@ -80,6 +97,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("USERPROFILE", str(home))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / "run"))
+    monkeypatch.setenv("TELLBACK_CACHE", str(shared_cache))
     monkeypatch.setenv("TELLBACK_RESIDENT_IDLE", "0")  # a test that wants a resident process says so, and ends it
     monkeypatch.setenv("TELLBACK_AUTOMATIC_BACKUPS", "no")  # so does one that wants a backup of the day
     for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", *_CLIENT_FOLDERS):

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.json_edit import parse_json
 from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
@@ -94,7 +94,7 @@ class ClaudeCode(HookClient):
         is_off = isinstance(settings, dict) and settings.get("disableAllHooks") is True
         return f"disableAllHooks is set in {path}" if is_off else ""
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None in a sub-agent, and for a prompt that nobody typed."""
         moment = self.hook_events.get(event)
         if moment is None:

@@ -22,7 +22,7 @@ class HookMoment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class ClientEvent:
     """Event that a client reports, in the words of no client.
 
     *prompt* is what the user typed, "" where the prompt is not the user's; *id* names the turn where the client does.
@@ -111,7 +111,7 @@ class HookClient(Client, Protocol):
         """Return why the client calls no hooks, by its own settings; "" where it does."""
         return ""
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None where nothing is to be done for it, such as in a sub-agent.
 
         *folder* is that of the hook's process, for a client that names none.

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
 from agent.assistant.clients.transcript_lines import (
@@ -65,7 +65,7 @@ class Codex(HookClient):
         """Hooks of the user, in a file of their own; time-outs are in seconds."""
         return HookFile(self.folder / "hooks.json", _hook_entries)
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None in a sub-agent."""
         moment = self.hook_events.get(event)
         if moment is None:

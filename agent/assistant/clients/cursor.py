@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.registration import HookFile, ServerFile
 from agent.assistant.clients.transcript_lines import block_texts, json_lines, oldest_first, with_last_answers
 from agent.assistant.clients.typed_text import starts_with_tag, typed_text
@@ -33,7 +33,7 @@ _TIMEOUTS: Final = {
 _USER_QUERY: Final = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
 
 
-class Cursor(HookClient):
+class CursorEditor(HookClient):
     """Cursor, the editor; in the print mode of its command line these hooks are not called."""
 
     name = "cursor"
@@ -63,7 +63,7 @@ class Cursor(HookClient):
         """Hooks of the user, in a file of their own; time-outs are in seconds."""
         return HookFile(self.folder / "hooks.json", _hook_entries, head={"version": 1})
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None in a background agent. There is no folder but the roots."""
         moment = self.hook_events.get(event)
         session = payload.get("conversation_id") or payload.get("session_id")
@@ -71,7 +71,7 @@ class Cursor(HookClient):
             return None
         roots, transcript = payload.get("workspace_roots"), payload.get("transcript_path")
         root = roots[0] if isinstance(roots, list) and roots and isinstance(roots[0], str) else folder
-        return HookEvent(
+        return ClientEvent(
             moment=moment,
             session=str(session),
             folder=root,

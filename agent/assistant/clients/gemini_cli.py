@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
 from agent.assistant.clients.transcript_lines import (
@@ -62,7 +62,7 @@ class GeminiCli(HookClient):
         """Hooks of the user's settings; time-outs are in milliseconds."""
         return HookFile(self.folder / "settings.json", _hook_entries)
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports."""
         moment = self.hook_events.get(event)
         if moment is None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.assistant.clients.client import HookEvent, HookMoment
+from agent.assistant.clients.client import ClientEvent, HookMoment
 from agent.assistant.clients.typed_text import typed_text
 
 
 def event_of_payload(
     moment: HookMoment, payload: Mapping[str, Any], folder: str, *, turn: str, answer: str
-) -> HookEvent | None:
+) -> ClientEvent | None:
     """Return the event that *payload* reports; None in a sub-agent, and without a session.
 
     *turn* and *answer* are the client's names of the fields with the turn's id and its last answer.
@@ -21,7 +21,7 @@ def event_of_payload(
     if payload.get("agent_id") or not payload.get("session_id"):
         return None
     transcript = payload.get("transcript_path")
-    return HookEvent(
+    return ClientEvent(
         moment=moment,
         session=str(payload["session_id"]),
         folder=str(payload.get("cwd") or folder),

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted
@@ -69,7 +69,7 @@ class _HookAnswer:
         memory: LongTermMemory,
         settings: HookSettings,
         client: HookClient,
-        event: HookEvent,
+        event: ClientEvent,
         project: Project | None,
     ) -> None:
         self.memory, self.settings, self.event, self.project = memory, settings, event, project

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment, TranscriptEntry
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, TranscriptEntry
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted, typed_text
@@ -74,7 +74,7 @@ async def keep_hook(
             return KeptMessages()
 
 
-async def _spoken(client: HookClient, event: HookEvent) -> list[TranscriptEntry]:
+async def _spoken(client: HookClient, event: ClientEvent) -> list[TranscriptEntry]:
     """Return what the end of the transcript has; answers only at the end of a turn whose event tells none.
 
     The file may lag behind the hook, so that its last answer may be one from the middle of the turn.
@@ -90,7 +90,7 @@ async def _spoken(client: HookClient, event: HookEvent) -> list[TranscriptEntry]
     return [entry for entry in entries if entry.role == "user"]
 
 
-def _answer(event: HookEvent, at: datetime) -> list[TranscriptEntry]:
+def _answer(event: ClientEvent, at: datetime) -> list[TranscriptEntry]:
     return [TranscriptEntry("assistant", event.answer, event.session, at, event.id)] if event.answer else []
 
 
