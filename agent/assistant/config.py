@@ -124,6 +124,8 @@ class AssistantSettings:
     """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
     resident_idle: int = 1800
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
+    prompt_history: bool = True
+    """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
     mcp: McpSettings = McpSettings()
 
     @property

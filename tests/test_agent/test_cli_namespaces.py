@@ -28,9 +28,11 @@ _DRAWN = re.compile(
 
 COMMANDS = {
     "ask": ["ask", "Where is the key of the shed?"],
-    "chat": ["chat", "--session", "monday"],
+    "chat": ["chat", "--new", "monday"],
     "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
     "documents": ["documents"],
+    "documents forget": ["documents", "forget", "notes", "--yes"],
+    "documents list": ["documents", "list", "--json"],
     "eval": ["eval", "--questions", "5"],
     "export": ["export", "export.jsonl"],
     "forget": ["forget", "m2", "--yes"],
@@ -82,6 +84,7 @@ OF_THE_FILE = {
     "mcp": "one namespace for all clients; its tools have tests of their own",
     "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",
+    "watch": "it goes on until it is interrupted; each reading is that of ingest",
 }
 """Commands that are not about one namespace, each with the reason."""
 

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.command_context import GlobalOptions, global_options
-from agent.assistant.cli.command_groups import Group, RootGroup, load_command
+from agent.assistant.cli.command_groups import Group, ListingGroup, RootGroup, load_command
 from agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -34,6 +34,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 memories_app = typer.Typer(name="memories", cls=Group, rich_markup_mode=None)
+documents_app = typer.Typer(
+    name="documents",
+    help="List what was ingested; forget what came from a folder.",
+    cls=ListingGroup,
+    rich_markup_mode=None,
+)
 sessions_app = typer.Typer(name="sessions", cls=Group, rich_markup_mode=None)
 config_app = typer.Typer(name="config", cls=Group, rich_markup_mode=None)
 hooks_app = typer.Typer(

@@ -19,7 +19,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.resident.host import current_host
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from memory import LongTermMemory, Memory
     from memory.internals import MemoryChange, Operation, TermMatch
 
+_SOONEST_ESTIMATE: Final = 2.0
+"""Seconds of work after which the time that is left is estimated."""
+_ESTIMATE_WEIGHT: Final = 0.2
+"""Share of a new estimate in the shown one."""
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
@@ -108,6 +113,8 @@ def print_note(text: str = "", *, command: str = "") -> None:
     A *command* behind it stays in one piece, to be copied.
     """
     line = escape_controls(text)
+    if command and (host := current_host()) is not None and host.in_chat:
+        command = "/" + command.removeprefix("tellback ")
     if command:
         line += " " + escape_controls(command)
     elif sys.stderr.isatty():
@@ -263,26 +270,58 @@ def _truncate_cell(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
+OnStep: TypeAlias = Callable[[int, int, str], None]
+"""Takes what is done, of how much, and the last item."""
+
+
 @contextmanager
-def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """Show the progress of the work; yields a function that takes (done, total, the last item)."""
+def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[OnStep]:
+    """Show the progress of the work, in items or bytes; yields a function that takes (done, total, the last item)."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.table import Column
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}", style="progress.remaining"),
         TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
+    clock = TimeLeft()
     with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
-        task = bar.add_task(what, total=None, last="")
-        yield lambda done, total, last: bar.update(task, completed=done, total=total, last=one_line(last))
+        task = bar.add_task(what, total=None, last="", left="")
+
+        def advance(done: int, total: int, last: str) -> None:
+            left = clock.after(done, total, monotonic())
+            bar.update(task, completed=done, total=total, last=one_line(last), left=left)
+
+        yield advance
+
+
+class TimeLeft:
+    """Estimate of the time that is left, by the average speed so far; it moves slowly, since work comes in waves."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._end = 0.0
+
+    def after(self, done: int, total: int, now: float) -> str:
+        """Return the time that is left at *now* (seconds), after *done* of *total*; "" as long as it is not known."""
+        if self._began is None:
+            self._began = now
+        elapsed = now - self._began
+        if not 0 < done <= total or elapsed < _SOONEST_ESTIMATE:
+            return ""
+        end = now + elapsed * (total - done) / done
+        self._end = end if not self._end else self._end + _ESTIMATE_WEIGHT * (end - self._end)
+        minutes, seconds = divmod(max(0, round(self._end - now)), 60)
+        return (
+            f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left" if minutes >= 60 else f"{minutes}:{seconds:02} left"
+        )
 
 
 _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")

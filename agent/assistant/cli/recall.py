@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import (
     AsOfOption,
+    CollectionOption,
     FullOption,
     JsonOption,
     KnownAtOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
     QuestionArgument,
     ScopeOption,
+    SourceOption,
+    TagOption,
+    TypeOption,
     parse_scopes,
 )
 from agent.assistant.cli.output import (
@@ -35,6 +42,8 @@ from agent.assistant.cli.short_ids import resolve_id
 from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from memory import RecallOptions
     from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
 
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
@@ -45,10 +54,13 @@ def recall(
     context: typer.Context,
     question: QuestionArgument,
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits at most.", min=1)] = 5,
-    tag: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
-    ] = None,
+    tag: TagOption = None,
     scope: ScopeOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
     as_of: AsOfOption = None,
     known_at: KnownAtOption = None,
     around: Annotated[
@@ -69,11 +81,20 @@ def recall(
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
+    from memory.internals import DOCUMENTS
+
     turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
+
+    def narrow(opened: OpenedMemory) -> RecallOptions:
+        where = chosen_documents(opened, source, type, modified_since, modified_until, collection=collection)
+        documents: RecallOptions = {} if collection is None else {"collections": collection, "partitions": DOCUMENTS}
+        return {"where": where, **documents}
+
     print_recall(
         global_options(context),
         words,
         k,
+        narrow=narrow,
         explain=explain,
         full=full,
         json=json,

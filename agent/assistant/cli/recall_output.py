@@ -6,7 +6,7 @@ Without the library that reads command lines: the plain forms of the command do 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Unpack
 
 from agent.assistant.cli.command_context import GlobalOptions, opened_memory, run
@@ -28,6 +28,7 @@ from agent.assistant.cli.output import (
 from agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
     from memory import Hit, RecallOptions, RecallResult
 
 _ABSTENTION_NOTES = {
@@ -43,12 +44,18 @@ def print_recall(
     *,
     full: bool = False,
     json: bool = False,
+    narrow: Callable[[OpenedMemory], RecallOptions] | None = None,
     **options: Unpack[RecallOptions],
 ) -> None:
-    """Ask the memory of *settings*, and print at most *k* hits; *options* are those of ``LongTermMemory.recall``."""
+    """Ask the memory of *settings*, and print at most *k* hits; *options* are those of ``LongTermMemory.recall``.
+
+    *narrow* returns further ones, which the open memory is needed for.
+    """
     explain = options.get("explain", False)
     with opened_memory(settings) as opened:
         asked: RecallOptions = {**options, "namespace": opened.namespace}
+        if narrow is not None:
+            asked = {**asked, **narrow(opened)}
         found = run(opened.memory.recall(question, k, **asked))
         if not json:
             memories = [hit.memory for hit in found]

@@ -75,8 +75,6 @@ _OWN_ATTRIBUTES = {
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
-
-
 _THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
@@ -158,8 +156,8 @@ def analyze_statement(text: str) -> StatementAnalysis:
         features |= StatementFeature.ABOUT_SELF
         if small_letter_pattern("elliptical").match(statement.small):
             statement = _Statement(f"I {statement.text}")  # "Moved to Graz" leaves out who did
-    told = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
-    for feature, name in told.items():
+    attributes = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
+    for feature, name in attributes.items():
         if statement.has(f"tells_{name}") and statement_pattern(f"tells_{name}").search(statement.text):
             features |= feature
     keys = tuple(dict.fromkeys(person.key for person in people))

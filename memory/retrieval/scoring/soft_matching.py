@@ -58,7 +58,7 @@ class QuestionTerms:
 
     @property
     def has_rare_term(self) -> bool:
-        """Whether a term occurs in very few memories, so that one which has all terms is hardly there by chance."""
+        """True if a term occurs in so few memories that one with all terms is hardly there by chance."""
         return bool((self.seen & (self.weights >= self.rare_weight)).any())
 
     @property
