@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import RecallOptions
     from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
-    from vectorstore import Filter
 
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
@@ -85,22 +84,27 @@ def recall(
     from memory.internals import DOCUMENTS
 
     turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
-    options: RecallOptions = {
-        "tags": tuple(tag or ()),
-        "scopes": parse_scopes(scope or (), name="--scope"),
-        "as_of": parse_time(as_of, name="--as-of"),
-        "known_at": parse_time(known_at, name="--known-at"),
-        "explain": explain,
-        "all_utterances": every,
-        "neighbours": turns,
-    }
-    if collection is not None:
-        options |= {"collections": collection, "partitions": DOCUMENTS}
 
-    def choose(opened: OpenedMemory) -> Filter | None:
-        return chosen_documents(opened, source, type, modified_since, modified_until, collection=collection)
+    def narrow(opened: OpenedMemory) -> RecallOptions:
+        where = chosen_documents(opened, source, type, modified_since, modified_until, collection=collection)
+        documents: RecallOptions = {} if collection is None else {"collections": collection, "partitions": DOCUMENTS}
+        return {"where": where, **documents}
 
-    print_recall(global_options(context), words, k, choose=choose, full=full, json=json, **options)
+    print_recall(
+        global_options(context),
+        words,
+        k,
+        narrow=narrow,
+        explain=explain,
+        full=full,
+        json=json,
+        tags=tuple(tag or ()),
+        scopes=parse_scopes(scope or (), name="--scope"),
+        as_of=parse_time(as_of, name="--as-of"),
+        known_at=parse_time(known_at, name="--known-at"),
+        all_utterances=every,
+        neighbours=turns,
+    )
 
 
 @with_error_report

@@ -30,7 +30,6 @@ from agent.assistant.cli.short_ids import short_id
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Hit, RecallOptions, RecallResult
-    from vectorstore import Filter
 
 _ABSTENTION_NOTES = {
     "nothing": "not sure that this is about it; the nearest:",
@@ -43,20 +42,20 @@ def print_recall(
     question: str,
     k: int,
     *,
-    choose: Callable[[OpenedMemory], Filter | None] | None = None,
     full: bool = False,
     json: bool = False,
+    narrow: Callable[[OpenedMemory], RecallOptions] | None = None,
     **options: Unpack[RecallOptions],
 ) -> None:
     """Ask the memory of *settings*, and print at most *k* hits; *options* are those of ``LongTermMemory.recall``.
 
-    *choose* gives the filter of the documents that are meant.
+    *narrow* returns further ones, which the open memory is needed for.
     """
     explain = options.get("explain", False)
     with opened_memory(settings) as opened:
         asked: RecallOptions = {**options, "namespace": opened.namespace}
-        if choose is not None and (where := choose(opened)) is not None:
-            asked["where"] = where
+        if narrow is not None:
+            asked = {**asked, **narrow(opened)}
         found = run(opened.memory.recall(question, k, **asked))
         if not json:
             memories = [hit.memory for hit in found]
