@@ -1,12 +1,13 @@
 PYTHON ?= python3
 
-.PHONY: check format test slow first-install coverage bench bench-stores
+.PHONY: check format test slow first-install site coverage bench bench-stores
 
 check:  ## what CI runs, in the environment that is active
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	$(PYTHON) -m tests.support.snippets
+	$(PYTHON) -m tests.support.docs_site
 	$(PYTHON) -m pytest -q -n auto --dist worksteal
 
 format:
@@ -21,6 +22,9 @@ slow:  ## the slow proofs, which .ci/run runs too
 
 first-install:  ## the README's first command on a bare copy, then examples and docs in its environment
 	$(PYTHON) -m tests.support.first_install
+
+site:  ## the documentation as a site, in the folder site/
+	$(PYTHON) -m tests.support.docs_site site
 
 coverage:  ## branch coverage of all tests, a quarter of an hour
 	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "slow or not slow" --cov --cov-report=term:skip-covered

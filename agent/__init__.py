@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
@@ -54,8 +53,6 @@ _EXPORTS: Final = {
     "agent.usage": "Prices RunLimits",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-__all__ = tuple(sorted(_MODULE_OF))
 
 
 def _refuse_foreign(name: str) -> None:
@@ -78,15 +75,9 @@ def _refuse_foreign(name: str) -> None:
 _refuse_foreign("memory")
 _refuse_foreign("vectorstore")
 
+from vectorstore.lazy_face import LazyFace as _LazyFace  # noqa: E402  # behind the refusal of another vectorstore
 
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_FACE: Final = _LazyFace(__name__, _EXPORTS)
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list

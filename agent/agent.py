@@ -31,7 +31,7 @@ from agent.tools.function import tool
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from memory import Message, TokenCounter, run_sync
-from memory.internals import Block, Clock, counter_for_model, is_remote, suggests_keywords
+from memory.internals import Block, Clock, counter_for_model, is_remote, says_await, suggests_keywords
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -141,6 +141,7 @@ class Agent:
             self._components = replace(self._components, tools=Toolset(tools))
             self._open_connectors = stack.pop_all()
 
+    @says_await
     @suggests_keywords
     async def run(
         self,

@@ -82,6 +82,17 @@ class EntryStore:
         """Return one transaction over the whole database; on a data-only store each call stands alone."""
         return nullcontext() if self._lifecycle is None else self._lifecycle.transaction()
 
+    def erase(self, ids: Sequence[str], partition: str) -> None:
+        """Erase entries of a partition with their bytes; a data-only store deletes them, as it does that."""
+        if self._lifecycle is not None:
+            self._lifecycle.erase(ids, namespace=partition)
+        elif ids:
+            self.store.delete(ids, namespace=partition)
+
+    def pending_erasure(self) -> bool:
+        """Return whether erased bytes may still be in a file of the store; False where it cannot tell."""
+        return self._lifecycle is not None and self._lifecycle.pending_erasure()
+
     def add(self, entries: Sequence[Entry], partition: str, expect: Mapping[str, int]) -> None:
         """Write *entries*, as ``VectorStore.upsert``; the followers hear of it."""
         self.store.upsert(entries, namespace=partition, expect=expect)

@@ -6,10 +6,12 @@ annotations. What a program calls, constructs, implements or catches stands in `
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
 
+from vectorstore.lazy_face import LazyFace as _LazyFace
+
 _EXPORTS: Final = {
+    "memory.awaited_call": "says_await",
     "memory.codec": "DECLARED_FIELDS from_entry to_entry",
     "memory.documents.answers": "MAX_COMPARED AnswerSentence best_sentences with_meaning",
     "memory.documents.citations": "QUOTE_LIMIT Citation",
@@ -35,7 +37,7 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.keywords": "suggests_keywords",
+    "memory.keywords": "suggests_fields suggests_keywords",
     "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
@@ -60,18 +62,7 @@ _EXPORTS: Final = {
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-__all__ = tuple(sorted(_MODULE_OF))
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_FACE: Final = _LazyFace(__name__, _EXPORTS)
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list

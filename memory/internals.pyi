@@ -1,5 +1,6 @@
 """The names of ``memory.internals`` for type checkers; internals.py imports each when it is first used."""
 
+from memory.awaited_call import says_await as says_await
 from memory.codec import DECLARED_FIELDS as DECLARED_FIELDS
 from memory.codec import from_entry as from_entry
 from memory.codec import to_entry as to_entry
@@ -57,6 +58,7 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
+from memory.keywords import suggests_fields as suggests_fields
 from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES

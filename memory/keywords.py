@@ -20,6 +20,11 @@ _OTHER_WORDS: Final[Mapping[str, str]] = {
     "n": "k",
     "n_results": "k",
     "top_k": "k",
+    "key": "api_key",
+    "url": "base_url",
+    "api_base": "base_url",
+    "max_iterations": "max_rounds",
+    "max_turns": "max_rounds",
     "user": "namespace",
     "user_id": "namespace",
     "tenant": "namespace",
@@ -56,17 +61,25 @@ def unknown_keyword(function: str, name: str, known: Collection[str]) -> TypeErr
     return TypeError(f"{function} takes no {name}=; {hint}")
 
 
+def keywords_of(function: Callable[..., Any]) -> frozenset[str] | None:
+    """Return the names of the parameters of *function*; None where it takes any (``**options``)."""
+    code = function.__code__
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        return None
+    return frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
 def suggests_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate *function*, which has no ``**options``: an unknown keyword raises ``TypeError`` with the one meant."""
-    parameters = inspect.signature(function).parameters
-    known = frozenset(parameters)
-    usable = tuple(sorted(known - {"self"}))
+    """Decorate *function*: an unknown keyword raises ``TypeError`` with the one meant; ``**options`` take any."""
+    known = keywords_of(cast("Callable[..., Any]", function))
+    if known is None:
+        return function
     title = function.__qualname__.removesuffix(".__init__")
 
     def check(names: Iterable[str]) -> None:
         for name in names:
             if name not in known:
-                raise unknown_keyword(title, name, usable)
+                raise unknown_keyword(title, name, known - {"self", "cls"})
 
     if inspect.iscoroutinefunction(function):
 

@@ -15,6 +15,7 @@ conversation history (``memory.history``). Context windows are in ``memory.histo
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
@@ -31,7 +32,7 @@ from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
-from memory.keywords import suggests_keywords, unknown_keyword
+from memory.keywords import unknown_keyword
 from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
@@ -73,7 +74,16 @@ from memory.write.access_control import Caller, CallerOptions
 from memory.write.embedding_service import EmbeddingService, EmbeddingSettings
 from memory.write.policies.base import OnPolicyFailure, WritePolicy
 from memory.write.policy_runner import PolicyRules, redacted_text, redaction_policies
-from vectorstore import Database, Filter, LifecycleStore, Metadata, VectorStore, VectorStoreError, lifecycle_of
+from vectorstore import (
+    Database,
+    Filter,
+    LifecycleStore,
+    Metadata,
+    VectorStore,
+    VectorStoreError,
+    lifecycle_of,
+    missing_operations,
+)
 
 if TYPE_CHECKING:
     from memory.erasure.memory_eraser import MemoryEraser
@@ -92,6 +102,7 @@ if TYPE_CHECKING:
     from memory.write.settlement import Settlement
     from memory.write.undo import Undo
 
+_log = logging.getLogger(__name__)
 _NO_LIMIT = 2**31
 _OptionalMemories: TypeAlias = list[Memory | None]
 
@@ -137,7 +148,10 @@ class LongTermMemory:
     or none; they return None where nothing differed and nothing was done.
 
     History, tombstones and the operation log are tables in the database of the store (and in its transactions); a store
-    that has none gets one in the process. Public attributes, for parts built on it: ``store``, ``database``,
+    that has none gets one in the process. What a store with data alone cannot do is logged as a warning; ``forget``
+    deletes from it, and names in ``Receipt.unreached`` what it cannot prove.
+
+    Public attributes, for parts built on it: ``store``, ``database``,
     ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
     ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
     secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
@@ -161,6 +175,8 @@ class LongTermMemory:
         if history is not None and not isinstance(history, SqliteHistory):
             raise ArgumentError("history", history, "an InMemoryHistory or a SqliteHistory is needed")
         self.store = store
+        if lifecycle_of(store) is None:
+            _log.warning("%s", _limits_of(store, kept=database is not None))
         self.database = database = database_for(store, database)
         conversations = history or SqliteHistory(database, clock=aware)
         tombstones, log = _open_tombstones(database), OperationLog(database, clock=aware, ids=operation_ids)
@@ -323,7 +339,6 @@ class LongTermMemory:
         """
         return await self.embedding.similarities(question, texts)
 
-    @suggests_keywords
     async def remember(
         self,
         item: str | Memory,
@@ -348,7 +363,6 @@ class LongTermMemory:
         await self._catch_up([report], namespace)
         return report
 
-    @suggests_keywords
     async def remember_many(
         self,
         items: Iterable[str | Memory],
@@ -385,9 +399,15 @@ class LongTermMemory:
         await self._catch_up(reports, namespace)
         return reports
 
-    async def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Memory | None]:
-        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*."""
-        return await asyncio.to_thread(self._get, checked_labels(ids, "ids"), namespace)
+    async def get(
+        self, ids: Sequence[str] = (), *, keys: Sequence[str] = (), namespace: str = ""
+    ) -> list[Memory | None]:
+        """Return memories, document passages and archived versions ("id@revision") in the order of *ids*.
+
+        After them come the memories that were remembered under the idempotency *keys*. None where there is none.
+        """
+        wanted, named = checked_labels(ids, "ids"), checked_labels(keys, "keys")
+        return await asyncio.to_thread(self._get, wanted, named, namespace)
 
     async def find_ids(self, part: str, *, namespace: str = "", limit: int = 10) -> list[str]:
         """Return the ids of memories and passages that begin or end with *part*, *limit* at most, in no promised order.
@@ -409,6 +429,8 @@ class LongTermMemory:
     def complete_now(self) -> int:
         """As ``complete``, in this thread; ``open_memory`` runs it. What is due to be erased is erased, too."""
         self._looked_for_due = self._aware_clock()
+        if lifecycle_of(self.store) is None:
+            self._eraser.finish_deletions()
         if self.soft_deletes.due(self._looked_for_due):
             self.erase_due()
         return self._recovery.recover() if self.entries.rows.unsettled(1) else 0
@@ -869,7 +891,8 @@ class LongTermMemory:
     ) -> Operation | None:
         return await asyncio.to_thread(self._attributes.set, kind, ids, new, Caller(**caller))
 
-    def _get(self, ids: Sequence[str], namespace: str) -> _OptionalMemories:
+    def _get(self, ids: Sequence[str], keys: Sequence[str], namespace: str) -> _OptionalMemories:
+        ids = [*ids, *(self.keys.id_of_key(namespace, key) for key in keys)]
         found = {id: entry for id, (_, entry) in self.entries.find(ids, namespace).items()}
         if archived := [id for id in ids if id not in found and "@" in id]:
             versions = self.store.get(archived, namespace=store_namespace(namespace, ARCHIVE))
@@ -901,6 +924,21 @@ def _required_tags(tags: Sequence[str]) -> tuple[str, ...]:
     if not checked:
         raise ArgumentError("tags", tags, "at least one tag is needed")
     return checked
+
+
+def _limits_of(store: VectorStore, *, kept: bool) -> str:
+    """Return what a memory on a *store* with data alone cannot do; *kept*: its tables have a database of their own."""
+    parts = [
+        f"{type(store).__name__} has data alone (it lacks {', '.join(missing_operations(store)[:3])} …)",
+        "correct, end, merge, settle, undo, import and ingest raise UnsupportedError",
+        "forget deletes, and cannot prove that the bytes are gone",
+    ]
+    if not kept:
+        parts.append(
+            "conversations, log and tombstones end with this process, unless database= is given "
+            '(vectorstore.sqlite.SqliteDatabase("beside.db"))'
+        )
+    return "; ".join(parts)
 
 
 def _open_tombstones(database: Database) -> Tombstones:

@@ -33,7 +33,7 @@ def choice(kind: type[_Choice], value: object, argument: str) -> _Choice:
 
 
 class Trust(StrEnum):
-    """Whose word a memory is, from most to least trusted."""
+    """Trust in a memory by whose word it is, from most to least."""
 
     USER = "user"
     ASSISTANT = "assistant"

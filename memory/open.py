@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Unpack
+import re
+from typing import TYPE_CHECKING, Final, Unpack
 
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import ManifestTables, attach_documents
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+_ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]+://")
 
 
 @store_errors()
@@ -100,7 +102,7 @@ def _store_url(path: str | os.PathLike[str]) -> str:
     name = os.fsdecode(path)
     if name == ":memory:":
         raise ArgumentError("path", name, 'a file is needed, or "numpy:" for a memory in this process alone')
-    if isinstance(path, str) and name.startswith(("numpy:", "sqlite:")):
+    if isinstance(path, str) and (name.startswith(("numpy:", "sqlite:")) or _ADDRESS.match(name)):
         return name
     return "sqlite:///" + name.replace("%", "%25")
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
@@ -68,7 +67,7 @@ async def run_in_thread(function: Callable[[], Any], *, name: str = "tellback-fu
 
 
 def _close_coroutine(value: Any) -> None:
-    if inspect.iscoroutine(value):
+    if isinstance(value, Coroutine):
         value.close()
 
 

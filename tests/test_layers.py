@@ -17,6 +17,7 @@ FACES = {
     "vectorstore": {
         "vectorstore",
         "vectorstore.internals",
+        "vectorstore.lazy_face",
         "vectorstore.sqlite",
         "vectorstore.testing",
         "vectorstore.persisted_names",

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Final
+
+from vectorstore.lazy_face import LazyFace as _LazyFace
 
 if sys.version_info < (3, 11):  # noqa: UP036  # a checkout on Python's path is not held back by pip
     raise ImportError(f"Tellback needs Python 3.11 or newer; this is {sys.version.split()[0]} ({sys.executable})")
@@ -38,18 +39,7 @@ _EXPORTS: Final = {
     "vectorstore.wrappers": "ObservableStore StoreEvent WrapperStore lifecycle_of missing_operations",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-__all__ = tuple(sorted(_MODULE_OF))
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_FACE: Final = _LazyFace(__name__, _EXPORTS)
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list

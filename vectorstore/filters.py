@@ -22,9 +22,11 @@ Leaves:
 - ``$contains``: an equal element of a list, or a substring of a text (the empty one is in every text).
 
 Empty shapes: ``None``, ``{}`` and ``$and: []`` match everything, ``$or: []`` and ``$in: []`` nothing,
-``$nin: []`` everything. A field is a top-level key, exactly: a dot is part of its name; a name that begins
-with "$" cannot be asked for. An object as a value needs its operator (``{"place": {"$eq": {…}}}``). What
-the language does not have raises ``FilterError`` and names the place.
+``$nin: []`` everything. A field is a top-level key, exactly; where there is none of that name and the name has dots,
+it is a path into objects: "user.name" is the "name" of the object "user". Where several keys could begin the path,
+the longest that leads to a value counts. Lists are not entered. A name that begins with "$" cannot be asked for. An
+object as a value needs its operator (``{"place": {"$eq": {…}}}``). What the language does not have raises
+``FilterError`` and names the place.
 """
 
 from __future__ import annotations
@@ -214,13 +216,33 @@ def filter_conditions(node: FilterNode) -> Iterator[Condition]:
 def _node_holds(node: FilterNode, metadata: Metadata) -> bool:
     match node:
         case Condition(field, operator, wanted):
-            return condition_holds(operator, wanted, field in metadata, metadata.get(field))
+            return condition_holds(operator, wanted, *field_value(metadata, field))
         case And(nodes):
             return all(_node_holds(inner, metadata) for inner in nodes)
         case Or(nodes):
             return any(_node_holds(inner, metadata) for inner in nodes)
         case Not(inner):
             return not _node_holds(inner, metadata)
+
+
+def field_value(metadata: Metadata, field: str) -> tuple[bool, Any]:
+    """Return whether *metadata* has *field*, a top-level key or else a dotted path, and the value, None without one."""
+    if field in metadata:
+        return True, metadata[field]
+    if "." not in field:
+        return False, None
+    for key in path_starts(field):
+        inner = metadata.get(key)
+        if isinstance(inner, Mapping):
+            present, value = field_value(inner, field[len(key) + 1 :])
+            if present:
+                return True, value
+    return False, None
+
+
+def path_starts(field: str) -> list[str]:
+    """Return the keys that the dotted path *field* may begin with, the longest first."""
+    return [field[:i] for i in range(len(field) - 1, -1, -1) if field[i] == "."]
 
 
 def _any_equal(value: Any, operands: Any) -> bool:

@@ -81,6 +81,8 @@ def open_store(
             path, space=space, analyzer=analyzer, fields=fields, matrix_limit=matrix_limit, search=search
         )
     needed = "'numpy:', 'numpy:///file' or 'sqlite:///file.db' is needed"
+    if scheme in ("numpy", "sqlite"):
+        raise ArgumentError("url", url, f"{needed}: three slashes before the path, four before an absolute one")
     raise ArgumentError("url", url, f"{needed}; {short_repr(scheme)} is not a store this version has")
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 
 from vectorstore.distance import as_vector, stack_plain_vectors
 from vectorstore.errors import ArgumentError, SpaceNotReady
@@ -19,6 +19,10 @@ from vectorstore.filters import JSON_DEPTH_LIMIT, plain_number
 from vectorstore.types import Entry, Metric, SearchMode, Space, SpaceMigration, Vector, VectorLike
 
 _canonical_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, allow_nan=False).encode
+NO_SPACE: Final = (
+    'the store has no space yet, so it has no vectors: open it with space=Space("name of the model", dimension), '
+    "or call set_space"
+)
 NAME_LIMIT = 1024
 BATCH_SIZE = 1000
 
@@ -170,7 +174,7 @@ def check_entry(entry: object, argument: str, space: Space | None, ready: Vector
     vector: Vector | None = None
     if entry.vector is not None:
         if space is None:
-            raise ArgumentError(f"{where}.vector", entry.vector, "the store has no space yet, so it takes no vectors")
+            raise ArgumentError(f"{where}.vector", entry.vector, NO_SPACE)
         if entry.no_vector is not None:
             raise ArgumentError(f"{where}.no_vector", entry.no_vector, "must be None where there is a vector")
         vector = ready
@@ -203,7 +207,7 @@ def check_vectors(vectors: Mapping[str, VectorLike], space: Space | None) -> dic
     if not isinstance(vectors, Mapping):
         raise ArgumentError("vectors", vectors, "a mapping of ids to vectors is needed")
     if space is None:
-        raise ArgumentError("vectors", list(vectors), "the store has no space yet, so it takes no vectors")
+        raise ArgumentError("vectors", list(vectors), NO_SPACE)
     return {
         check_name(id, "vectors", empty=False): as_vector(
             vector, space.dimension, space.metric, argument=f"vectors[{id!r}]"

@@ -103,6 +103,8 @@ class AssistantSettings(BaseModel):
     """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
     resident_idle: int = Field(default=1800, ge=0)
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
+    prompt_history: bool = True
+    """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
     mcp: McpSettings = McpSettings()
 
     @property
@@ -285,7 +287,7 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     try:
         settings = AssistantSettings.model_validate(values)
     except ValidationError as error:
-        raise ConfigurationError(_validation_message(error, values, origins)) from None
+        raise ConfigurationError(validation_message(error, values, origins)) from None
     return Configuration(settings, origins, path)
 
 
@@ -293,7 +295,8 @@ def _default_memory(folder: str) -> Path:
     return platformdirs.user_data_path(folder) / "memory.db"
 
 
-def _validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+def validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """Return the first problem of *error* in one line: the setting, its origin, what would be right."""
     problem = error.errors(include_input=False, include_url=False)[0]
     name = str(problem["loc"][0])
     if problem["type"] == "extra_forbidden":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final
+
+from vectorstore.lazy_face import LazyFace as _LazyFace
 
 _EXPORTS: Final = {
     "agent.mcp.client": "McpTools",
@@ -15,18 +16,7 @@ _EXPORTS: Final = {
     "agent.mcp.transports": "serve_http serve_stdio",
 }
 """The public names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_MODULE_OF: Final = {name: module for module, names in _EXPORTS.items() for name in names.split()}
-__all__ = tuple(sorted(_MODULE_OF))
-
-
-def __getattr__(name: str) -> object:
-    """Import a public name when it is first used, so that a program loads only the parts that it needs."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(_MODULE_OF[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return list(__all__)
+_FACE: Final = _LazyFace(__name__, _EXPORTS)
+__all__ = _FACE.names
+__getattr__ = _FACE.load
+__dir__ = _FACE.list

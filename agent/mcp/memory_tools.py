@@ -58,7 +58,7 @@ FactText: TypeAlias = Annotated[
 Question: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=4_000, description="What to look for, in plain words.")
 ]
-Cursor: TypeAlias = Annotated[
+PageCursor: TypeAlias = Annotated[
     str | None, Field(max_length=500, description="next_cursor of the page before; none for the first page.")
 ]
 ConfirmToken: TypeAlias = Annotated[
@@ -185,7 +185,7 @@ class MemoryServerTools:
     async def list_memories(
         self,
         limit: Annotated[int, Field(ge=1, le=100, description="How many on this page.")] = 20,
-        cursor: Cursor = None,
+        cursor: PageCursor = None,
         order: Annotated[ListOrder, Field(description="By when it was said.")] = "newest",
         contains: Annotated[str | None, Field(max_length=200, description="Only texts with these letters.")] = None,
         tags: Annotated[list[str] | None, Field(max_length=20, description="Only memories with one of these.")] = None,
@@ -235,7 +235,7 @@ class MemoryServerTools:
     async def list_documents(
         self,
         limit: Annotated[int, Field(ge=1, le=200, description="How many on this page.")] = 50,
-        cursor: Cursor = None,
+        cursor: PageCursor = None,
     ) -> ToolReply:
         """List the documents that can be searched."""
         documents = sorted(await self.knowledge.documents(), key=lambda document: document.source)

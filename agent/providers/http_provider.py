@@ -169,7 +169,7 @@ def checked_base_url(base_url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise ArgumentError("base_url", redacted_url(base_url), expected)
+        raise ArgumentError("base_url", redacted_url(base_url).removeprefix("://"), expected)
     return base_url.rstrip("/")
 
 

@@ -51,7 +51,7 @@ from agent.providers.schemas import openai_schema
 from agent.results import StopReason, Usage
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
-from memory.internals import OpaqueBlock
+from memory.internals import OpaqueBlock, suggests_keywords
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""
@@ -399,6 +399,7 @@ class OpenAICompatibleProvider(HttpProvider):
         404: "no such model, or the address lacks its /v1",
     }
 
+    @suggests_keywords
     def __init__(
         self,
         base_url: str,

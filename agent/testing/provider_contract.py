@@ -32,16 +32,32 @@ from agent.providers.base import (
 )
 from agent.results import StopReason, Usage
 from agent.testing.scripted import Reply, call
-from memory import Message, ThinkingBlock, ToolCallBlock, ToolResultBlock
+from memory import Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultBlock
 
 _ADD_TOOL = ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}})
+_SCHEMA = {"type": "object", "properties": {"zorb": {"type": "string"}}, "required": ["zorb"]}
+_SETTINGS: tuple[tuple[str, Any, Any], ...] = (
+    ("temperature", 0, "temperature"),
+    ("temperature", 0.4375, 0.4375),
+    ("top_p", 0.8125, 0.8125),
+    ("top_k", 37, 37),
+    ("min_p", 0.0625, 0.0625),
+    ("presence_penalty", 0.3125, 0.3125),
+    ("frequency_penalty", 0.1875, 0.1875),
+    ("seed", 87659, 87659),
+    ("max_tokens", 4327, 4327),
+    ("stop", ("vexa",), "vexa"),
+    ("response_schema", _SCHEMA, "zorb"),
+)
+"""Settings with a value of each, and what of it a request holds."""
 _GREETING = Request((Message.user("Hello"),))
 
 
 class ProviderContract:
     """The contract of ``Provider``. Give ``serving``; override no test.
 
-    *reasons* and *counts* are those that the format has: reasons why a reply stops, and kinds of tokens counted.
+    The replies that are served check what was sent (``Reply.mentions``). *reasons* and *counts* are those that the
+    format has: reasons why a reply stops, and kinds of tokens counted.
     """
 
     reasons: tuple[StopReason, ...] = (
@@ -146,18 +162,31 @@ class ProviderContract:
         request = Request(messages, system="Be brief.", tools=(_ADD_TOOL,), settings=ModelSettings(max_tokens=50))
         assert self._completed(Reply("2"), request).text == "2"
 
-    def test_a_setting_is_honoured_or_refused_before_anything_is_sent(self) -> None:
+    def test_words_tools_calls_and_results_are_all_sent(self) -> None:
+        parameters = {"type": "object", "properties": {"morp": {"type": "integer", "description": "prax"}}}
+        add = call("quil", morp=41797)
+        messages = (
+            Message.user("zorb?"),
+            Message.assistant([TextBlock(text="vexa"), add]),
+            Message.tool([ToolResultBlock(call_id=add.id, name="quil", content=[TextBlock(text="drin")])]),
+            Message.user("felk"),
+        )
+        tools = (ToolSpec("quil", "tusk", parameters), ToolSpec("other", "brum", {"type": "object", "properties": {}}))
+        request = Request(messages, system="glimp", tools=tools)
+        mentions = ("zorb?", "vexa", 41797, "drin", "felk", "glimp", "quil", "tusk", "morp", "prax", "other", "brum")
+        assert self._completed(Reply("sent", mentions=mentions), request).text == "sent"
+
+    @pytest.mark.parametrize(("name", "value", "mention"), _SETTINGS, ids=[name for name, *_ in _SETTINGS])
+    def test_a_setting_is_sent_or_refused_before_anything_is_sent(self, name: str, value: Any, mention: Any) -> None:
         with self.serving() as provider:
             capabilities = capabilities_of(provider)
-        for name in ("temperature", "seed", "min_p", "top_k", "presence_penalty"):
-            setting: dict[str, Any] = {name: 0}
-            request = Request(_GREETING.messages, settings=ModelSettings(**setting))
-            if capabilities is None or name in capabilities.settings:
-                assert self._completed(Reply("fine"), request).text == "fine"
-            else:
-                with pytest.raises(Unsupported) as caught:
-                    self._completed(Reply("fine"), request)
-                assert caught.value.feature == name
+        request = Request(_GREETING.messages, settings=ModelSettings(**{name: value}))
+        if capabilities is None or name in capabilities.settings:
+            assert self._completed(Reply("fine", mentions=(mention,)), request).text == "fine"
+        else:
+            with pytest.raises(Unsupported) as caught:
+                self._completed(Reply("fine"), request)
+            assert caught.value.feature == name
 
     def _streamed(self, reply: Reply) -> list[Delta]:
         async def read() -> list[Delta]:

@@ -28,7 +28,9 @@ class Reply:
 
     *text* comes in pieces of *piece* characters; *redacted* are whole blocks of withheld reasoning. *stop* follows
     from the calls unless given. *error* is raised after all else, in place of the end. *expect* is a text that the
-    request's last message must hold, or a test of the request. *before* is awaited before the first piece.
+    request's last message must hold, or a test of the request. *mentions* are texts and numbers that it must hold
+    anywhere: in its messages, its tools or its settings; on a server, in its body. *before* is awaited before the
+    first piece.
     """
 
     text: str = ""
@@ -40,6 +42,7 @@ class Reply:
     usage: Usage = field(default_factory=lambda: Usage(input=10, output=5))
     error: Exception | None = None
     expect: str | Callable[[Request], bool] | None = None
+    mentions: tuple[str | float, ...] = ()
     before: Callable[[], Awaitable[object]] | None = None
     piece: int = 4
 
@@ -133,6 +136,8 @@ class ScriptedProvider:
                 raise self._wrong(f"request {index + 1}: {reply.expect!r} is not in its last message {shown!r}")
         elif reply.expect is not None and not reply.expect(request):
             raise self._wrong(f"request {index + 1} is not what the reply expects: {request!r}")
+        if missing := [mention for mention in reply.mentions if str(mention) not in repr(request)]:
+            raise self._wrong(f"request {index + 1} does not hold {missing}: {request!r}")
         return reply
 
     def _wrong(self, problem: str) -> AssertionError:

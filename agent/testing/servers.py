@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -42,7 +43,7 @@ class RecordedRequest:
     body: Any
 
 
-class ScriptedServer:
+class ScriptedServer(ABC):
     """Answers requests with *replies* in order, and lists *models*.
 
     A request too many gets status 500, which a client may try again; ``requests`` are those that came.
@@ -67,9 +68,9 @@ class ScriptedServer:
         """The base address."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    @abstractmethod
     def encoded(self, reply: Reply) -> Iterator[bytes]:
         """Yield *reply* as this format streams it."""
-        raise NotImplementedError("a format's server says how a reply looks")
 
     def listed(self, models: Sequence[str]) -> Any:
         """Return the list of *models* in this format."""
@@ -97,7 +98,14 @@ class ScriptedServer:
             if not self._replies:
                 return RawReply([b'{"error": {"message": "nothing more is scripted"}}'], 500, "application/json")
             reply = self._replies.pop(0)
-        return reply if isinstance(reply, RawReply) else RawReply(list(self.encoded(reply)), 200, self.content_type)
+        if isinstance(reply, RawReply):
+            return reply
+        sent = json.dumps(request.body, ensure_ascii=False)
+        if missing := [mention for mention in reply.mentions if str(mention) not in sent]:
+            return RawReply(
+                [json.dumps({"error": {"message": f"not sent: {missing}"}}).encode()], 400, "application/json"
+            )
+        return RawReply(list(self.encoded(reply)), 200, self.content_type)
 
     def count(self, change: int) -> None:
         """Note that a connection came or went."""

@@ -21,7 +21,6 @@ from memory import KnowledgeBase, open_memory
 
 _DATA = Path(__file__).with_name("data")
 _PAGES = Path(__file__).parents[2] / "docs"
-_LEFT_OUT = {"benchmarks.md", "recall-measured.md"}  # reports of figures, not a reference
 FIGURES = ("sentence first", "sentence quoted", "passage first", "passage in three", "passage in ten")
 
 
@@ -61,7 +60,7 @@ def run_manual(given: argparse.Namespace, words: Sequence[str], say: Callable[[s
 async def _measure(folder: Path, wrong: str | None, say: Callable[[str], None]) -> dict[tuple[str, str], list[bool]]:
     values: dict[tuple[str, str], list[bool]] = defaultdict(list)
     async with open_memory(folder / "manual.db") as memory:
-        pages = [page for page in sorted(_PAGES.glob("*.md")) if page.name not in _LEFT_OUT]
+        pages = [page for page in sorted(_PAGES.rglob("*.md")) if page.parent.name != "appendix"]
         await KnowledgeBase(memory).ingest([*pages, _DATA / "manual"])
         agent = Agent(QuotingProvider(), memory=memory)
         for question in manual_questions():

@@ -48,7 +48,9 @@ def add_commands(commands: Any) -> None:
     recall.set_defaults(run=run_recall)
     report = commands.add_parser("recall-report", help="render what `recall` measured: a page and a picture")
     report.add_argument("results", type=Path, help="what `recall --out` or `recall --json` wrote")
-    report.add_argument("--docs", type=Path, default=PROJECT / "docs", help="folder of the page and the picture")
+    report.add_argument(
+        "--docs", type=Path, default=PROJECT / "docs" / "appendix", help="folder of the page and the picture"
+    )
     report.add_argument("--summary", type=Path, help="write the figures alone to this file")
     report.add_argument("--no-plot", action="store_true", help="leave the picture as it is")
     report.set_defaults(run=run_report)

@@ -1,4 +1,4 @@
-"""The page ``docs/recall-measured.md``, whole: written by the command from a run and never by hand."""
+"""The page ``docs/appendix/recall-measured.md``, whole: written by the command from a run and never by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.recall.summary import Summary
 
 _FROM = """\
 This page and its picture are rendered from a run of `python -m benchmarks recall` by `recall-report`; how to measure,
-also on data of your own, is told in [measuring](measuring.md).
+also on data of your own, is told in [measuring](../measuring.md).
 """
 _REFUSALS = """\
 Two reasons are told apart: nothing here is about it, and it was said by somebody else. *Refused* is their sum. *By

@@ -53,7 +53,7 @@ def add_parsers(commands: Any) -> None:
     report = commands.add_parser("stores-report", help="render what `stores` measured: a page and a plot")
     report.add_argument("results", type=Path, help="the folder that `stores --out` wrote to, or one file of it")
     report.add_argument(
-        "--docs", type=Path, default=PROJECT / "docs", help="folder of benchmarks.md and benchmarks.svg"
+        "--docs", type=Path, default=PROJECT / "docs" / "appendix", help="folder of benchmarks.md and benchmarks.svg"
     )
     report.add_argument("--no-plot", action="store_true", help="leave the picture as it is")
 

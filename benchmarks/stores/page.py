@@ -1,4 +1,4 @@
-"""The page ``docs/benchmarks.md``, whole: written by the command from the results file and never by hand."""
+"""The page ``docs/appendix/benchmarks.md``, whole: written by the command from the results file and never by hand."""
 
 from __future__ import annotations
 

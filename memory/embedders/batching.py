@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -147,7 +148,7 @@ async def gather_bounded(calls: Sequence[Callable[[], Awaitable[T]]], limit: int
     return [answers[index] for index in range(len(calls))]
 
 
-class BatchingEmbedder:
+class BatchingEmbedder(ABC):
     """Base of embedders that embed distinct texts in batches, several at a time, each cut to what the model reads."""
 
     def __init__(
@@ -209,13 +210,13 @@ class BatchingEmbedder:
                 found[text] = TextVector(result.vector, measure_truncation(part, whole, self._count, kept=kept))
         return spread_vectors(len(texts), self._dimension, positions, found, refused)
 
+    @abstractmethod
     def _batches(self, texts: Sequence[str]) -> Iterator[Sequence[str]]:
         """Cut *texts* into batches."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def _embed_batch(self, batch: Sequence[str], kind: EmbeddingKind) -> Sequence[TextVector | str]:
         """Return the vector of each text of *batch*, or why it is refused; raise if it is not the texts."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.fingerprint!r})"

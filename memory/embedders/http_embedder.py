@@ -5,6 +5,7 @@ A subclass knows its wire format: the payload of a request, and where the vector
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, TypedDict, Unpack
 
@@ -17,6 +18,7 @@ from memory.embedders.protocol import EmbeddingKind, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
+from memory.keywords import unknown_keyword
 from memory.tokens.counter import TokenCounter, counter_for_model
 
 BATCH_TEXTS = 64
@@ -76,9 +78,8 @@ class HttpEmbedder(BatchingEmbedder):
         self, base_url: str, path: str, model: str, *, api: str, **options: Unpack[HttpEmbedderOptions]
     ) -> None:
         """*api* names the wire format in the fingerprint; the address does not enter, it does not change vectors."""
-        unknown = options.keys() - HttpEmbedderOptions.__annotations__.keys()
-        if unknown:
-            raise TypeError(f"{type(self).__name__} got an unexpected keyword argument {min(unknown)!r}")
+        if unknown := options.keys() - HttpEmbedderOptions.__annotations__.keys():
+            raise unknown_keyword(type(self).__name__, min(unknown), HttpEmbedderOptions.__annotations__)
         checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")
@@ -128,16 +129,16 @@ class HttpEmbedder(BatchingEmbedder):
         """Return the name of *model* in the fingerprint."""
         return model
 
+    @abstractmethod
     def _request_body(self, batch: Sequence[str], *, may_cut: bool) -> dict[str, Any]:
         """Return what is sent for *batch*; *may_cut*: a text that is too long, where the server knows how to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _parse_answer(self, answer: Any, count: int) -> tuple[list[Any], object]:
         """Return the vectors in *answer* in the order of the texts, and what it says of the number of tokens.
 
         Another shape raises ``_invalid_answer``.
         """
-        raise NotImplementedError
 
     _server_cuts = False
     """True if the server can be told to cut a text that is too long."""

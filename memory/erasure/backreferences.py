@@ -25,7 +25,7 @@ def remove_backreferences(
 
     Returns the lists as they were, as JSON for ``restore_backreferences``; None where no entry refers.
     """
-    store, before = entries.lifecycle("forget"), []
+    store, before = entries.store, []
     for partition, ids in referring.items():
         for page in entries.pages(ids, partition):
             changed = {}

@@ -22,6 +22,7 @@ STREAM_PATH: Final = "-"
 """Path by which an export into a stream is recorded."""
 _NO_LIMIT: Final = 1_000_000
 _STREAM_NOTE: Final = "written to a stream; it is not known here where that went"
+_UNPROVED_NOTE: Final = "it deletes entries, and cannot prove that their bytes are gone from its files and backups"
 _MISSING_NOTE: Final = "nothing is at its path any more; it may have been moved"
 
 
@@ -42,7 +43,10 @@ class ExternalCopies:
         return {change.new.get("hash") for export in self.exports(namespace) for change in export.changes}
 
     def list(self, namespace: str) -> list[ExternalCopy]:
-        """Return the exports of *namespace*, the oldest first, then the backups; a missing file has a note."""
+        """Return the exports of *namespace*, the oldest first, then the backups; a missing file has a note.
+
+        Last comes a store with data alone: what becomes of its bytes is not known here.
+        """
         copies = [
             ExternalCopy("export", str(change.new.get("path", "")), export.at)
             for export in reversed(self.exports(namespace))
@@ -53,7 +57,10 @@ class ExternalCopies:
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
             folders = {Path(copy.path).parent for copy in copies if copy.path != STREAM_PATH}
             copies += _unfinished_copies(folders if database.path is None else folders | {database.path.parent})
-        return [replace(copy, note=_note(copy.path)) for copy in copies]
+        copies = [replace(copy, note=_note(copy.path)) for copy in copies]
+        if self.entries.lifecycle_store is None:
+            copies.append(ExternalCopy("store", type(self.entries.store).__name__, note=_UNPROVED_NOTE))
+        return copies
 
     def delete_backups(self, copies: Sequence[ExternalCopy]) -> tuple[ExternalCopy, ...]:
         """Delete the backups among *copies*; return all copies, those that could not be deleted with a note."""

@@ -83,13 +83,16 @@ class MemoryEraser:
         """
         selection = ForgetSelection.of(ids, selectors, self.clock, self.zone)
         _check_grace_period(grace, remove_backups)
-        namespace, store, final = caller.namespace, self.entries.lifecycle("forget"), grace is None
+        namespace, final = caller.namespace, grace is None
+        if not final:
+            self.entries.lifecycle("forget with a time of grace")
+        self.entries.follow_space()
         if dry_run:
             planned = plan_receipt(self._plan(selection, namespace, final=final), namespace)
             return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
         now = self.clock()
         due = None if grace is None else _due_time(now, grace)
-        with store.transaction():
+        with self.entries.transaction():
             plan = self._plan(selection, namespace, final=final)
             operation = self.operations.new_id()
             copies = tuple(self._copies.list(namespace))
@@ -126,26 +129,27 @@ class MemoryEraser:
 
     def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
-        namespace, store = caller.namespace, self.entries.lifecycle("forget_namespace")
+        namespace = caller.namespace
+        self.entries.follow_space()
         copies, found = tuple(self._copies.list(namespace)), dict[str, list[str]]()
         if dry_run:
             for partition in self.entries.partitions(namespace):
-                found[partition] = [entry.id for entry in store.scan(namespace=partition)]
+                found[partition] = [entry.id for entry in self.entries.store.scan(namespace=partition)]
             messages = sum(1 for _ in self.entries.rows.kept(namespace=namespace))
             return replace(namespace_receipt(namespace, found, messages), dry_run=True, unreached=copies)
         now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
-        with store.transaction():
+        with self.entries.transaction():
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
             for partition, page in self.entries.pages_to_erase(namespace):
                 ids = [entry.id for entry in page]
                 found.setdefault(partition, []).extend(ids)
                 hashes.update(self._hashes(salt, page))
-                store.erase(ids, namespace=partition)
                 if not is_archive(partition):
                     self.tombstones.add(partition, ids, now)
+                self.entries.erase(ids, partition)
                 items = ErasedItems(namespace, now, {partition: ids}, frozenset(entry.text for entry in page))
                 removed.update(run_erasers(self.erasers, items))
             rows = self.entries.rows.kept(namespace=namespace)
@@ -174,6 +178,16 @@ class MemoryEraser:
     def verify(self, receipt: Receipt, texts: Sequence[str]) -> ErasureVerification:
         """Search for remnants of what *receipt* names; as ``verify_erasure``."""
         return verify_erasure(receipt, texts, self.entries, self._soft_deleter, self.tombstones.key)
+
+    def finish_deletions(self) -> None:
+        """Delete from a store with data alone what has a tombstone and is still there: its deletion was interrupted."""
+        if self.entries.lifecycle_store is not None:
+            return
+        for partition in set(self.tombstones.partitions()) & set(self.entries.store.namespaces()):
+            last = ""
+            while page := [id for id, _ in self.tombstones.ids(partition, after=last)]:
+                self.entries.erase(page, partition)
+                last = page[-1]
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
@@ -206,28 +220,41 @@ class MemoryEraser:
         return planner.plan(targets, messages, namespace, soft_deleted=[*chain(*soft_deleted.values())])
 
     def _erase(self, plan: CascadePlan, items: ErasedItems) -> Counter[str]:
-        """Erase *items* from store, history, log and every eraser's data, and write the tombstones."""
-        store, namespace = self.entries.lifecycle("forget"), items.namespace
-        for partition, ids in plan.entries.items():
-            store.erase(ids, namespace=partition)
-            if not is_archive(partition):
-                self.tombstones.add(partition, ids, items.at)
-        conversation = store_namespace(namespace, CONVERSATION)
+        """Erase *items* from store, history, log and every eraser's data, and write the tombstones.
+
+        A store without transactions comes last: the tombstones then say what ``finish_deletions`` has to delete.
+        """
+        namespace, conversation = items.namespace, store_namespace(items.namespace, CONVERSATION)
+        transactional = self.entries.lifecycle_store is not None
+        if transactional:
+            self._erase_entries(plan, conversation)
+        with self.entries.rows.database.write():
+            for partition, ids in plan.entries.items():
+                if not is_archive(partition):
+                    self.tombstones.add(partition, ids, items.at)
+            self.tombstones.add(conversation, plan.archived_only, items.at)
+            self.tombstones.add_words(namespace, plan.texts.texts, items.at)
+            self._bury_messages(items)
+            self.entries.rows.erase(plan.messages)
+            self.operations.erase(namespace, plan.memories, plan.texts.held_by)
+            removed = run_erasers(self.erasers, items) if plan.entries or plan.messages else Counter[str]()
+        if not transactional:
+            self._erase_entries(plan, conversation)
+        return removed
+
+    def _erase_entries(self, plan: CascadePlan, conversation: str) -> None:
+        """Erase the plan's entries; a live memory goes after its versions, so that its id finds what was left over."""
+        for partition, ids in sorted(plan.entries.items(), key=lambda item: item[0] == conversation):
+            self.entries.erase(ids, partition)
         if conversation not in plan.entries and plan.versions:
-            store.erase((), namespace=conversation)  # a version that was live once has left its terms there
-        self.tombstones.add(conversation, plan.archived_only, items.at)
-        self.tombstones.add_words(namespace, plan.texts.texts, items.at)
-        self._bury_messages(items)
-        self.entries.rows.erase(plan.messages)
-        self.operations.erase(namespace, plan.memories, plan.texts.held_by)
-        return run_erasers(self.erasers, items) if plan.entries or plan.messages else Counter()
+            self.entries.erase((), conversation)  # a version that was live once has left its terms there
 
     def _finish(self, receipt: Receipt, removed: Counter[str], remove_backups: bool) -> Receipt:
         """Return *receipt* with what is known after the commit: what is pending, *removed* parts, backups deleted."""
         copies = receipt.unreached
         if remove_backups:
             copies = self._copies.delete_backups(copies)
-        pending = self.entries.lifecycle("forget").pending_erasure() or self.entries.rows.database.pending_erasure()
+        pending = self.entries.pending_erasure() or self.entries.rows.database.pending_erasure()
         self.erase_due_quietly()
         parts = {name: count for name, count in removed.items() if count}
         return replace(receipt, pending=pending, parts=parts, unreached=copies)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.protocol import HistoryRow
+from memory.keywords import unknown_keyword
 from memory.models import Source
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter
@@ -38,6 +39,12 @@ class ForgetSelectors(TypedDict, total=False):
     older_than: datetime | timedelta | None
 
 
+_FORGET_KEYWORDS: Final = (
+    *("ids", "query", "k", "namespace", "dry_run", "grace", "remove_backups", "actor", "approved_by"),
+    *ForgetSelectors.__annotations__,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetSelection:
     """Checked selectors of one ``forget``; None and empty mean that the selector was not given."""
@@ -57,7 +64,7 @@ class ForgetSelection:
     ) -> ForgetSelection:
         """Return the checked selection; an empty one, and a selector that would hold for everything, raise."""
         if unknown := selectors.keys() - ForgetSelectors.__annotations__.keys():
-            raise TypeError(f"forget() got an unexpected keyword argument {min(unknown)!r}")
+            raise unknown_keyword("forget", min(unknown), _FORGET_KEYWORDS)
         wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
         if wanted == ():
             raise ArgumentError("ids", ids, "the ids of one or more memories are needed")

@@ -80,7 +80,7 @@ def verify_erasure(
     database = entries.database
     if database is None or database.path is None:
         mentions = _mentions_in_store(entries, receipt.namespace)
-        search = ErasureVerification(notes=("the memory is in no file",))
+        search = ErasureVerification(notes=(_unsearched_note(entries),))
     else:
         if database.read_only or not database.empty_log():
             what = "deleted bytes may be in it: somebody reads, or writes; try again when they are done"
@@ -92,6 +92,13 @@ def verify_erasure(
         rows += is_own
         remnants += [Remnant(where, f"memory {id} is mentioned") for id in sorted(forgotten.intersection(ids))]
     return replace(search, left=(*remnants, *search.left), rows=rows, notes=(*notes, *search.notes))
+
+
+def _unsearched_note(entries: EntryStore) -> str:
+    """Return why no bytes were searched."""
+    if entries.lifecycle_store is None:
+        return f"{type(entries.store).__name__} has data alone: its entries were looked through, its bytes were not"
+    return "the memory is in no file"
 
 
 def _mentions_in_store(entries: EntryStore, namespace: str) -> Iterator[_Mentions]:

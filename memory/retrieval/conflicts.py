@@ -23,7 +23,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.validity import ValidityFilter
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
-from memory.retrieval.scoring.superseded import statement_time
+from memory.retrieval.scoring.superseded import statement_times
 
 Terms = tuple[int, ...]
 _MAX_TERMS: Final = 10
@@ -38,7 +38,7 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
     """Return the ids of statements that contradict one another, each group newest first, the newest group first."""
     rows = _statement_rows(index, validity)
     terms = {row: _row_terms(index, row) for row in rows}
-    times = {row: statement_time(index, row) for row in rows}
+    times = dict(zip(rows, statement_times(index, np.array(rows, dtype=np.int64)).tolist(), strict=True))
     newest_first = sorted(
         (row for row in rows if 0 < len(set(terms[row])) <= _MAX_TERMS), key=lambda row: (-times[row], index.ids[row])
     )
@@ -62,7 +62,7 @@ def conflicting_groups(index: RetrievalIndex, validity: ValidityFilter) -> list[
 def _statement_rows(index: RetrievalIndex, validity: ValidityFilter) -> list[int]:
     """Return the rows that hold now and state how things are; an assistant's words and small talk are none of them."""
     rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
-    columns = index.columns[rows]
+    columns = index.fields(rows)
     is_none = (columns["statement_features"] & int(NOT_FACTUAL)) | (
         columns["text_features"] & int(TextFeature.ENDS_ASKING)
     )

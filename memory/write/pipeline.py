@@ -200,6 +200,9 @@ class WritePipeline:
         actor = least_trusted_actor(memory.actor for memory in memories)
         changes = [*(MemoryChange(memory.id) for memory in memories), *replacements.write()]
         self.log.record(namespace, "remember", actor, changes, id=operation)
+        for draft in drafts_to_store(fresh):
+            if draft.named and draft.memory.key is not None:
+                self.keys.name_key(namespace, draft.memory.key, draft.memory.id)
         written = with_operation(fresh, operation)
         self.entries.add(
             [draft.entry() for draft in drafts_to_store(written)],
@@ -226,7 +229,8 @@ class WritePipeline:
         identified = [draft for draft in drafts_to_store(drafts) if _is_identified(draft)]
         if not identified:
             return list(drafts)
-        stored = self.entries.store.get([draft.memory.id for draft in identified], namespace=partition)
+        names = {draft.memory.id: self._id_of_key(draft.memory, namespace) for draft in identified}
+        stored = self.entries.store.get(list(dict.fromkeys([*names, *names.values()])), namespace=partition)
         known = {entry.id: from_entry(entry) for entry in stored if entry is not None}
         forgotten = self.tombstones.which(partition, [draft.memory.id for draft in identified if draft.named])
 
@@ -234,16 +238,16 @@ class WritePipeline:
             if not _is_identified(draft):
                 return draft
             memory = draft.memory
-            before = known.get(memory.id)
+            before = known.get(memory.id) or known.get(names[memory.id])
             if before is None:
                 if draft.named and memory.id in forgotten:
                     return draft.settle(Report(Outcome.REJECTED, memory.id, "forgotten"))
-                known[memory.id] = memory
+                known[memory.id] = known[names[memory.id]] = memory
                 return draft
             if (before.text, before.caption) == (memory.text, memory.caption):
-                return draft.settle(Report(Outcome.DUPLICATE, memory.id, "known already", of=memory.id))
-            conflict = DuplicateKey(memory.key if memory.key is not None else memory.id, memory.id)
-            return draft.settle(Report(Outcome.REJECTED, memory.id, str(conflict)), conflict)
+                return draft.settle(Report(Outcome.DUPLICATE, before.id, "known already", of=before.id))
+            conflict = DuplicateKey(memory.key if memory.key is not None else memory.id, before.id)
+            return draft.settle(Report(Outcome.REJECTED, before.id, str(conflict)), conflict)
 
         return change_unsettled(drafts, settle)
 
@@ -272,6 +276,10 @@ class WritePipeline:
         sources = (ids[origin] for origin in fact.origins if origin in ids)
         derived_from = tuple(dict.fromkeys((*fact.memory.derived_from, *sources)))
         return self._with_id(replace(fact, memory=replace(fact.memory, derived_from=derived_from)), namespace)
+
+    def _id_of_key(self, memory: Memory, namespace: str) -> str:
+        """Return the id of the memory that the key of *memory* names; its own id without a key."""
+        return memory.id if memory.key is None else self.keys.id_of_key(namespace, memory.key)
 
     def _with_id(self, draft: Draft, namespace: str) -> Draft:
         memory = draft.memory

@@ -61,7 +61,7 @@ def install(folder: Path, environment: Mapping[str, str]) -> Path:
     run = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False
     )
-    if run.returncode or not re.search(r"^\[1\] docs/memory\.md", run.stdout, re.MULTILINE):
+    if run.returncode or not re.search(r"^\[1\] docs/", run.stdout, re.MULTILINE):
         raise SystemExit(f"the README's first command failed ({run.returncode}):\n{run.stdout}{run.stderr}")
     return folder / ".venv" / "bin" / "python"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_OUTPUT = {
     "agent_guarded.py": "the service was called 4 times",
     "agent_over_documents.py": "“A night costs 12 euros.” [1]",
@@ -41,7 +41,13 @@ class Block:
 def blocks() -> Iterator[Block]:
     for page in PAGES:
         for number, (language, code) in enumerate(FENCE.findall(page.read_text(encoding="utf-8")), start=1):
-            yield Block(page.stem, number, language, code)
+            yield Block(page_name(page), number, language, code)
+
+
+def page_name(path: Path) -> str:
+    """Return the path below docs/ without its ending: ``recall``, ``how-to/backup``; that of the README is its own."""
+    docs = ROOT / "docs"
+    return path.relative_to(docs if path.is_relative_to(docs) else ROOT).with_suffix("").as_posix()
 
 
 def console_script(page: str) -> str:
@@ -62,7 +68,7 @@ def check_types(folder: Path) -> int:
     """
     for block in blocks():
         if block.language == "python":
-            name = f"{block.page}_{block.number}".replace("-", "_")
+            name = re.sub(r"\W", "_", f"{block.page}_{block.number}")
             (folder / f"{name}.py").write_text(block.code, encoding="utf-8")
     for example in (ROOT / "examples").glob("*.py"):
         (folder / f"example_{example.name}").write_bytes(example.read_bytes())

@@ -107,7 +107,7 @@ def test_an_unexpected_failure_hints_at_the_debug_option(
         (["--memory"], "--memory"),
         (["remember", "x", "--at", "someday"], "--at: 'someday' is no time; say 2026-05-03"),
         (["remember", "bad \udcff byte"], "TEXT: is not UTF-8 text"),
-        (["chat", "--session", " "], "--session: the id of a session is needed"),
+        (["chat", "--session", " "], "--session: the name of a session is needed"),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_it(
@@ -196,7 +196,7 @@ def test_text_that_the_output_cannot_encode_is_spelled_out(tmp_path: Path) -> No
 
 
 def test_the_exit_codes_are_those_of_the_manual() -> None:
-    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     for code in (0, EXIT_FAILED, EXIT_USAGE, EXIT_FILE, EXIT_ENDPOINT, 5, EXIT_INTERRUPTED):
         assert f"\n| {code} | " in manual
 
@@ -204,7 +204,7 @@ def test_the_exit_codes_are_those_of_the_manual() -> None:
 def test_the_manual_names_every_command_and_every_variable() -> None:
     from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
 
-    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     for variable in (*ENVIRONMENT_VARIABLES.values(), CONFIG_VARIABLE):
         assert f"`{variable}`" in manual
     commands = {name for name, command in typer.main.get_command(way_in.app).commands.items() if not command.hidden}  # type: ignore[attr-defined]
@@ -223,7 +223,7 @@ def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
 
 @pytest.mark.parametrize(("words", "command"), list(every_command()), ids=lambda one: str(one)[:40])
 def test_the_manual_names_every_option_of_every_command(words: tuple[str, ...], command: Any) -> None:
-    manual = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    manual = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert re.search(rf"`({' '.join(words)}|{words[-1]})\b", manual)
     for option in (name for one in command.params for name in one.opts if name.startswith("-")):
         assert option in manual, option
@@ -261,6 +261,7 @@ READING = [
     ["export", "x.jsonl"],
     ["reembed"],
     ["eval"],
+    ["memories", "eval"],
 ]
 
 
@@ -278,7 +279,8 @@ def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_n
 
 def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
     others = {"chat", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume", "hook"}
-    others |= {"mcp", "resident", "resident status", "resident stop"}
+    others |= {"mcp", "resident", "resident status", "resident stop", "hooks", "hooks pause", "hooks resume"}
+    others |= {f"config {name}" for name in ("list", "get", "set", "unset", "path", "models")}
     assert {" ".join(words) for words, _ in every_command()} - others == {
         " ".join(words[: 2 if words[0] in ("memories", "sessions") else 1]) for words in READING
     }

@@ -28,7 +28,7 @@ _DRAWN = re.compile(
 
 COMMANDS = {
     "ask": ["ask", "Where is the key of the shed?"],
-    "chat": ["chat", "--session", "monday"],
+    "chat": ["chat", "--new", "monday"],
     "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
     "documents": ["documents"],
     "eval": ["eval", "--questions", "5"],
@@ -39,6 +39,7 @@ COMMANDS = {
     "memories": ["memories"],
     "memories disable": ["memories", "disable", "m1"],
     "memories enable": ["memories", "enable", "m3"],
+    "memories eval": ["memories", "eval", "--questions", "5"],
     "memories end": ["memories", "end", "m1", "--at", "2026-01-01"],
     "memories expire": ["memories", "expire", "m1", "--at", "2030-01-01"],
     "memories history": ["memories", "history", "m3"],
@@ -69,15 +70,15 @@ COMMANDS = {
 }
 OF_THE_FILE = {
     "config": "what is set",
+    **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
     "doctor": "the owner's: what works here, and the file as a whole",
     "help": "the commands",
     "hook": "a client's: its namespace is that of the settings",
     "install": "what clients call",
-    "pause": "the hooks of all clients",
+    **dict.fromkeys(("hooks", "hooks pause", "hooks resume", "pause", "resume"), "the hooks of all clients"),
     "resident": "the processes of all memories",
     "resident status": "the processes of all memories",
     "resident stop": "the processes of all memories",
-    "resume": "the hooks of all clients",
     "mcp": "one namespace for all clients; its tools have tests of their own",
     "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.anyio
         (lambda memory, agent: memory.recall("x", limit=3), r"recall takes no limit=; did you mean k=\?"),
         (lambda memory, agent: memory.recall("x", user="ana"), r"did you mean namespace=\?"),
         (lambda memory, agent: memory.recall("x", as_off=None), r"did you mean as_of=\?"),
+        (lambda memory, agent: memory.forget(user="ana"), r"forget takes no user=; did you mean namespace=\?"),
         (lambda memory, agent: memory.remember("x", user_id="ana"), r"did you mean namespace=\?"),
         (lambda memory, agent: agent.run("x", message_history=[]), r"Agent.run takes no .* did you mean session=\?"),
         (lambda memory, agent: agent.run("x", output_type=int), r"did you mean result_type=\?"),
@@ -42,9 +44,39 @@ async def test_an_unknown_keyword_names_the_one_that_was_meant(
         await mistake()
 
 
+@pytest.mark.parametrize(
+    "use", [lambda found: found[0], lambda found: found.text, list, len, bool, lambda found: "x" in found]
+)
+async def test_a_forgotten_await_says_what_to_write(memory: LongTermMemory, use: Callable[..., Any]) -> None:
+    for call, name in (
+        (memory.recall("x"), "LongTermMemory.recall"),
+        (Agent(QuotingProvider()).run("x"), "Agent.run"),
+    ):
+        with pytest.raises((TypeError, AttributeError), match=f"{name} was not awaited: write `await "):
+            use(call)
+        call.close()
+
+
+async def test_calls_are_coroutines_for_every_way_to_run_them(memory: LongTermMemory) -> None:
+    await memory.remember("I moved to Lisbon.")
+    task = asyncio.create_task(memory.recall("Where did I move?"))
+    results = [
+        await task,
+        *await asyncio.gather(memory.recall("Where did I move?"), memory.recall("Where did I move?")),
+    ]
+    assert [hits[0].memory.text for hits in results] == ["I moved to Lisbon."] * 3
+    given_up = asyncio.create_task(memory.recall("Where did I move?"))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    with pytest.raises(ArgumentError, match="question"):
+        await memory.recall(7)
+
+
 def test_decorated_methods_are_still_coroutine_functions() -> None:
-    assert inspect.iscoroutinefunction(Agent.run)
-    assert inspect.iscoroutinefunction(LongTermMemory.remember)
+    assert asyncio.iscoroutinefunction(Agent.run)
+    assert asyncio.iscoroutinefunction(LongTermMemory.remember)
     assert list(inspect.signature(Agent.run).parameters)[:2] == ["self", "prompt"]
 
 

@@ -166,4 +166,4 @@ def test_the_picture_is_small_and_has_colours_for_light_and_dark(tmp_path: Path)
 
 
 def test_the_committed_benchmark_page_equals_the_page_of_the_committed_results() -> None:
-    assert (ROOT / "docs" / "benchmarks.md").read_text("utf-8") == page(read_results(RESULTS))
+    assert (ROOT / "docs" / "appendix" / "benchmarks.md").read_text("utf-8") == page(read_results(RESULTS))

@@ -75,14 +75,14 @@ def test_an_error_of_the_store_raised_by_a_memory_keeps_its_attributes(tmp_path:
     assert caught.value.path == str(tmp_path / "other.db")
 
 
-def test_forget_on_a_store_of_data_alone_raises_an_unsupported_error_of_the_memory() -> None:
+def test_a_correction_on_a_store_of_data_alone_raises_an_unsupported_error_of_the_memory() -> None:
     from vectorstore.testing import ModelStore
 
     kept = LongTermMemory(ModelStore())
     with pytest.raises(vectorstore.UnsupportedError) as caught:
-        run_sync(kept.forget(["x"]))
+        run_sync(kept.correct("x", "y"))
     assert isinstance(caught.value, memory.StoreError)
-    assert caught.value.operation == "forget"
+    assert caught.value.operation == "correct"
 
 
 def test_a_window_of_a_closed_history_database_raises_a_store_error_of_the_memory(tmp_path: Path) -> None:

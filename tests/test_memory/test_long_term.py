@@ -35,6 +35,8 @@ from memory import (
     ToolCallBlock,
     ToolResultBlock,
     Trust,
+    read_receipt,
+    receipt_text,
 )
 from memory.internals import CONVERSATION, DOCUMENTS, PROBES, Outcome, store_namespace
 from tests.support.clocks import TickingClock
@@ -247,6 +249,21 @@ def test_a_callers_id_is_used_and_never_overwritten(memory):
     assert run(memory.remember(Memory("one", id="mine"))).outcome is Outcome.DUPLICATE
     with pytest.raises(DuplicateKey):
         run(memory.remember(Memory("two", id="mine")))
+
+
+def test_a_key_beside_a_callers_id_names_that_memory_until_it_is_forgotten(memory):
+    first, second = Memory("one", id="mine", key="k"), Memory("two", id="other", key="k")
+    stored, again, refused = run(memory.remember_many([first, Memory("one", key="k"), second]))
+    assert (stored.id, again.of, refused.outcome) == ("mine", "mine", Outcome.REJECTED)
+    run(memory.forget(["mine"]))
+    assert run(memory.remember(second)).outcome == Outcome.STORED
+
+
+def test_get_by_key_answers_after_the_ids_with_none_for_the_unknown(memory):
+    ids = [run(memory.remember(Memory(text, key=text))).id for text in ("one", "two")]
+    found = run(memory.get(ids[:1], keys=["two", "three"]))
+    assert [entry.text if entry else None for entry in found] == ["one", "two", None]
+    assert run(memory.get(keys=["one"], namespace="b")) == [None]
 
 
 def test_memory_ids_come_from_the_ids_argument(store):
@@ -601,16 +618,54 @@ def test_concurrent_writes_with_one_idempotency_key_store_one_memory(tmp_path):
         run(memory.close())
 
 
-def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_forget():
+def test_a_data_only_store_supports_remember_and_list_and_refuses_correct_and_says_so_when_it_is_opened(caplog):
     store = DataOnlyStore(open_store("numpy:", space=Space("toy/1", 4)))
     assert isinstance(store, VectorStore)
     memory = LongTermMemory(store, embedder=Toy())
     ident = run(memory.remember(Memory("a thing", key="k"))).id
     run(memory.remember_turn("s", [Message.user("said")]))
     assert len(run(memory.list())) == 2
-    for call, name in ((memory.correct(ident, "x"), "correct"), (memory.forget([ident]), "forget")):
+    for call, name in ((memory.correct(ident, "x"), "correct"), (memory.forget([ident], grace=timedelta(1)), "forget")):
         with pytest.raises(UnsupportedError, match=name):
             run(call)
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert "DataOnlyStore has data alone" in said
+    assert "correct, end" in said
+    assert "database=" in said
+
+
+def test_forget_deletes_from_a_data_only_store_and_names_what_it_cannot_prove():
+    memory = LongTermMemory(DataOnlyStore(open_store("numpy:")))
+    reports = run(memory.remember_turn("s", [Message.user("my cat is called Tom")]))
+    ident = run(memory.remember("I like tea.")).id
+    receipt = run(memory.forget([ident]))
+    assert [copy.kind for copy in receipt.unreached] == ["store"]
+    assert "cannot prove" in receipt.unreached[0].note
+    assert read_receipt(receipt_text(receipt)) == receipt
+    assert texts(memory) == ["my cat is called Tom"]
+    assert run(memory.verify_forgotten(receipt)).gone
+    assert run(memory.remember(Memory("I like tea.", id=ident))).reason == "forgotten"
+    assert run(memory.forget(session="s")).messages == 1
+    assert (run(memory.get([reports[0].id])), texts(memory)) == ([None], [])
+    run(memory.remember("said", namespace="ana"))
+    assert run(memory.forget_namespace("ana")).unreached
+    assert run(memory.namespaces()) == {}
+
+
+def test_a_deletion_that_a_data_only_store_did_not_make_is_made_up_for_by_complete():
+    store = DataOnlyStore(open_store("numpy:"))
+    memory, delete = LongTermMemory(store), store.delete
+    kept, ident = (run(memory.remember(text)).id for text in ("kept", "gone"))
+
+    def lost(*_, **__):
+        raise OSError("connection lost")
+
+    store.delete = lost
+    with pytest.raises(OSError, match="connection lost"):
+        run(memory.forget([ident]))
+    store.delete = delete
+    run(memory.complete())
+    assert [entry.id for entry in run(memory.list())] == [kept]
 
 
 def test_an_idempotency_key_written_concurrently_to_a_data_only_store_is_a_duplicate():

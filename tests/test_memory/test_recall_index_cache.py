@@ -172,6 +172,25 @@ def test_what_a_writer_derived_the_first_recall_of_all_need_not_derive(
     run_sync(memory.close())
 
 
+def test_a_writer_derives_all_where_the_change_log_is_too_short(
+    path: Path, derived: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_sync, "_FOLLOWED_ROWS", 10)
+    monkeypatch.setattr("vectorstore.sqlite.entry_writer.KEPT_CHANGES", 4)
+    memory, told = opened(path), turns(20, random.Random(6))
+    run_sync(memory.remember_many(told[:10]))
+    (entry,) = memory.store.get(["m000"], namespace="/conversation")
+    assert entry is not None
+    for _ in range(30):
+        memory.store.upsert([entry], namespace="/conversation")
+    run_sync(memory.remember_many(told[10:]))
+    run_sync(memory.close())
+    assert kept(path) == {"/conversation": {turn.id for turn in told}}
+    del derived[:]
+    answers(opened(path))
+    assert derived == []
+
+
 @pytest.mark.parametrize("seed", first_fast(range(6)))
 def test_a_cached_index_answers_as_a_fresh_one_after_random_operations(
     path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
@@ -400,7 +419,7 @@ def test_the_extraction_version_matches_the_derived_columns() -> None:
         digest.update(repr((columns.called, columns.calls.tolist(), columns.form_terms.tolist())).encode())
         digest.update(repr((columns.people, columns.mentions.tolist(), columns.mention_rows.tolist())).encode())
         assert encode_batch(columns)
-    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("10", "3a6423ab5dbb9957")
+    assert (extractor.fingerprint.split("/")[0], digest.hexdigest()[:16]) == ("11", "b05a07d67cf417d0")
 
 
 STOPS = {"the", "of"}

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from memory import FunctionEmbedder, LongTermMemory, Memory
+from memory import FunctionEmbedder, LongTermMemory, Memory, SentenceEncoder
 from memory import run_sync as run
 from memory.retrieval.languages.lexicon import lexicon_for
 from memory.retrieval.languages.question_time import find_question_time
@@ -54,7 +54,7 @@ def found(memory: LongTermMemory, question: str) -> list[str]:
 HOME = (
     ("2023-02-01", "I live in a flat in Linden Street"),
     ("2023-05-01", "The garden has tomatoes"),
-    ("2024-09-01", "Moved at last, the boxes are everywhere"),
+    ("2024-09-01", "The rent is due on Mondays"),
 )
 
 
@@ -74,6 +74,35 @@ def test_a_change_is_likely_by_its_words_and_meaning_and_not_where_it_is_about_a
     assert likely == {"m0": False, "m1": False, "m2": True}
     theirs = remembered(*statements, ("2024-09-01", "Malik's best man gave up, his last cigarette is out"))
     assert not any(hit.likely_change for hit in run(theirs.recall("Do I smoke?")))
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "question"),
+    [
+        ("I take my coffee black, no sugar.", "No coffee any more, I drink rooibos now.", "How do I take my coffee?"),
+        ("My dentist is Dr Weber.", "I switched to Dr Lang for my teeth.", "Who is my dentist?"),
+        ("I drive a blue Golf.", "Sold the Golf and bought a Zoe.", "Which car do I have?"),
+        ("Tom is vegetarian.", "Tom eats meat again.", "Is Tom vegetarian?"),
+        ("Our rent is 850 euros.", "The rent went up to 900 euros.", "How much is our rent?"),
+        ("Book club is on Tuesdays.", "Book club is now on Thursdays.", "When is book club?"),
+        (
+            "Lena's school is the Waldorf school.",
+            "Lena changed to the grammar school.",
+            "Which school does Lena go to?",
+        ),
+    ],
+)
+def test_a_plain_change_leads_and_the_older_statement_names_it(older: str, newer: str, question: str) -> None:
+    pytest.importorskip("wordllama", reason="the extra `local` is not installed")
+    memory = LongTermMemory(open_store("numpy:"), embedder=SentenceEncoder(), clock=lambda: NOW)
+    texts = [older, "The boiler was serviced by Mr Fonseca.", "My sister Ana is allergic to walnuts.", newer]
+    days = [datetime(2025, month, 1, tzinfo=UTC) for month in (1, 2, 3, 4)]
+    run(memory.remember_many([Memory(text, occurred_at=day) for text, day in zip(texts, days, strict=True)]))
+    first, second = run(memory.recall(question, 2))
+    assert [first.memory.text, second.memory.text] == [newer, older]
+    assert first.likely_change
+    assert second.outdated_by == first.memory.id
+    run(memory.close())
 
 
 def test_what_one_says_to_an_assistant_lends_no_words_to_what_one_says_next() -> None:

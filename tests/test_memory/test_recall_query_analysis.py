@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from memory import ArgumentError, LongTermMemory
+from memory import ArgumentError, LongTermMemory, Memory, RecallResult
 from memory import run_sync as run
 from memory.retrieval.index.record import TextFeature, text_features
 from memory.retrieval.index.session_statistics import Participants
@@ -24,6 +24,11 @@ from memory.retrieval.query_analysis import (
 from vectorstore import Analyzer, open_store
 
 PEOPLE = [(1, "Caroline"), (2, "Will Smith")]
+
+
+def parts_of(found: RecallResult, id: str) -> dict[str, float]:
+    (hit,) = (hit for hit in found if hit.memory.id == id)
+    return dict(hit.parts)
 
 
 def asked(text: str, aliases: dict[str, int] | None = None) -> NameMentions:
@@ -316,6 +321,18 @@ def test_a_list_may_have_more_hits_than_asked_for_and_says_so() -> None:
     assert (len(single), single.beyond) == (3, 0)
 
 
+def test_the_best_hits_of_a_list_keep_their_places_though_they_are_of_one_session() -> None:
+    memory = LongTermMemory(open_store("numpy:"))
+    cities = ("Rome", "Lisbon", "Graz", "Cork", "Bern", "Riga", "Oslo", "Nice", "Bath", "York", "Linz", "Pisa")
+    for place, city in enumerate(cities):
+        alike = Memory(f"We saw {city}, of the cities.", id=f"one {place}", session="one", role="user", sequence=place)
+        apart = Memory(f"Cities, such as {city}.", id=f"apart {place}", session=f"{city}", role="user", sequence=0)
+        run(memory.remember_many([alike, apart]))
+    found = run(memory.recall("Which cities have we seen, which cities did we see?", 10))
+    of_one_session = [hit for hit in found.hits[:10] if hit.memory.session == "one"]
+    assert len(of_one_session) == 7
+
+
 def test_what_a_question_sets_aside_comes_later_unless_the_answer_stands_in_its_place() -> None:
     memory = LongTermMemory(open_store("numpy:"))
     run(
@@ -325,4 +342,9 @@ def test_what_a_question_sets_aside_comes_later_unless_the_answer_stands_in_its_
     )
     first = run(memory.recall("Which city did we see besides Rome?", 1, explain=True))[0]
     assert "Lisbon" in first.memory.text
+    told = [Memory("Any town you know, besides Rome?", id="asked"), Memory("Rome is a town we know.", id="stated")]
+    run(memory.remember_many(told))
+    found = run(memory.recall("Which town do we know besides Rome?", 9, explain=True))
+    assert "excluded" in parts_of(found, "stated")
+    assert "excluded" not in parts_of(found, "asked"), "it sets the same aside"
     assert "tea" in run(memory.recall("What do I drink instead of coffee?", 1))[0].memory.text

@@ -1,16 +1,20 @@
 """Analysis of statements: subject, modality, change, relations; in English, German and Spanish.
 
-Inner parts, on no face: ``memory.retrieval.languages.statements``, ``memory.retrieval.index.people``.
+Inner parts, on no face: ``memory.retrieval.languages`` (statements, their patterns, the prefilter),
+``memory.retrieval.index.people``.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from memory.retrieval.index.people import PeopleMentions
+from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
+from memory.retrieval.languages.statement_patterns import statement_pattern
 from memory.retrieval.languages.statements import StatementFeature, analyze_statement, people_of
 
 TABLE = Path(__file__).parent / "languages" / "statements.txt"
@@ -53,3 +57,47 @@ def test_relations_lead_from_kin_to_name_and_back_but_not_from_one_sister_to_the
     people.remove(2)
     assert people.with_relations(["sister"]) == {"sister", "eva"}
     assert "ana" not in people
+
+
+def test_the_prefilter_misses_no_match_of_any_statement_pattern():
+    names = (
+        "kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", "several",
+        "tells_name", "tells_home", "tells_work", "tells_their_home", "tells_their_work",
+        "asks_name", "asks_home", "asks_work", "then", "past", "verb",
+    )  # fmt: skip
+    prefilter = PatternPrefilter({name: statement_pattern(name) for name in names})
+    more = [
+        "Meine  Frau ist da",
+        "(\u0130n) I'LL go",
+        "no\nlonger",
+        "我现在住在柏林",
+        "ex-wife's, any more?",
+        "He said_so",
+    ]
+    found = 0
+    for text in [*(row[0] for row in ROWS), *more]:
+        possible = prefilter.possible(small_letters(text))
+        for name in names:
+            if statement_pattern(name).search(text):
+                assert possible & prefilter.bits[name], (name, text)
+                found += 1
+    assert found > len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "possible"),
+    [
+        (r"any ?more|took .{1,9} away", "anymore", True),
+        (r"any ?more|took .{1,9} away", "took it away", True),
+        (r"any ?more|took .{1,9} away", "it is taken away", False),
+        (r"(?:i|we)(?: \w+){0,2}? moved", "we moved", True),
+        (r"(?:i|we)(?: \w+){0,2}? moved", "went", False),
+        (r"(?<!how )old(?! is)", "how old", True),
+        (r"(?i)[A-Z]+ly|\(x\|y\)", "(x|y) only", True),
+        (r"[^a]b|\Wc|\d{2,}", "nothing", True),
+        (r"\d{2,}(?P<unit>km|m)", "7m", False),
+    ],
+)
+def test_the_prefilter_reads_patterns_of_any_form(pattern, text, possible):
+    prefilter = PatternPrefilter({"it": re.compile(pattern)})
+    assert bool(prefilter.possible(small_letters(text))) == possible

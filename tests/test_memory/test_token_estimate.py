@@ -94,7 +94,7 @@ def test_the_token_estimate_of_joined_sentences_is_never_too_low(parts: list[tup
 @needs_tokenizer
 def test_no_page_or_module_of_this_project_is_counted_too_low() -> None:
     counter = EstimatingCounter()
-    paths = [*(ROOT / "docs").glob("*.md"), *(ROOT / "memory").rglob("*.py"), ROOT / "pyproject.toml"]
+    paths = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "memory").rglob("*.py"), ROOT / "pyproject.toml"]
     texts = {path.name: path.read_text(encoding="utf-8") for path in paths}
     assert [name for name, text in texts.items() if text and counter.count(text) < real(text)] == []
 

@@ -22,7 +22,8 @@ VALUES: list[Any] = [
     *([], [1], [1.0], [True], ["a", 1], [[1]], [None], {}, {"a": 1}, {"a": 1.0}, {"a": True}, {"a": [1]}),
 ]
 values = st.sampled_from(VALUES) | st.integers(-3, 3) | st.floats(-3, 3) | st.text("ab", max_size=3)
-entries = st.dictionaries(st.sampled_from(["x", "y", "other"]), values, max_size=3)
+objects = values.map(lambda value: {"y": value})
+entries = st.dictionaries(st.sampled_from(["x", "y", "x.y", "other"]), values | objects, max_size=3)
 leaf = st.one_of(
     st.tuples(st.sampled_from(["$eq", "$ne", "$contains"]), values),
     st.tuples(st.sampled_from(["$in", "$nin"]), st.lists(values, max_size=7)),
@@ -32,7 +33,7 @@ leaf = st.one_of(
     ),
     st.tuples(st.just("$exists"), st.booleans()),
 ).map(lambda pair: dict([pair]))
-tests = st.tuples(st.sampled_from(["x", "y"]), leaf).map(lambda pair: dict([pair]))
+tests = st.tuples(st.sampled_from(["x", "y", "x.y"]), leaf).map(lambda pair: dict([pair]))
 filters = st.recursive(
     tests,
     lambda inner: st.one_of(
@@ -45,7 +46,7 @@ filters = st.recursive(
 
 
 def columns_of(metadata: list[dict[str, Any]]) -> MetadataColumns:
-    columns = MetadataColumns(("x", "y"))
+    columns = MetadataColumns(("x", "y", "x.y"))
     columns.load(metadata)
     return columns
 
@@ -53,6 +54,7 @@ def columns_of(metadata: list[dict[str, Any]]) -> MetadataColumns:
 @given(st.lists(entries, max_size=30), filters)
 @example([{"x": BIG}, {"x": BIG + 1}, {"x": float(BIG)}], {"x": {"$gt": BIG}})
 @example([{"x": 10**400}, {"x": 1e308}], {"x": {"$lt": 10**400}})
+@example([{"x": {"y": 1}}, {}, {"x.y": 2, "x": {"y": 1}}, {"x": [{"y": 1}]}], {"x.y": {"$eq": 1}})
 @example([{"x": True}, {"x": 1}, {"x": 1.0}], {"x": {"$in": [1]}})
 def test_a_mask_of_metadata_columns_equals_matches_filter(
     metadata: list[dict[str, Any]], where: dict[str, Any]

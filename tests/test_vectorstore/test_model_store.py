@@ -11,6 +11,7 @@ from vectorstore.testing import FilterContract, ModelStore, VectorStoreContract
 class TestModelStore(VectorStoreContract, FilterContract):
     lacks: ClassVar[Mapping[str, str]] = {
         "test_threads_share_a_store": "the model is for one thread",
+        "test_a_reader_sees_whole_batches_and_each_answer_is_of_one_state": "the model is for one thread",
         "test_a_scan_ends_with_its_store": "a scan of the model is a snapshot",
     }
 

@@ -9,6 +9,7 @@ Inner parts, on no face: ``vectorstore.testing.multi_handle_contract``, ``vector
 """
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectorstore import ArgumentError, Entry, Match, RevisionConflict, Space, VectorStore, WrapperStore
+from vectorstore import (
+    ArgumentError,
+    Entry,
+    Match,
+    NumpyStore,
+    RevisionConflict,
+    Space,
+    Vector,
+    VectorStore,
+    WrapperStore,
+)
 from vectorstore.testing import FilterContract, ModelStore, StoreContract
 from vectorstore.testing.multi_handle_contract import ReopenContract
 from vectorstore.testing.namespace_contract import NamespaceContract
@@ -31,6 +42,7 @@ pytestmark = pytest.mark.slow
 
 LACKS = {
     "test_threads_share_a_store": "the model is for one thread",
+    "test_a_reader_sees_whole_batches_and_each_answer_is_of_one_state": "the model is for one thread",
     "test_a_scan_ends_with_its_store": "a scan of the model is a snapshot",
 }
 FAULTS: list[tuple[type, type[StoreContract], str]] = []
@@ -532,6 +544,44 @@ class EmptiedNamespacesAreListed(Plain):
         return sorted(self._namespaces)
 
 
+# Bits and states.
+
+
+@caught_by(WriteContract, "test_a_vector_keeps_every_bit_of_float32")
+class VectorsLoseHalfTheirBits(Plain):
+    def get(self, ids: Sequence[str], *, namespace: str = "") -> list[Entry | None]:
+        found = super().get(ids, namespace=namespace)
+        return [entry if entry is None or entry.vector is None else halved(entry, entry.vector) for entry in found]
+
+
+def halved(entry: Entry, vector: Vector) -> Entry:
+    return replace(entry, vector=vector.astype(np.float16).astype(np.float32))
+
+
+class ABatchOfManyCommits(NumpyStore):
+    def upsert(self, entries: Iterable[Entry], **options: Any) -> int:
+        return sum(super(ABatchOfManyCommits, self).upsert([entry], **options) for entry in entries)
+
+
+class ASearchThatReadsTwice(NumpyStore):
+    def search(self, vector: Any, k: int = 10, **options: Any) -> list[Match]:
+        found = super().search(vector, k, **options)
+        time.sleep(0.01)  # another thread writes meanwhile
+        again = self.get([match.entry.id for match in found], namespace=options.get("namespace", ""))
+        return [Match(entry, match.score) for entry, match in zip(again, found, strict=True) if entry is not None]
+
+
+@pytest.mark.parametrize("store", [ABatchOfManyCommits, ASearchThatReadsTwice])
+def test_a_store_that_shows_half_a_batch_or_two_states_fails_its_contract_test(
+    store: type[NumpyStore], tmp_path: Path
+) -> None:
+    class Suite(ReopenContract):
+        def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
+            return store(space=space, fields=fields)
+
+    assert list(failing_tests(Suite, tmp_path)) == ["test_a_reader_sees_whole_batches_and_each_answer_is_of_one_state"]
+
+
 # Filters.
 
 
@@ -543,6 +593,15 @@ class AMissingFieldIsNull(Plain):
             missing = [entry for entry in self.held(namespace).values() if not where.keys() <= entry.metadata.keys()]
             found += len(missing)
         return found
+
+
+@caught_by(FilterContract, "test_each_filter_case_matches_in_every_call")
+class APathBeforeAKeyOfItsName(Plain):
+    def count(self, *, where: Any = None, namespace: str = "") -> int:
+        if where != {"a.b": 1}:
+            return super().count(where=where, namespace=namespace)
+        paths = [entry.metadata.get("a") for entry in self.held(namespace).values()]
+        return sum(isinstance(inner, Mapping) and inner.get("b") == 1 for inner in paths)
 
 
 @caught_by(FilterContract, "test_an_invalid_filter_is_refused_by_every_call")

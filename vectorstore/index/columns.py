@@ -25,6 +25,7 @@ from vectorstore.filters import (
     Not,
     Or,
     condition_holds,
+    field_value,
     filter_fields,
     is_number,
 )
@@ -118,7 +119,8 @@ class Column:
 
     def number(self, fields: Metadata) -> int:
         """Return the number of the value that *fields* has."""
-        return self._number(fields[self._name]) if self._name in fields else _MISSING
+        present, value = field_value(fields, self._name)
+        return self._number(value) if present else _MISSING
 
     def append(self, fields: Metadata) -> None:
         """Add a row."""

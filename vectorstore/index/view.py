@@ -19,7 +19,7 @@ from vectorstore.index.bm25 import decode_terms
 from vectorstore.index.namespace_index import NamespaceIndex
 from vectorstore.index.vectors import Ranking
 from vectorstore.types import Cursor, Entry, Filter, Match, SearchMode, Space, Vector, VectorLike
-from vectorstore.validation import check_ids, check_k, check_min_score, check_namespace, check_text
+from vectorstore.validation import NO_SPACE, check_ids, check_k, check_min_score, check_namespace, check_text
 
 
 class NamespaceReader(Protocol):
@@ -255,7 +255,7 @@ class IndexView:
 
     def _needed_space(self, vector: object) -> Space:
         if self._space is None:
-            raise ArgumentError("vector", vector, "the store has no space yet, so it cannot search by vector")
+            raise ArgumentError("vector", vector, NO_SPACE)
         if self._switched_to is not None:
             raise SpaceChanged(self._switched_to, self._space)
         return self._space

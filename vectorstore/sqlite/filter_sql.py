@@ -4,7 +4,8 @@ SQLite's JSON functions decide wherever they can. They cannot compare lists and 
 them), and they read whole numbers beyond 64 bits as floats; there, and for filters too long for one
 expression, the SQL calls a function of ours, which ``register_filter_function`` puts on a connection, with the filter
 itself as a bound value. Fields are
-compared with the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name.
+compared with the keys of ``json_each`` and never written into JSON paths, whose quoting does not reach every name; what
+a dotted path leads to, only the function sees.
 Values are always bound.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 import apsw
 
-from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter
+from vectorstore.filters import And, Condition, FilterNode, Not, Or, is_number, matches_filter, path_starts
 
 FILTER_FUNCTION: Final = "tellback_matches"
 SQL_NODES_LIMIT: Final = 100
@@ -78,8 +79,22 @@ class _ConditionWriter:
             case Condition(field, "$exists", False):
                 return f"(NOT {self.node(Condition(field, '$exists', True))})"
             case Condition():
-                row = f"json_each({self.column}) AS f WHERE f.key = {self.bind(node.field)}"
-                return f"EXISTS (SELECT 1 FROM {row} AND {self.condition(node)})"
+                return self.leaf(node)
+
+    def leaf(self, leaf: Condition) -> str:
+        """Return the test of a top-level key; where only a path can lead to the field, *leaf* is tested in Python."""
+        keys = path_starts(leaf.field) if "." in leaf.field else ()
+        if len(keys) > SQL_VALUES_LIMIT:
+            return self.reference(leaf)
+        row = f"SELECT 1 FROM json_each({self.column}) AS f WHERE f.key = {self.bind(leaf.field)}"
+        exact = f"EXISTS ({row} AND {self.condition(leaf)})"
+        if not keys:
+            return exact
+        starts = ", ".join(self.bind(key) for key in keys)
+        begun = f"SELECT 1 FROM json_each({self.column}) AS p WHERE p.type = 'object' AND p.key IN ({starts})"
+        missing = f"NOT EXISTS (SELECT 1 FROM json_each({self.column}) AS f WHERE f.key = {self.bind(leaf.field)})"
+        # CASE keeps the order: of terms joined by AND, SQLite would call the function first
+        return f"({exact} OR CASE WHEN EXISTS ({begun}) THEN {missing} AND {self.reference(leaf)} ELSE 0 END)"
 
     def condition(self, leaf: Condition) -> str:
         """Return the condition on ``f``, the field's row of ``json_each``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -51,6 +51,13 @@ _ANY_METADATA: tuple[CaseMetadata, ...] = ({}, {"a": None}, {"a": 1}, {"b": [1, 
 def _a(*values: Any) -> tuple[CaseMetadata, ...]:
     """Return metadata whose field "a" has one of *values* each, or is absent."""
     return tuple({"b": "x"} if value is _ABSENT else {"a": value} for value in values)
+
+
+def nested_metadata(keys: str, value: Any) -> CaseMetadata:
+    """Return metadata in which *value* lies at the end of a path of one-letter *keys*."""
+    for key in reversed(keys):
+        value = {key: value}
+    return cast("CaseMetadata", value)
 
 
 FILTER_CASES: tuple[FilterCase, ...] = (
@@ -108,7 +115,25 @@ FILTER_CASES: tuple[FilterCase, ...] = (
     FilterCase(
         "nested", {"$not": {"$or": [{"a": 1}, {"$not": {"b": 2}}]}}, ({"b": 2},), ({"a": 1, "b": 2}, {}, {"b": 1})
     ),
-    FilterCase("a dot in a name", {"a.b": 1}, ({"a.b": 1},), ({"a": {"b": 1}}, {"a": 1}, {"b": 1})),
+    FilterCase("a dot in a name", {"a.b": 1}, ({"a.b": 1}, {"a": {"b": 1}}), ({"a.b": 2}, {"a": 1}, {"b": 1})),
+    FilterCase("a key before a path", {"a.b": 1}, ({"a.b": 1, "a": {"b": 2}},), ({"a.b": None, "a": {"b": 1}},)),
+    FilterCase("a path through no list", {"a.b": 1}, ({"a": {"b": 1}},), ({"a": [{"b": 1}]}, {"a": "b"}, {"a": None})),
+    FilterCase(
+        "a path of three keys",
+        {"a.b.c": "x"},
+        ({"a": {"b": {"c": "x"}}}, {"a": {"b.c": "x"}}, {"a.b": {"c": "x"}}, {"a.b": {"d": 1}, "a": {"b": {"c": "x"}}}),
+        ({"a": {"b": "x"}}, {"a.b": {"c": "y"}, "a": {"b": {"c": "x"}}}, {"c": "x"}, {"b.c": "x"}),
+    ),
+    FilterCase("an empty key of a path", {"a.": 1}, ({"a": {"": 1}}, {"a.": 1}), ({"a": 1}, {"": {"a": 1}})),
+    FilterCase("a path that is missing", {"a.b": {"$ne": 1}}, ({"a": {}}, {"a": 1}, {}), ({"a": {"b": 1.0}},)),
+    FilterCase("order by a path", {"a.b": {"$gt": 2**53}}, ({"a": {"b": 2**53 + 1}},), ({"a": {"b": 2**53}}, {"a": 9})),
+    FilterCase("a path to a list", {"a.b": {"$contains": "x"}}, ({"a": {"b": ["x"]}},), ({"a": {"b": [["x"]]}},)),
+    FilterCase(
+        "a long path",
+        {".".join("abcdefghijkl"): 1},
+        (nested_metadata("abcdefghijkl", 1), {".".join("abcdefghijkl"): 1}),
+        (nested_metadata("abcdefghijkl", 2), nested_metadata("abcdefghijk", 1)),
+    ),
     FilterCase("a quote in a name", {'a"b': 1}, ({'a"b': 1},), ({"a": 1}, {"a\\b": 1})),
     FilterCase("an index as a name", {"[0]": 1}, ({"[0]": 1},), ({"0": 1}, {"a": [1]})),
     FilterCase("the empty name", {"": 1}, ({"": 1},), ({"a": 1}, {})),
@@ -154,7 +179,9 @@ def case_entries(case: FilterCase) -> list[Entry]:
 class FilterContract(StoreContract):
     """Every case is asked of every call that takes a filter."""
 
-    @pytest.mark.parametrize("fields", [(), ("a", "b"), ("a.b", "A")], ids=["undeclared", "declared", "others"])
+    @pytest.mark.parametrize(
+        "fields", [(), ("a", "b"), ("a.b", "A", "a.b.c", "a.")], ids=["undeclared", "declared", "paths"]
+    )
     def test_each_filter_case_matches_in_every_call(self, fields: tuple[str, ...]) -> None:
         store = self.open(fields=fields)
         wrong = {}

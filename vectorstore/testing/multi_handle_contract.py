@@ -11,6 +11,7 @@ import pytest
 
 from vectorstore.errors import RevisionConflict, SpaceChanged, SpaceMismatch, SpaceNotReady, StoreClosed
 from vectorstore.protocol import LifecycleStore, VectorStore, View
+from vectorstore.testing.model import vector_score
 from vectorstore.testing.suite import (
     COSINE_SPACE,
     NEXT_SPACE,
@@ -90,6 +91,40 @@ class ReopenContract(StoreContract):
         with ThreadPoolExecutor(4) as threads:
             assert list(threads.map(work, range(4), timeout=120)) == [None] * 4
         assert store.count() == len({entry.revision for entry in store.scan()}) == 48
+
+    def test_a_reader_sees_whole_batches_and_each_answer_is_of_one_state(self, store: VectorStore) -> None:
+        reader = self.beside(store) if self.shares else store
+        names, query = [f"e{i:03}" for i in range(120)], [0.3, 1.0, 0.2]
+
+        def write() -> None:
+            for n in range(1, 9):
+                text = "zorb " * n
+                store.upsert([make_entry(name, [1, n, i], text, n=n) for i, name in enumerate(names)])
+
+        with ThreadPoolExecutor(1) as threads:
+            writing, ended = threads.submit(write), False
+            while not ended:
+                ended = writing.done()  # before the last look, so that it sees the last state
+                matches = reader.search(query, 999)
+                answers = {
+                    "search": [match.entry for match in matches],
+                    "search_text": [match.entry for match in reader.search_text("zorb", 999)],
+                    "get": [entry for entry in reader.get(names) if entry is not None],
+                }
+                for call, entries in answers.items():
+                    states = {entry.metadata["n"] for entry in entries}
+                    assert len(entries) in (0, 120), f"{call} saw a part of a batch"
+                    assert len(states) <= 1, f"{call} answered from the states {states}"
+                vectors = [match.entry.vector for match in matches]
+                expected = [
+                    vector_score(Metric.COSINE, vector.tolist(), query) for vector in vectors if vector is not None
+                ]
+                assert [match.score for match in matches] == pytest.approx(expected, abs=1e-5), (
+                    "scores of another state"
+                )
+                assert reader.count(where={"n": {"$gt": 0}}) in (0, 120)
+            writing.result(timeout=120)
+        assert {entry.metadata["n"] for entry in reader.get(names) if entry is not None} == {8}
 
 
 def write_calls(store: VectorStore, n: int) -> list[Callable[[], object]]:

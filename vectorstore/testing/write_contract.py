@@ -75,6 +75,17 @@ class WriteContract(StoreContract):
             assert entry.vector.tolist() == [1, 2, 3]
         assert result_ids(store.search(vector, 2)) == ["a", "b"]
 
+    def test_a_vector_keeps_every_bit_of_float32(self, store: VectorStore) -> None:
+        vector = np.array([1 / 3, -1.2345678e-7, 12345.678], dtype=np.float32)
+        store.upsert([make_entry("a", vector.astype(np.float64)), make_entry("b")])
+        store.put_vectors({"b": vector})
+        found = [*store.get(["a", "b"]), *store.scan(), *(match.entry for match in store.search(vector, 2))]
+        assert len(found) == 6
+        for entry in found:
+            assert entry is not None
+            assert entry.vector is not None
+            assert entry.vector.tobytes() == vector.tobytes()
+
     def test_changing_an_argument_afterwards_changes_no_entry(self, store: VectorStore) -> None:
         vector, tags, filled = np.ones(3, dtype=np.float32), ["x"], np.ones(3, dtype=np.float32)
         patched = {"deep": {"list": [1]}}

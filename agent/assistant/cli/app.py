@@ -37,6 +37,10 @@ app = typer.Typer(
 )
 memories_app = typer.Typer(name="memories", cls=Group, rich_markup_mode=None)
 sessions_app = typer.Typer(name="sessions", cls=Group, rich_markup_mode=None)
+config_app = typer.Typer(name="config", cls=Group, rich_markup_mode=None)
+hooks_app = typer.Typer(
+    name="hooks", help="Have the hooks in all clients pause, or go on.", cls=Group, hidden=True, rich_markup_mode=None
+)
 resident_app = typer.Typer(
     name="resident", help="Look at the processes that answer hooks.", cls=Group, hidden=True, rich_markup_mode=None
 )
@@ -106,6 +110,7 @@ def show_help(
 
 _list_by_default(memories_app, "memories:list_memories", "Look at what is remembered, and change it; alone, list it.")
 _list_by_default(sessions_app, "sessions:list_sessions", "Look at conversations; alone, list them.")
+_list_by_default(config_app, "config:list_settings", "Look at settings, and change them; alone, show all.")
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from agent.assistant.cli.output import print_note
 from agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
+    from agent.agent_memory import PassageRetriever
     from agent.assistant.config import AssistantSettings, Configuration
     from agent.assistant.wiring import Assistant, OpenedMemory
 
@@ -102,16 +103,18 @@ def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[O
 
 
 @contextmanager
-def opened_assistant(context: typer.Context, *, reads_only: bool) -> Iterator[Assistant]:
+def opened_assistant(
+    context: typer.Context, *, reads_only: bool, attached: PassageRetriever | None = None
+) -> Iterator[Assistant]:
     """Open the assistant that is configured.
 
     *reads_only*: a memory file that is not there, or cannot be read, is an error; else it is made, and a turn that
-    cannot read it is answered without it.
+    cannot read it is answered without it. *attached*: documents to be searched beside the memory.
     """
     settings = _settings(context)
     from agent.assistant.wiring import open_assistant
 
-    assistant = open_assistant(settings, reads_only=reads_only)
+    assistant = open_assistant(settings, reads_only=reads_only, attached=attached)
     try:
         yield assistant
     finally:

@@ -20,7 +20,7 @@ from agent.assistant.cli.command_context import GlobalOptions
 COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tellback": {
         "chat": "chat:chat",
-        "ask": "chat:ask",
+        "ask": "ask:ask",
         "ingest": "documents:ingest",
         "remember": "remember:remember",
         "recall": "recall:recall",
@@ -37,7 +37,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "pause": "hook:pause",
         "resume": "hook:resume",
         "reembed": "reembed:reembed",
-        "config": "doctor:config",
         "doctor": "doctor:doctor",
         "eval": "recall:evaluate_memory",
         "help": "app:show_help",
@@ -46,6 +45,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "hook": "hook:hook",
         "memories": "app:memories_app",
         "sessions": "app:sessions_app",
+        "config": "app:config_app",
+        "hooks": "app:hooks_app",
         "resident": "app:resident_app",
     },
     "memories": {
@@ -57,13 +58,21 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         **{name: f"edit:{name}" for name in ("tag", "untag", "importance", "expire", "end", "merge")},
         "conflicts": "conflicts:conflicts",
         "settle": "conflicts:settle",
+        "eval": "recall:evaluate_memory",
     },
     "sessions": {"list": "sessions:list_sessions", "show": "sessions:show_session"},
+    "config": {
+        "list": "config:list_settings",
+        **{name: f"config:{name}_setting" for name in ("get", "set", "unset")},
+        "path": "config:show_path",
+        "models": "config:list_models",
+    },
+    "hooks": {"pause": "hook:pause", "resume": "hook:resume"},
     "resident": {"status": "resident:status", "stop": "resident:stop"},
 }
 """The commands of each group: module of this package and function, or group."""
-HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook"})
-"""Commands of the root that no help shows."""
+HIDDEN_COMMANDS: Final = frozenset({"list", "search", "hook", "hooks", "pause", "resume", "eval", "help"})
+"""Commands of the root that no help lists: entry points of clients, other names, and what another help names."""
 FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memories", "correct", "forget")
 """Commands of the first help."""
 
@@ -71,8 +80,8 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
     "Documents": ("ingest", "documents", "show"),
-    "Connect": ("install", "mcp", "pause", "resume", "config"),
-    "Care": ("doctor", "reembed", "export", "import", "eval", "help"),
+    "Connect": ("install", "mcp", "config"),
+    "Care": ("doctor", "reembed", "export", "import"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""
 
@@ -84,7 +93,6 @@ _EXAMPLES: Final = """\
 """
 _OTHER_NAMES: Final = {
     "add": "remember",
-    "backup": "export",
     "delete": "forget",
     "edit": "correct",
     "find": "recall",

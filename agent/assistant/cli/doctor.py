@@ -1,5 +1,4 @@
-"""``tellback config`` and ``doctor``: every setting with its value and its origin, and checks of the installation, the
-settings, the endpoints and the memory file, with remedies.
+"""``tellback doctor``: checks of the installation, the settings, the endpoints and the memory file, with remedies.
 
 Secrets are never shown, and nothing is created: a missing memory file stays missing.
 """
@@ -341,7 +340,9 @@ def check_clients() -> Iterator[DoctorCheck]:
         if health is not None:
             yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
     if (since := paused_since()) is not None:
-        yield DoctorCheck("hooks", True, f"paused since {format_minute(since)}", "`tellback resume` has them go on")
+        yield DoctorCheck(
+            "hooks", True, f"paused since {format_minute(since)}", "`tellback hooks resume` has them go on"
+        )
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -419,53 +420,3 @@ def _salvage(path: Path, new: Path, *, json: bool) -> None:
     if not report.whole:
         print_note("tellback: not everything could be saved")
         raise typer.Exit(EXIT_PARTIAL)
-
-
-@with_error_report
-def config(context: typer.Context, json: JsonOption = False) -> None:
-    """Show every setting and where it comes from.
-
-    Settings come from options, the environment and a file; keys are never shown.
-    """
-    configuration = global_options(context).configuration()
-    from agent.assistant.config import ENVIRONMENT_VARIABLES
-
-    settings: dict[str, dict[str, Any]] = {}
-    for name in type(configuration.settings).model_fields:
-        origin = configuration.origins.get(name, "default")
-        settings[name] = {
-            "value": _redacted_setting(name, getattr(configuration.settings, name)),
-            "from": "file" if origin == str(configuration.path) else origin,
-            "variable": ENVIRONMENT_VARIABLES.get(name, ""),
-        }
-    if json:
-        print_json({"path": str(configuration.path), "settings": settings})
-        return
-    rows = [
-        (name, setting["from"], setting["variable"], _setting_text(setting["value"]))
-        for name, setting in settings.items()
-    ]
-    print_table(("setting", "from", "variable", "value"), rows)
-    print_text()
-    absence = "" if configuration.path.exists() else " (not there; nothing needs it)"
-    print_text(f"file: {configuration.path}{absence}")
-
-
-def _redacted_setting(name: str, value: Any) -> Any:
-    """Return *value* for display: "set" for a key, an address without user name and password."""
-    from pydantic import SecretStr
-
-    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
-    from agent.providers.http_provider import redacted_url
-
-    if isinstance(value, SecretStr):
-        return "set"
-    if name in ADDRESS_SETTINGS and value is not None:
-        return redacted_url(ollama_address(value) if name == "ollama_host" else value)
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-def _setting_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)

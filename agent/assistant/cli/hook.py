@@ -1,4 +1,4 @@
-"""``tellback hook CLIENT EVENT``, the entry that a client calls (hidden), and ``tellback pause`` and ``resume``.
+"""``tellback hook CLIENT EVENT``, the entry that a client calls (hidden), and ``tellback hooks pause`` and ``resume``.
 
 A hook reads its payload from standard input, and fails open: whatever goes wrong, the client's work goes on, with
 nothing added.
@@ -66,7 +66,7 @@ def _write_reply(reply: HookReply) -> None:
 def pause(context: typer.Context, json: JsonOption = False) -> None:
     """Pause the hooks in all clients: nothing is added or kept.
 
-    It lasts until `tellback resume`. In one project, a file `.tellback-off` in its folder does the same.
+    It lasts until `tellback hooks resume`. In one project, a file `.tellback-off` in its folder does the same.
     """
     from agent.assistant.hooks import run_log
 
@@ -74,7 +74,7 @@ def pause(context: typer.Context, json: JsonOption = False) -> None:
     if json:
         print_json({"paused_since": run_log.paused_since()})
     else:
-        print_text("hooks are paused: nothing is added or kept in any client; `tellback resume` has them go on")
+        print_text("hooks are paused: nothing is added or kept in any client; `tellback hooks resume` has them go on")
 
 
 @with_error_report

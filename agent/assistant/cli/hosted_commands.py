@@ -13,7 +13,7 @@ from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
 from agent.assistant.resident import wire
 from agent.assistant.resident.host import CapturedStream, Host, hosted
 from agent.assistant.resident.memory_pool import MemoryPool
-from agent.assistant.resident.server import Outcome, resident_bytes
+from agent.assistant.resident.server import CommandOutput, resident_bytes
 from agent.assistant.wiring import OpenedMemory
 
 _QUIET: Final = 0.2
@@ -30,7 +30,7 @@ class HostedCommands:
         self._pool = MemoryPool()
         self.idle = float(AssistantSettings.model_fields["resident_idle"].default)
 
-    def run(self, request: Mapping[str, Any], data: bytes) -> Outcome | None:
+    def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
         """Return the outcome of the command of *request*, with *data* as its standard input.
 
         None where its own process is to run it: one with another home, zone or installation than this resident's, and
@@ -54,7 +54,7 @@ class HostedCommands:
         )
         with hosted(host):
             code = run_command_line(request["arguments"])
-        return None if code else Outcome(host.stdout.bytes.getvalue(), host.stderr.bytes.getvalue())
+        return None if code else CommandOutput(host.stdout.bytes.getvalue(), host.stderr.bytes.getvalue())
 
     def open_paths(self) -> list[str]:
         """Return the memory files that are open."""

@@ -37,7 +37,8 @@ def install(
 
     Adds the memory server, hooks and a skill to the files of CLIENT, as far as it has such. Other settings stay as they
     are, and a copy of each changed file is kept beside it. A memory file or namespace that is given, here or in the
-    environment, is passed on to the client.
+    environment, is passed on to the client. `tellback hooks pause` stops the hooks in all clients, `tellback hooks
+    resume` has them go on.
     """
     if client is None:
         _list_clients(json=json)

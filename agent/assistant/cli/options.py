@@ -27,6 +27,9 @@ ScopeOption: TypeAlias = Annotated[
 ]
 FullOption: TypeAlias = Annotated[bool, typer.Option("--full", help="Texts and ids whole, not shortened.")]
 YesOption: TypeAlias = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+AttachOption: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--attach", metavar="FILE", help="Ask about this file too; may be repeated.")
+]
 DEFAULT_LIMIT = 20
 
 

@@ -110,6 +110,8 @@ def print_note(text: str = "", *, command: str = "") -> None:
     A *command* behind it stays in one piece, to be copied.
     """
     line = escape_controls(text)
+    if command and (host := current_host()) is not None and host.in_chat:
+        command = "/" + command.removeprefix("tellback ")
     if command:
         line += " " + escape_controls(command)
     elif sys.stderr.isatty():

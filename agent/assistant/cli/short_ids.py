@@ -32,8 +32,8 @@ _MADE_BY_US: Final = re.compile(
 
 def short_id(id: str) -> str:
     """Return the end of an id that we made; a name that somebody gave stays whole."""
-    base, at, revision = id.partition("@")
-    return base[-SHORT_LENGTH:] + at + revision if _MADE_BY_US.fullmatch(base) else id
+    base, separator, revision = id.partition("@")
+    return base[-SHORT_LENGTH:] + separator + revision if _MADE_BY_US.fullmatch(base) else id
 
 
 def resolve_ids(opened: OpenedMemory, words: Sequence[str], *, changes: bool = False) -> list[str]:
@@ -54,7 +54,7 @@ def resolve_id(opened: OpenedMemory, word: str, *, changes: bool = False) -> str
 
 
 def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
-    base, at, version = word.partition("@")
+    base, separator, version = word.partition("@")
     if listing_number(base) is not None:
         id, revision = listed_id("memories", opened, base, changes=changes)
         if changes:
@@ -64,7 +64,7 @@ def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
             print_note(fit_line(f"#{base.removeprefix('#')} is {id}: {one_line(memory.text)}"))
     else:
         id = _only_match(base, lambda part: run(opened.memory.find_ids(part, namespace=opened.namespace)))
-    return id + at + version
+    return id + separator + version
 
 
 def resolve_session(opened: OpenedMemory, word: str) -> str:

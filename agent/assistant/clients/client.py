@@ -22,7 +22,7 @@ class HookMoment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookEvent:
+class ClientEvent:
     """Event that a client reports, in the words of no client.
 
     *prompt* is what the user typed, "" where the prompt is not the user's; *id* names the turn where the client does.
@@ -59,13 +59,15 @@ class Transcript:
     """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
 
     *skipped* counts, by kind, what is in the role of the user and was not typed. Where the file does not tell its
-    folder, *project* is a name of the client's for the project.
+    folder, *project* is a name of the client's for the project. *end* is the byte of the file up to which it was read,
+    0 where a later reading must begin anew.
     """
 
     folder: str
     entries: tuple[TranscriptEntry, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
     project: str = ""
+    end: int = 0
 
 
 class Client(Protocol):
@@ -111,7 +113,7 @@ class HookClient(Client, Protocol):
         """Return why the client calls no hooks, by its own settings; "" where it does."""
         return ""
 
-    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> HookEvent | None:
+    def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None where nothing is to be done for it, such as in a sub-agent.
 
         *folder* is that of the hook's process, for a client that names none.
@@ -126,9 +128,19 @@ class HookClient(Client, Protocol):
         """Yield the files of conversations below *folder* (None: the client's own), oldest first."""
         ...
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
-        """Return the conversation of the file *path*, of its last *tail* bytes alone where given.
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
+        """Return the conversation of the file *path*, of what is written from the byte *start* on.
 
         None where it is no conversation of a person, such as that of a sub-agent.
         """
         ...
+
+    def archives(self) -> Iterator[Path]:
+        """Yield the files that hold many conversations each, such as the database of an editor."""
+        return iter(())
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the file *path*: those of an archive, else the one of a transcript."""
+        transcript = self.read_transcript(path)
+        if transcript is not None:
+            yield transcript

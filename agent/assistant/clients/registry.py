@@ -7,12 +7,12 @@ from typing import Final
 from agent.assistant.clients.claude_code import ClaudeCode
 from agent.assistant.clients.client import Client, HookClient
 from agent.assistant.clients.codex import Codex
-from agent.assistant.clients.cursor import Cursor
+from agent.assistant.clients.cursor import CursorEditor
 from agent.assistant.clients.gemini_cli import GeminiCli
 from agent.assistant.clients.server_clients import SERVER_CLIENTS
 from memory import ArgumentError
 
-HOOK_CLIENTS: Final[tuple[HookClient, ...]] = (ClaudeCode(), Codex(), GeminiCli(), Cursor())
+HOOK_CLIENTS: Final[tuple[HookClient, ...]] = (ClaudeCode(), Codex(), GeminiCli(), CursorEditor())
 
 CLIENTS: Final[tuple[Client, ...]] = (*HOOK_CLIENTS, *SERVER_CLIENTS)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agent.assistant.clients.client import HookClient, HookEvent, HookMoment
+from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment
 from agent.assistant.clients.project import PROJECT_SCOPE, Project, project_of
 from agent.assistant.clients.registry import hook_client
 from agent.assistant.clients.typed_text import split_pasted
@@ -45,15 +45,17 @@ async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookS
     if project is not None and project.is_off:
         return _NO_REPLY
     answer = _HookAnswer(memory, settings, client, event, project)
+    before: Sequence[str] = ()
     match event.moment:
         case HookMoment.PROMPT:
-            heading, items = PROMPT_HEADING, await answer.recalled()
+            heading, (items, before) = PROMPT_HEADING, await answer.recalled()
         case HookMoment.SESSION_START:
             heading, items = BRIEFING_HEADING, await answer.briefing()
         case _:
             return _NO_REPLY
     block, shown = context_block(items, heading=heading, tokens=settings.tokens, count=default_counter().count)
-    return HookReply(client.hook_output(call.event, block), shown=tuple(item.id for item in shown))
+    output = client.hook_output(call.event, block)
+    return HookReply(output, shown=tuple(item.id for item in shown), shown_before=tuple(before))
 
 
 def project_filter(project: Project | None) -> Filter:
@@ -69,7 +71,7 @@ class _HookAnswer:
         memory: LongTermMemory,
         settings: HookSettings,
         client: HookClient,
-        event: HookEvent,
+        event: ClientEvent,
         project: Project | None,
     ) -> None:
         self.memory, self.settings, self.event, self.project = memory, settings, event, project
@@ -77,12 +79,12 @@ class _HookAnswer:
         hidden = [] if settings.share_sensitive else [NOT_SENSITIVE_FILTER]
         self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
 
-    async def recalled(self) -> Sequence[ContextItem]:
-        """Return what bears on the prompt, best first, and is not in the context yet."""
+    async def recalled(self) -> tuple[Sequence[ContextItem], Sequence[str]]:
+        """Return what bears on the prompt, best first, and is not in the context yet; and the ids of what is."""
         words = split_pasted(self.event.prompt)
         question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
         if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
-            return ()
+            return (), ()
         stored = await self._session_messages()
         prompts = [item.message.text for item in stored if item.message.role == "user"]
         found = await self.memory.recall(
@@ -96,7 +98,8 @@ class _HookAnswer:
         items, _ = above_floor(items, found, share=DEFAULT_RELEVANCE_FLOOR, searched=found.searched)
         known = _in_context(stored)
         written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in found}
-        return [item for item in items if item.id not in known or written[item.id] > known[item.id]]
+        new = [item for item in items if item.id not in known or written[item.id] > known[item.id]]
+        return new, [item.id for item in items if item not in new]
 
     async def briefing(self) -> Sequence[ContextItem]:
         """Return what is pinned, the newest statements of the project, and the last prompts before a compaction."""

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutput:
     """Output of a command that went well, and its notes on standard error. None of it is kept."""
 
     stdout: bytes
@@ -44,8 +44,8 @@ class Commands(Protocol):
     idle: float
     """Seconds without a request after which the server ends."""
 
-    def run(self, request: Mapping[str, Any], data: bytes) -> Outcome | None:
-        """Return the outcome of *request* with its standard input; None, or an error: the client is to run it."""
+    def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
+        """Return the output of *request* with its standard input; None, or an error: the client is to run it."""
         ...
 
     def open_paths(self) -> list[str]:

@@ -17,7 +17,7 @@ from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.index_cache import IndexCache, IndexSegment, merge_segments
 from memory.retrieval.index.record_batch import RecordExtractor, concatenate_batches
 from memory.retrieval.index.retrieval_index import RetrievalIndex
-from vectorstore import Cursor, Entry, LifecycleStore, VectorStoreError, View
+from vectorstore import Changes, Cursor, Entry, LifecycleStore, VectorStoreError, View
 
 _BATCH = 1000
 _MAX_UNSAVED_SEGMENTS = 64
@@ -49,6 +49,7 @@ class IndexSynchronizer:
         self._lock = Lock()
         self._states: dict[str, _IndexState] = {}
         self._added: Counter[str] = Counter()
+        self._failed_saves: set[str] = set()
 
     @contextmanager
     def index(self, view: View, namespace: str, *, conversation: bool) -> Iterator[RetrievalIndex]:
@@ -93,21 +94,28 @@ class IndexSynchronizer:
                 self._extend_cache(namespace, conversation=conversation)
 
     def _extend_cache(self, namespace: str, *, conversation: bool) -> None:
-        """Derive the rows of what was written since the cache was saved, and append them; no index is loaded."""
+        """Derive the rows of what was written since the cache was saved, and append them; no index is loaded.
+
+        Where the change log does not reach back so far, all rows are derived: a thousand changed, or half of them. Not
+        where they could not be saved last time, since others write all the while: that would be done again and again.
+        """
         assert self._cache is not None
         basis = self._basis(conversation=conversation)
         since = self._cache.position(namespace, basis)
         changes = self.store.changes(Cursor(namespace, since or 0), namespace=namespace)
-        if not changes.complete:
+        entries: Iterator[Entry]
+        if changes.complete:
+            entries = self._written(changes, namespace)
+        elif namespace in self._failed_saves:
             return
+        else:
+            since, entries = None, iter(self.store.scan(namespace=namespace))
         segments = [IndexSegment(concatenate_batches([]), frozenset(changes.removed))] if changes.removed else []
-        for start in range(0, len(changes.written), _BATCH):
-            found = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
-            entries = [entry for entry in found if entry is not None]
-            terms = list(map(self._extractor.terms, entries))
-            segments.append(IndexSegment(self._extractor.extract(entries, terms, conversation=conversation)))
+        while batch := list(islice(entries, _BATCH)):
+            terms = list(map(self._extractor.terms, batch))
+            segments.append(IndexSegment(self._extractor.extract(batch, terms, conversation=conversation)))
         cursor = changes.cursor
-        self._cache.save(
+        is_saved = self._cache.save(
             namespace,
             basis,
             segments,
@@ -115,6 +123,13 @@ class IndexSynchronizer:
             position=cursor.position,
             unchanged=lambda: self._is_unchanged(cursor),
         )
+        (self._failed_saves.discard if is_saved else self._failed_saves.add)(namespace)
+
+    def _written(self, changes: Changes, namespace: str) -> Iterator[Entry]:
+        """Yield the entries that *changes* wrote and that are still there."""
+        for start in range(0, len(changes.written), _BATCH):
+            found = self.store.get(changes.written[start : start + _BATCH], namespace=namespace)
+            yield from (entry for entry in found if entry is not None)
 
     def _is_unchanged(self, cursor: Cursor) -> bool:
         """Return whether nothing was written or removed since *cursor*."""

@@ -83,6 +83,11 @@ class PeopleMentions:
         """Return the people of *row*."""
         return tuple(self._names[number] for number in self._mentions.rows[self._span(row)].tolist() if number >= 0)
 
+    def mentions_any(self, rows: NDArray[np.int64], people: Iterable[str]) -> NDArray[np.bool_]:
+        """Return which of *rows*, in any order, mention any of *people*."""
+        numbers = [self._numbers[person] for person in people if person in self._numbers]
+        return np.isin(rows, self._rows.rows[np.isin(self._mentions.rows, numbers)])
+
     def with_relations(self, people: Iterable[str]) -> frozenset[str]:
         """Return *people*, the names behind their kin words and the kin words of their names ("Ana is my sister")."""
         given = frozenset(people)

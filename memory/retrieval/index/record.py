@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
+from functools import cache
 
 from memory.codec import text_without_caption
 from memory.models import DEFAULT_IMPORTANCE, Trust, UtteranceKind
 from memory.retrieval.languages.dates import NO_DAY, PartialDate, day_number, find_dates
 from memory.retrieval.languages.lexicon import Lexicon
+from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
 from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement
 from memory.retrieval.languages.utterances import classify_utterance, is_judged
 from memory.timestamps import timestamp_from_text, to_zone
@@ -42,21 +44,33 @@ class TextFeature(IntFlag):
 _QUESTION_MARKS = ("?", "\uff1f")
 
 
+_FEATURE_PATTERNS = {
+    "first_person": TextFeature.FIRST_PERSON,
+    "time": TextFeature.TIME,
+    "number": TextFeature.NUMBER,
+    "name": TextFeature.NAME,
+    "change": TextFeature.CHANGE,
+}
+"""The feature that each of these patterns of a lexicon finds."""
+
+
 def text_features(text: str, lexicon: Lexicon) -> int:
     """Return the features of *text* as bits (``TextFeature``)."""
-    patterns = (
-        (TextFeature.FIRST_PERSON, lexicon.first_person),
-        (TextFeature.TIME, lexicon.time),
-        (TextFeature.NUMBER, lexicon.number),
-        (TextFeature.NAME, lexicon.name),
-        (TextFeature.CHANGE, lexicon.change),
-    )
-    features = sum(int(feature) for feature, pattern in patterns if pattern.search(text))
+    prefilter, features = _feature_prefilter(lexicon), 0
+    possible = prefilter.possible(small_letters(text))
+    for name, feature in _FEATURE_PATTERNS.items():
+        if possible & prefilter.bits[name] and getattr(lexicon, name).search(text):
+            features |= feature
     if any(mark in text for mark in _QUESTION_MARKS):
         features |= TextFeature.ASKS
         if text.rstrip(" \t\n\"')\u201d\u2019").endswith(_QUESTION_MARKS):
             features |= TextFeature.ENDS_ASKING
     return int(features)
+
+
+@cache
+def _feature_prefilter(lexicon: Lexicon) -> PatternPrefilter:
+    return PatternPrefilter({name: getattr(lexicon, name) for name in _FEATURE_PATTERNS})
 
 
 NEVER = -(2**62)

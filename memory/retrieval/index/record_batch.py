@@ -19,6 +19,7 @@ from memory.retrieval.index.record import TIME_FIELDS, IndexRecord, build_record
 from memory.retrieval.index.vocabulary import renumber
 from memory.retrieval.languages.lexicon import Lexicon
 from vectorstore import Analyzer, Entry
+from vectorstore.internals import GrowableArray
 
 NO_SESSION = -1
 Ints: TypeAlias = NDArray[np.integer]
@@ -43,6 +44,8 @@ RECORD_DTYPE = np.dtype(
     ]
 )
 """The fields of ``IndexRecord`` with one value a memory, sessions and speakers by number."""
+_AS_BYTES = np.dtype((np.void, RECORD_DTYPE.itemsize))
+"""Whole records: numpy copies them at once, and records with fields field by field, a hundred times as slowly."""
 _PLAIN_FIELDS = tuple(name for name in RECORD_DTYPE.names or () if name not in ("session", "speaker"))
 
 
@@ -83,7 +86,7 @@ class RecordBatch:
         """Return a batch of *rows* in that order, without texts that none of them uses."""
         words, starts = gather_spans(self.words, self.starts, rows)
         marks, mark_starts = gather_spans(self.marks, self.mark_starts, rows)
-        values = self.values[rows]
+        values = self.values.view(_AS_BYTES)[rows].view(RECORD_DTYPE)
         positions = np.full(len(self), -1)
         positions[rows] = np.arange(len(rows))
         is_taken = positions[self.call_rows] >= 0
@@ -185,7 +188,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     for batch in batches:
         term_numbers, form_numbers = np.append(terms.numbers(batch.terms), -1), forms.numbers(batch.forms)
         form_terms.update(zip(form_numbers.tolist(), term_numbers[batch.form_terms].tolist(), strict=True))
-        renumbered = batch.values.copy()
+        renumbered = copy_values(batch)
         renumbered["session"] = np.append(sessions.numbers(batch.sessions), NO_SESSION)[renumbered["session"]]
         renumbered["speaker"] = speakers.numbers(batch.speakers)[renumbered["speaker"]]
         values.append(renumbered)
@@ -199,7 +202,7 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
     starts = _join_starts([batch.starts for batch in batches])
     return RecordBatch(
         ids=tuple(chain.from_iterable(batch.ids for batch in batches)),
-        values=np.concatenate(values),
+        values=np.concatenate([each.view(_AS_BYTES) for each in values]).view(RECORD_DTYPE),
         sessions=tuple(sessions),
         speakers=tuple(speakers),
         terms=tuple(terms),
@@ -217,6 +220,30 @@ def concatenate_batches(batches: Sequence[RecordBatch]) -> RecordBatch:
         mentions=np.concatenate(mentions),
         mention_rows=np.concatenate(mention_rows),
     )
+
+
+def copy_values(batch: RecordBatch) -> NDArray[np.void]:
+    """Return a copy of the values of *batch*."""
+    return batch.values.view(_AS_BYTES).copy().view(RECORD_DTYPE)
+
+
+class RecordColumns:
+    """The values of rows of batches, one behind the other; ``rows`` is to be read anew after each ``extend``."""
+
+    def __init__(self) -> None:
+        self._values = GrowableArray(_AS_BYTES)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def rows(self) -> NDArray[np.void]:
+        """All rows (``RECORD_DTYPE``)."""
+        return self._values.rows.view(RECORD_DTYPE)
+
+    def extend(self, values: NDArray[np.void]) -> None:
+        """Add the rows *values*."""
+        self._values.extend(values.view(_AS_BYTES))
 
 
 def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
@@ -274,7 +301,7 @@ class _SurfaceMarks(dict[str, int]):
         return mark
 
 
-_EXTRACTION_VERSION = 10
+_EXTRACTION_VERSION = 11
 """Goes up with each change of what ``build_record`` or ``build_batch`` derives from an entry."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from memory.embedders.protocol import WordVectors
 from memory.retrieval.index.people import PeopleMentions
 from memory.retrieval.index.record import DEMOTED_BY_CALLER, NEVER, ROLES
-from memory.retrieval.index.record_batch import NO_SESSION, RECORD_DTYPE, RecordBatch, gather_spans
+from memory.retrieval.index.record_batch import NO_SESSION, RecordBatch, RecordColumns, copy_values, gather_spans
 from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
@@ -23,6 +24,18 @@ from memory.retrieval.languages.statements import StatementFeature
 from vectorstore.internals import GrowableArray, sorted_distinct
 
 _MIN_WORN_GAPS = 1000
+
+
+class RowFields:
+    """The fields of *rows*, each gathered when it is asked for: whole records take hundreds of times as long."""
+
+    def __init__(self, columns: NDArray[np.void], rows: NDArray[np.int64]) -> None:
+        self._columns = columns
+        self._rows = rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return the values of the field *name* (``RECORD_DTYPE``)."""
+        return np.asarray(self._columns[name][self._rows])
 
 
 class RetrievalIndex:
@@ -41,7 +54,7 @@ class RetrievalIndex:
         self.alive = GrowableArray(np.bool_)
         self.bounded = 0
         self._assistants: Counter[int] = Counter()
-        self._columns = GrowableArray(RECORD_DTYPE)
+        self._columns = RecordColumns()
         self.links = TurnLinks(self._columns, self.ids)
         self._words = GrowableArray(np.int32)
         self._starts = GrowableArray(np.int32)
@@ -63,6 +76,10 @@ class RetrievalIndex:
     def columns(self) -> NDArray[np.void]:
         """The fields of all rows (``RECORD_DTYPE``), sessions and participants by their numbers here."""
         return self._columns.rows
+
+    def fields(self, rows: NDArray[np.int64]) -> RowFields:
+        """Return the fields of *rows*."""
+        return RowFields(self.columns, rows)
 
     @property
     def worn(self) -> bool:
@@ -124,7 +141,7 @@ class RetrievalIndex:
         """Add the rows of *batch*; they replace rows of the same ids."""
         for id in self._rows.keys() & batch.ids:
             self.remove(id)
-        first, columns = len(self.ids), batch.values.copy()
+        first, columns = len(self.ids), copy_values(batch)
         self.ids.extend(batch.ids)
         self._rows.update(zip(batch.ids, range(first, len(self.ids)), strict=True))
         sessions = [self._sessions.setdefault(name, len(self._sessions)) for name in batch.sessions]
@@ -178,7 +195,7 @@ class RetrievalIndex:
     def _count(self, rows: NDArray[np.int64], sign: int) -> None:
         """Add *rows* to all counts of the namespace, or subtract them with *sign* -1."""
         self._aliases = None
-        columns = self.columns[rows]
+        columns = self.fields(rows)
         bounded = columns["disabled"]
         for name in ("valid_from", "valid_to", "expires_at"):
             bounded = bounded | (columns[name] != NEVER)

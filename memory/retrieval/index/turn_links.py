@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory.retrieval.index.record import TextFeature
-from memory.retrieval.index.record_batch import NO_SESSION
+from memory.retrieval.index.record_batch import NO_SESSION, RecordColumns
 from vectorstore.internals import GrowableArray
 
 Rows: TypeAlias = NDArray[np.int64]
@@ -30,7 +30,7 @@ class TurnLinks:
     number, then its time, then its id.
     """
 
-    def __init__(self, columns: GrowableArray[np.void], ids: Sequence[str]) -> None:
+    def __init__(self, columns: RecordColumns, ids: Sequence[str]) -> None:
         self.before = GrowableArray(np.int32)
         self.after = GrowableArray(np.int32)
         self.answers = GrowableArray(np.int32)

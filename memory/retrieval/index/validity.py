@@ -40,7 +40,7 @@ class ValidityFilter:
         if not self.past and not index.bounded:
             return np.zeros(len(rows), dtype=np.bool_)
         moment = to_microseconds(self.as_of or self.now)
-        columns = index.columns[rows]
+        columns = index.fields(rows)
         if self.past and self.known_at is None:
             start, end = columns["counts_from"], columns["counts_to"]
         else:

@@ -41,7 +41,7 @@ _CODES: Mapping[str, str] = MappingProxyType(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lexicon:
     """Patterns of one language.
 

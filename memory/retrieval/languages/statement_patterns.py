@@ -11,6 +11,7 @@ from pathlib import Path
 _LANGUAGES = ("english", "german", "spanish", "chinese")
 _IS_MY = r"(?:,|\s+is|\s+ist|\s+es|,?\s+the|\s+was)\s+(?:my|our|meine?|unsere?|mi|nuestr[oa])(?:\s+\w+)?\s+"
 """Stands between a name and the kin word for that person."""
+_LETTER_SET = re.compile(r"\[\w[^\]\\]*\]")
 _WEEKDAYS = "(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
 _MONTHS = "january|february|march|april|may|june|july|august|september|october|november|december"
 
@@ -25,6 +26,16 @@ def statement_pattern(name: str) -> re.Pattern[str]:
     if name == "title":
         return re.compile(rf"\b(?:{statement_words('role')}|{statement_words('kin')}) $", re.IGNORECASE)
     return re.compile(rf"\b(?:{statement_words(name)})\b", re.IGNORECASE)
+
+
+@cache
+def small_letter_pattern(name: str) -> re.Pattern[str]:
+    """Return the pattern *name* for texts in small letters: several times as fast as the one for any case.
+
+    Where a pattern demands a capital, any letter will do.
+    """
+    words = _LETTER_SET.sub(lambda letters: letters[0].lower(), statement_words(name))
+    return re.compile(rf"\b(?:{words})\b")
 
 
 def statement_words(name: str) -> str:

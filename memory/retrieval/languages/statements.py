@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import cache, lru_cache
 from itertools import pairwise
 
-from memory.retrieval.languages.statement_patterns import kin_meanings, statement_pattern
+from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
+from memory.retrieval.languages.statement_patterns import kin_meanings, small_letter_pattern, statement_pattern
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""
@@ -20,9 +22,12 @@ _SUBJECT_END = 20
 _REPORTING_WORDS = 5
 """Words at the beginning among which a verb of reporting makes the rest a quotation."""
 _WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*['\u2019]?")
+_CAPITALISED = re.compile(rf"(?<![^\W_])(?<![^\W_]['\u2019-])(?![a-z\d]){_WORD.pattern}")
+"""A word that may begin with a capital, or with a small letter that is not of ASCII."""
+_JOINTS = ("'", "\u2019", "-")
 _GENITIVE = re.compile("['\u2019]s?$")
 _CLAUSE = re.compile(r"[,;:.!?]")
-_SENTENCE_END = re.compile(r"[.!?:\n\"“„]\s*$")
+_SENTENCE_ENDS = (".", "!", "?", ":", '"', "“", "„")
 _QUOTED = re.compile(r"[\"“„«][^\"“”»]{12,}[\"”“»]")
 _NAME_APPOSITION = re.compile(r"\W{1,2}")
 
@@ -49,15 +54,28 @@ class StatementFeature(IntFlag):
     """Tells where its speaker lives."""
     OWN_WORK = 1024
     """Tells what its speaker does for a living, or for whom."""
+    THEIR_HOME = 2048
+    """Tells where the person lives that it is about."""
+    THEIR_WORK = 4096
+    """Tells what the person does for a living, or for whom, that it is about."""
 
 
 NOT_FACTUAL = StatementFeature.PLAN | StatementFeature.HYPOTHESIS | StatementFeature.QUOTATION | StatementFeature.HABIT
 """Modalities in which a statement does not say how things are."""
+ATTRIBUTES = (
+    StatementFeature.OWN_NAME
+    | StatementFeature.OWN_HOME
+    | StatementFeature.OWN_WORK
+    | StatementFeature.THEIR_HOME
+    | StatementFeature.THEIR_WORK
+)
+"""Attributes of a person that a statement may tell."""
 _OWN_ATTRIBUTES = {
     StatementFeature.OWN_NAME: "name",
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
+_THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +103,31 @@ class StatementAnalysis:
         return not self.features & NOT_FACTUAL
 
 
+class _Statement:
+    """A *text*, the same in *small* letters, and which patterns it may have."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.small = small_letters(text)
+        self._bits = _prefilter().bits
+        self._possible = _prefilter().possible(self.small)
+
+    def may_have(self, name: str) -> bool:
+        """Return False where the pattern *name* surely has no match."""
+        return self._possible & self._bits[name] > 0
+
+    def has(self, name: str) -> bool:
+        """Return whether the pattern *name* has a match."""
+        return self.may_have(name) and small_letter_pattern(name).search(self.small) is not None
+
+
+@cache
+def _prefilter() -> PatternPrefilter:
+    attributes = (f"tells_{name}" for name in (*_OWN_ATTRIBUTES.values(), *_THEIR_ATTRIBUTES.values()))
+    names = ("kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", *attributes)
+    return PatternPrefilter({name: statement_pattern(name) for name in names})
+
+
 @dataclass(frozen=True, slots=True)
 class _Person:
     """A person at *start* to *end* of a text; *owns*: written as a genitive ("Dana's")."""
@@ -98,35 +141,34 @@ class _Person:
 
 def analyze_statement(text: str) -> StatementAnalysis:
     """Return the analysis of *text*; of a long one, that of its beginning."""
-    text = text[:_MAX_CHARACTERS]
-    people = _find_people(text)
-    subject, relations = _subject(text, people), _relations(text, people)
-    features = _modality(text)
-    if statement_pattern("change").search(text):
+    statement = _Statement(text[:_MAX_CHARACTERS])
+    people = _find_people(statement)
+    subject, relations = _subject(statement.text, people), _relations(statement.text, people)
+    features = _modality(statement)
+    if statement.has("change"):
         features |= StatementFeature.CHANGE
-    if _speaks_of_self(text, people):
+    if _speaks_of_self(statement, people):
         features |= StatementFeature.SELF
     if subject is not None:
         features |= StatementFeature.ABOUT_PERSON
         people = [subject, *people]
-    elif _is_about_self(text):
+    elif _is_about_self(statement.small):
         features |= StatementFeature.ABOUT_SELF
-        # "Moved to Graz" leaves out who did.
-        text = f"I {text}" if statement_pattern("elliptical").match(text) else text
-    features |= _own_attributes(text, "tells")
+        if small_letter_pattern("elliptical").match(statement.small):
+            statement = _Statement(f"I {statement.text}")  # "Moved to Graz" leaves out who did
+    attributes = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
+    for feature, name in attributes.items():
+        if statement.has(f"tells_{name}") and statement_pattern(f"tells_{name}").search(statement.text):
+            features |= feature
     keys = tuple(dict.fromkeys(person.key for person in people))
     return StatementAnalysis(features, keys, relations)
 
 
 def asked_attributes(text: str) -> StatementFeature:
-    """Return which attributes of its asker the question *text* asks for: name, home, work."""
-    return _own_attributes(text, "asks")
-
-
-def _own_attributes(text: str, verb: str) -> StatementFeature:
+    """Return which attributes the question *text* asks for: name, home, work of its asker; home, work of others."""
     features = StatementFeature(0)
-    for feature, name in _OWN_ATTRIBUTES.items():
-        if statement_pattern(f"{verb}_{name}").search(text):
+    for feature, name in (*_OWN_ATTRIBUTES.items(), *_THEIR_ATTRIBUTES.items()):
+        if statement_pattern(f"asks_{name}").search(text):
             features |= feature
     return features
 
@@ -138,13 +180,13 @@ def may_hold_of_several(text: str) -> bool:
 
 def is_about_possession(text: str) -> bool:
     """Return whether *text* begins with what belongs to a person ("Malik's best man …"), and is not about that one."""
-    people = _find_people(text[:_MAX_CHARACTERS])
+    people = _find_people(_Statement(text[:_MAX_CHARACTERS]))
     return bool(people) and people[0].owns and people[0].start <= _SUBJECT_END
 
 
 def people_of(text: str) -> tuple[str, ...]:
     """Return the people that *text* names, as in ``StatementAnalysis``, in their order."""
-    return tuple(dict.fromkeys(person.key for person in _find_people(text)))
+    return tuple(dict.fromkeys(person.key for person in _find_people(_Statement(text))))
 
 
 def is_kin(person: str) -> bool:
@@ -152,33 +194,49 @@ def is_kin(person: str) -> bool:
     return person in kin_meanings().values()
 
 
-def _find_people(text: str) -> list[_Person]:
-    """Return the names and kin words of *text* in their order."""
-    kin = {match.start(): match for match in statement_pattern("kin").finditer(text)}
-    people, end = [], 0
-    for match in _WORD.finditer(text):
-        if match.start() in kin:
-            word = kin[match.start()]
-            end = word.end()
-            key = kin_meanings()[word[0].lower()]
-            people.append(_Person(key, word.start(), end, is_kin=True, owns=text[end : end + 1] in ("'", "\u2019")))
-        elif match.start() >= end and _is_name(text, match):
+def _find_people(statement: _Statement) -> list[_Person]:
+    """Return the names and kin words of a statement in their order."""
+    text = statement.text
+    kin = list(small_letter_pattern("kin").finditer(statement.small)) if statement.may_have("kin") else []
+    starts = {match.start() for match in kin}
+    names = [match for match in _CAPITALISED.finditer(text) if match.start() not in starts]
+    people, end = list[_Person](), 0
+    for match in sorted([*kin, *names], key=lambda match: match.start()) if kin else names:
+        start = match.start()
+        if start in starts:
+            if not (text[start - 1 : start] in _JOINTS and text[: start - 1][-1:].isalnum()):  # "ex-wife" is none
+                end = match.end()
+                owns = text[end : end + 1] in ("'", "\u2019")
+                people.append(_Person(kin_meanings()[match[0]], start, end, is_kin=True, owns=owns))
+        elif start >= end and _is_name(statement, match):
             name = _GENITIVE.sub("", match[0])
-            people.append(_Person(name.lower(), match.start(), match.end(), is_kin=False, owns=name != match[0]))
+            people.append(_Person(name.lower(), start, match.end(), is_kin=False, owns=name != match[0]))
     return people
 
 
-def _is_name(text: str, match: re.Match[str]) -> bool:
+def _is_name(statement: _Statement, match: re.Match[str]) -> bool:
     """Return whether a word is written as a name: capitalised inside a sentence, or at its start before a verb."""
-    word = _GENITIVE.sub("", match[0])
-    if len(word) < 2 or not word[0].isupper() or word.isupper() or statement_pattern("no_name").fullmatch(word):
+    text, word = statement.text, _GENITIVE.sub("", match[0])
+    if len(word) < 2 or not word[0].isupper() or word.isupper() or _is_word(word.lower(), "no_name"):
         return False
     before = text[: match.start()]
-    if before.strip(" \t\"'“„(") and not _SENTENCE_END.search(before):
+    if before.strip(" \t\"'“„(") and not _ends_sentence(before):
         # German writes all nouns with a capital: there, only a title or kin word makes a name of one.
-        return statement_pattern("marker").search(text) is None or statement_pattern("title").search(before) is not None
+        return not statement.has("marker") or statement_pattern("title").search(before) is not None
     follows = _WORD.match(text[match.end() :].lstrip(" "))
-    return word != match[0] or (follows is not None and statement_pattern("verb").fullmatch(follows[0]) is not None)
+    return word != match[0] or (follows is not None and _is_word(follows[0].lower(), "verb"))
+
+
+def _ends_sentence(text: str) -> bool:
+    """Return whether *text* ends as a sentence, a line or an introduction to speech does."""
+    end = text.rstrip()
+    return end.endswith(_SENTENCE_ENDS) or "\n" in text[len(end) :]
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_word(word: str, name: str) -> bool:
+    """Return whether *word*, in small letters, is one of the pattern *name*."""
+    return small_letter_pattern(name).fullmatch(word) is not None
 
 
 def _subject(text: str, people: list[_Person]) -> _Person | None:
@@ -187,10 +245,10 @@ def _subject(text: str, people: list[_Person]) -> _Person | None:
         return None
     first = people[0]
     before = _WORD.findall(text[: first.start].lower())
-    is_thing = not first.is_kin and bool(before) and statement_pattern("article").fullmatch(before[-1]) is not None
-    while before and statement_pattern("modifier").fullmatch(before[-1]):
+    is_thing = not first.is_kin and bool(before) and _is_word(before[-1], "article")
+    while before and _is_word(before[-1], "modifier"):
         before.pop()
-    if is_thing or any(statement_pattern("before_object").fullmatch(word) for word in before):
+    if is_thing or any(_is_word(word, "before_object") for word in before):
         return None
     if len(people) > 1 and (first.is_kin or (first.owns and people[1].is_kin)):
         second = people[1]
@@ -204,32 +262,40 @@ def _named(text: str, kin: _Person, name: _Person) -> _Person:
     return name if not name.is_kin and not text[kin.end : name.start].strip() else kin
 
 
-def _speaks_of_self(text: str, people: list[_Person]) -> bool:
-    """Return whether *text* has a word of the first person beside one that only says whose kin is meant."""
-    whose = {len(text[: person.start].rstrip()) for person in people if person.is_kin}
-    return any(match.end() not in whose for match in statement_pattern("self").finditer(text))
+def _speaks_of_self(statement: _Statement, people: list[_Person]) -> bool:
+    """Return whether a statement has a word of the first person beside one that only says whose kin is meant."""
+    if not statement.may_have("self"):
+        return False
+    whose = {len(statement.text[: person.start].rstrip()) for person in people if person.is_kin}
+    return any(match.end() not in whose for match in small_letter_pattern("self").finditer(statement.small))
 
 
-def _is_about_self(text: str) -> bool:
-    words = _WORD.findall(text[:60])
-    return bool(words) and statement_pattern("article").fullmatch(words[0]) is None
+def _is_about_self(small: str) -> bool:
+    first = _WORD.search(small[:60])
+    return first is not None and not _is_word(first[0], "article")
 
 
-def _modality(text: str) -> StatementFeature:
+def _modality(statement: _Statement) -> StatementFeature:
     features = StatementFeature(0)
-    if statement_pattern("plan").search(text) and not statement_pattern("completed").search(text):
+    if statement.has("plan") and not statement.has("completed"):
         features |= StatementFeature.PLAN
-    if statement_pattern("opening").match(text.lstrip(" \"'“„")) or statement_pattern("hypothesis").search(text):
+    opens = small_letter_pattern("opening").match(statement.small.lstrip(" \"'“„")) is not None
+    if opens or statement.has("hypothesis"):
         features |= StatementFeature.HYPOTHESIS
-    beginning = " ".join(_WORD.findall(_CLAUSE.split(text, maxsplit=1)[0])[:_REPORTING_WORDS])
-    reports = statement_pattern("reporting").search(beginning)
-    if reports is not None and statement_pattern("authority").search(beginning, 0, reports.start()):
-        reports = None
-    if reports is not None or _QUOTED.search(text):
+    if _reports(statement) or _QUOTED.search(statement.text):
         features |= StatementFeature.QUOTATION
-    if statement_pattern("habit").search(text):
+    if statement.has("habit"):
         features |= StatementFeature.HABIT
     return features
+
+
+def _reports(statement: _Statement) -> bool:
+    """Return whether a verb of reporting at the beginning makes the rest what somebody without authority said."""
+    if not statement.may_have("reporting"):
+        return False
+    beginning = " ".join(_WORD.findall(_CLAUSE.split(statement.small, maxsplit=1)[0])[:_REPORTING_WORDS])
+    verb = small_letter_pattern("reporting").search(beginning)
+    return verb is not None and small_letter_pattern("authority").search(beginning, 0, verb.start()) is None
 
 
 def _relations(text: str, people: list[_Person]) -> tuple[tuple[str, str], ...]:

@@ -294,7 +294,7 @@ class _Sentence:
         lower_names = {name.lower() for name in names}
         has_number = self.has_digit or known.lexicon.number.search(text) is not None
         has_date = self._has_date()
-        told = lists["persons"] | lists["first_person"] | lower_names
+        tellers = lists["persons"] | lists["first_person"] | lower_names
         points = int(not lists["possessives"].isdisjoint(words)) + bool(names) + (has_number or has_date)
         if len(words) > 7 and ((has_date and re.search(r"\d\d", text)) or len(re.findall(r"\d+", text)) > 1):
             points += 1
@@ -306,7 +306,7 @@ class _Sentence:
                 for i, word in enumerate(rest)
                 if (i or (word in lists["causes"] and "," in text))
                 and word in lists["openers"]
-                and not told.isdisjoint(rest[i + 1 : i + 4])
+                and not tellers.isdisjoint(rest[i + 1 : i + 4])
             ),
             None,
         )

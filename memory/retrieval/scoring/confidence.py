@@ -106,7 +106,7 @@ class TopicEvidence:
 
 
 class TopicConfidence(NamedTuple):
-    """How far the best candidate is about the question (*topic*), and whether it is at least near to it."""
+    """Confidence that the best candidate is about the question (*topic*), and whether it is at least near to it."""
 
     topic: float
     is_near: bool

@@ -17,6 +17,7 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import StatementFeature
 from memory.retrieval.scoring.confidence import (
+    ABSTENTION_LEVEL,
     TopicEvidence,
     attribution_margin,
     conversation_confidence,
@@ -41,7 +42,7 @@ from memory.retrieval.scoring.features import (
 )
 from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
-from memory.retrieval.scoring.own_attributes import own_scores, tells_own
+from memory.retrieval.scoring.own_attributes import changed_attribute, own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -67,6 +68,8 @@ _ECHO_EXTRA_WORDS = 3
 """An echo is a turn that asked the same question before and states nothing: it has at least this share of the
 question's words, and at most so many others."""
 _TYPICAL_MEMORIES = 256
+_ALL_WORDS = 0.999
+"""Share of a question's words that a memory has which has all of them."""
 _OWN_TOPIC = 0.8
 _YEAR_FIT = 0.3
 """Fit of a day in a year that is named; where a question asks for nothing but a time, that is an answer."""
@@ -114,7 +117,9 @@ def score_conversation(
         parts["feedback"] = weights.feedback * relevance_feedback(index, rows, first, frequencies)
     if question.excluded:
         best_total = float(sum_features(parts, len(ids)).max(initial=0.0))
-        parts["excluded"] = weights.excluded * best_total * has_any_term(index, rows, question.excluded)
+        asks = has_text_feature(index, rows, TextFeature.ENDS_ASKING)  # it may set the same aside
+        has_excluded = (1 - asks) * has_any_term(index, rows, question.excluded)
+        parts["excluded"] = weights.excluded * best_total * has_excluded
     if question.own:
         parts["own"] = weights.own * own_scores(index, rows, ids, question, sum_features(parts, len(ids)))
     parts["importance"] = _importance_part(index, rows, parts, weights)
@@ -134,14 +139,15 @@ def score_conversation(
         likely = set(newer.values())
         totals = sum_features(parts, len(ids))
         parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
+    tells = tells_own(index, rows, question)
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)
         totals = sum_features(parts, len(ids))
         best = top_positions(ids, totals, 1)[0]
-        mismatch = subject_mismatch(query, rows, asked, lacking, words)
+        if not tells.any():
+            mismatch = subject_mismatch(query, rows, asked, lacking, words, matches.by_word)
         parts["subject"] = weights.subject * max(float(totals[best]), 0.0) * lacking.astype(np.float64)
-    tells = tells_own(index, rows, question)
     is_told_twice = np.count_nonzero(tells) > 1 or bool(question.own & StatementFeature.OWN_NAME)
     if weights.newest and question.time.kind == TimeKind.NOW and not (question.asks_several or is_told_twice):
         found = find_newer_statements(query, rows, ids, sum_features(parts, len(ids)), moment)
@@ -149,6 +155,9 @@ def score_conversation(
         parts["linked"] = found.linked
         newer, later = {**newer, **found.newer}, found.later
         likely |= found.likely
+    elif weights.newest and question.time.kind == TimeKind.NOW and is_told_twice:
+        changed = changed_attribute(index, rows, tells)
+        newer, likely = {**newer, **changed}, likely.union(changed.values())
     if not question.dates:  # a date may be that of the repetition
         parts["repeated"], first_of = repetition_scores(index, rows, ids, sum_features(parts, len(ids)))
         newer = {older: leading for older, leading in newer.items() if first_of.get(leading) != older}
@@ -167,6 +176,8 @@ def score_conversation(
     )
     confidence = conversation_confidence(evidence, query.profile, abstention, frequencies.count)
     topic = max(confidence.topic, _OWN_TOPIC if tells.any() else 0.0)
+    if words.has_rare_term and float(evidence.soft.max(initial=0.0)) >= _ALL_WORDS:
+        topic = max(topic, ABSTENTION_LEVEL)
     zeros = np.zeros(len(ids))
     own_words = weights.words * scale_to_maximum(matches.own_words)
     own_parts = {**parts, "words": own_words, "speaker": zeros, "echo": zeros, "asked": zeros, "importance": zeros}
@@ -194,7 +205,7 @@ def score_conversation(
 
 def _is_told(index: RetrievalIndex, rows: Rows) -> NDArray[np.bool_]:
     """Return which of *rows* are notes, or turns of the one person who talks here, with an assistant."""
-    columns = index.columns[rows]
+    columns = index.fields(rows)
     is_own = np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"]
     return np.asarray((columns["session"] == NO_SESSION) | is_own)
 
@@ -226,13 +237,15 @@ class _TurnMatches:
 
     *words* counts the words of neighbouring turns in part, *own_words* only those of the turn itself and of the
     question that it answers; likewise *cosine* and *own_cosine* (NaN without a vector; None where the question has
-    none). *is_echo* marks turns that only asked the same question and prove nothing: *stated_words* is *words* without
-    theirs. *answered* are the rows of the questions that the turns may answer.
+    none). *by_word* has each word in the turn itself. *is_echo* marks turns that only asked the same question and prove
+    nothing: *stated_words* is *words* without theirs. *answered* are the rows of the questions that the turns may
+    answer.
     """
 
     words: Floats
     stated_words: Floats
     own_words: Floats
+    by_word: NDArray[np.float32]
     cosine: Floats
     own_cosine: Floats | None
     is_echo: NDArray[np.bool_]
@@ -249,10 +262,12 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
     window = window.without_statements(index.columns["demotion"] == 0, of=index.monologues(rows))
     positions = row_positions(distinct, len(index.ids))
     smoothed = stated = own_words = np.zeros(len(rows))
+    by_word = np.zeros((len(rows), len(words.numbers)), dtype=np.float32)
     is_echo = np.zeros(len(rows), dtype=np.bool_)
     echoes = np.zeros(0, dtype=np.int64)
     if len(words.numbers):
         match = np.concatenate([word_match(words, distinct, index), np.zeros((1, len(words.numbers)), np.float32)])
+        by_word = match[positions[rows]]
         smoothed = stated = weighted_sum(smooth_word_matches(match, window, positions, weights.word_window), words)
         own_words = weighted_sum(smooth_word_matches(match, window, positions, _NO_WINDOW), words)
         echoes = np.flatnonzero(_detect_echoes(index, distinct, words, match[:-1]))
@@ -263,13 +278,13 @@ def _match_turns(query: NamespaceQuery, rows: Rows, words: QuestionTerms, weight
             smoothed = np.maximum(stated, own_words)
     similarities = query.cosines(distinct)
     if similarities is None:
-        return _TurnMatches(smoothed, stated, own_words, np.zeros(len(rows)), None, is_echo, window.answered)
+        return _TurnMatches(smoothed, stated, own_words, by_word, np.zeros(len(rows)), None, is_echo, window.answered)
     cosines = np.append(similarities, 0.0)
     finite = np.nan_to_num(cosines)
     finite[echoes] = 0.0
     cosine = smooth_scores(finite, window, positions, weights.cosine_window)
     own_cosine = np.asarray(cosines[positions[rows]], dtype=np.float64)
-    return _TurnMatches(smoothed, stated, own_words, cosine, own_cosine, is_echo, window.answered)
+    return _TurnMatches(smoothed, stated, own_words, by_word, cosine, own_cosine, is_echo, window.answered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ weights them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,6 +86,22 @@ class TermFrequencies:
         return idf_array(self.count, np.array(self.df(terms), dtype=np.float64))
 
 
+class RowCosines:
+    """Cosines by row of an index of *size* rows, each computed when it is first asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._values = np.empty(size)
+        self._is_known = np.zeros(size, dtype=np.bool_)
+
+    def of(self, rows: Rows, compute: Callable[[Rows], Floats]) -> Floats:
+        """Return the cosines of *rows*; *compute* gives those of rows."""
+        missing = sorted_distinct(rows[~self._is_known[rows]])
+        if len(missing):
+            self._values[missing] = compute(missing)
+            self._is_known[missing] = True
+        return np.asarray(self._values[rows])
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceQuery:
     """A question as it is analyzed in one store namespace, with the *view* and the *index* that it is scored with.
@@ -104,6 +120,10 @@ class NamespaceQuery:
     validity: ValidityFilter
     where: Filter | None
     frequencies: TermFrequencies
+    _cosines: RowCosines = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_cosines", RowCosines(len(self.index.ids)))
 
     def ids(self, rows: Rows) -> list[str]:
         """Return the ids of *rows*."""
@@ -118,9 +138,14 @@ class NamespaceQuery:
 
         It counts from the base of the profile.
         """
-        if self.vector is None:
+        vector = self.vector
+        if vector is None:
             return None
-        return self.profile.rescaled(self.view.similarity(self.vector, self.ids(rows), namespace=self.namespace))
+
+        def compute(missing: Rows) -> Floats:
+            return self.profile.rescaled(self.view.similarity(vector, self.ids(missing), namespace=self.namespace))
+
+        return self._cosines.of(rows, compute)
 
 
 def speaker_match(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> Floats:
@@ -189,11 +214,20 @@ def relevance_feedback(index: RetrievalIndex, rows: Rows, best: Rows, frequencie
         for term in terms:
             weights[term] += idf_of[term] / rank
     heaviest = sorted(weights, key=lambda term: (-weights[term], index.vocabulary.term(term)))[:_FEEDBACK_TERMS]
+    share = term_weights(index, rows, np.array(heaviest, dtype=np.int64), np.ones(len(heaviest)))
+    return share / max(len(heaviest), 1)
+
+
+def term_weights(index: RetrievalIndex, rows: Rows, terms: Rows, weights: Floats) -> Floats:
+    """Return the sum of the *weights* of those of the distinct *terms* that the text of each of *rows* has."""
+    positions = row_positions(terms, len(index.vocabulary))
     text_terms, starts = index.text_terms(rows)
-    share = np.zeros(len(rows))
-    for term in heaviest:
-        share += np.maximum.reduceat(text_terms == term, starts)
-    return np.asarray(share / max(len(heaviest), 1))
+    found = np.flatnonzero(positions[text_terms] < len(terms))
+    owners = np.searchsorted(starts, found, side="right") - 1
+    pairs = sorted_distinct(owners * len(terms) + positions[text_terms[found]])
+    total = np.zeros(len(rows))
+    np.add.at(total, pairs // max(len(terms), 1), weights[pairs % max(len(terms), 1)])
+    return total
 
 
 def scale_to_maximum(values: Floats) -> Floats:

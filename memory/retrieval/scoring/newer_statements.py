@@ -21,10 +21,10 @@ from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_about_possession
-from memory.retrieval.scoring.features import NamespaceQuery
+from memory.retrieval.languages.statements import ATTRIBUTES, NOT_FACTUAL, StatementFeature, is_about_possession
+from memory.retrieval.scoring.features import NamespaceQuery, term_weights
 from memory.retrieval.scoring.scores import top_positions
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 from vectorstore.internals import sorted_distinct
 
 Floats = NDArray[np.float64]
@@ -37,6 +37,8 @@ _MIN_EVIDENCE = -6.0
 """Evidence of a link from which a newer statement is shown behind the first hit."""
 _LIKELY_EVIDENCE, _LIKELY_EVIDENCE_WITHOUT_CHANGE = -5.0, -3.0
 """Evidence from which an answer may say it beside the first: with a word of change, and without one."""
+_SURE_EVIDENCE = -1.25
+"""Evidence from which a newer statement with a word of change leads."""
 _COSINE, _QUESTION_COSINE, _WORDS, _SHARED_NAME, _CHANGE, _BIAS = 6.5, 4.0, 4.0, 1.4, 1.5, -7.9
 _CHANCE_STATEMENTS = 3
 """So many newer statements need no more evidence: the more there are, the more resemble by chance."""
@@ -86,7 +88,12 @@ def find_newer_statements(
         matter = _Matter(query, rows, ids, tie, moment)
     linked = matter.best_link()
     if linked is not None:
-        found.likely.update({linked} if matter.is_likely(linked) else ())
+        is_likely = matter.is_likely(linked)
+        found.likely.update({linked} if is_likely else ())
+        if tie is None and is_likely and matter.is_sure(linked):
+            found.leading[linked] = totals[best[0]] + TIE_STEP - totals[linked]
+            found.newer[best[0]] = linked
+            return found
         raised = totals + found.leading
         second = top_positions(ids, raised, 2)[1]
         found.later[linked] = matter.position
@@ -106,7 +113,7 @@ def modality_scores(query: NamespaceQuery, rows: Rows, totals: Floats) -> Floats
     question = query.question
     if question.asks_modal or question.asks_several or question.time.kind == TimeKind.EVENT:
         return np.zeros(len(rows))
-    columns = query.index.columns[rows]
+    columns = query.index.fields(rows)
     features = columns["statement_features"]
     plain = (features & int(NOT_FACTUAL)) == 0
     share = np.where(features & int(StatementFeature.PLAN), _PLAN_LOSS, _MODAL_LOSS)
@@ -119,11 +126,11 @@ class _Matter:
     """The statement at *position*, and the newer factual ones about the same person."""
 
     def __init__(self, query: NamespaceQuery, rows: Rows, ids: Sequence[str], position: int, moment: int) -> None:
-        index, columns = query.index, query.index.columns[rows]
+        index, columns = query.index, query.index.fields(rows)
         self.position = position
         self._query, self._index, self._rows = query, index, rows
         self._features = columns["statement_features"]
-        self._times = np.array([statement_time(index, row) for row in rows.tolist()])
+        self._times = statement_times(index, rows)
         barred = (self._features & int(NOT_FACTUAL)) != 0
         barred |= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
         barred |= ~np.isin(columns["speaker"], own_speakers(index)) | columns["assistant"]
@@ -172,25 +179,36 @@ class _Matter:
         return None if best is None else best[1]
 
     def is_likely(self, position: int) -> bool:
-        """Return whether there is much evidence, and neither or both statements are about what a person has."""
-        evidence = float(self._evidence[self._newer == position][0])
-        evidence += _SHARED_NAME if self._shared_people(position) else 0.0
+        """Return whether there is much evidence, and neither or both statements are about what a person has.
+
+        A statement that tells a home, a work or a name changes nothing else that is asked for.
+        """
+        tells = StatementFeature(int(self._features[position])) & ATTRIBUTES
+        if tells and not tells & self._query.question.own:
+            return False
+        evidence = self._evidence_of(position)
         changes = self._features[position] & int(StatementFeature.CHANGE)
         if evidence < (_LIKELY_EVIDENCE if changes else _LIKELY_EVIDENCE_WITHOUT_CHANGE):
             return False
         (entry,) = self._query.view.get([self._ids[position]], namespace=self._query.namespace)
         return entry is not None and is_about_possession(entry.text) == is_about_possession(self._text)
 
+    def is_sure(self, position: int) -> bool:
+        """Return whether a statement with a word of change has so much evidence that it leads."""
+        changes = bool(self._features[position] & int(StatementFeature.CHANGE))
+        return changes and self._evidence_of(position) >= _SURE_EVIDENCE
+
+    def _evidence_of(self, position: int) -> float:
+        evidence = float(self._evidence[self._newer == position][0])
+        return evidence + (_SHARED_NAME if self._shared_people(position) else 0.0)
+
     def _word_shares(self) -> Floats:
         """Return the share of the statement's words, weighted by idf, that each newer one has."""
         own = sorted_distinct(self._index.text_terms(self._rows[[self.position]])[0])
         own = own[own != NO_TERM]
-        terms, starts = self._index.text_terms(self._rows[self._newer])
         weights = self._query.frequencies.idf([self._index.vocabulary.term(number) for number in own.tolist()])
-        shares = np.zeros(len(self._newer))
-        for number, weight in zip(own.tolist(), weights.tolist(), strict=True):
-            shares += weight * np.maximum.reduceat(terms == number, starts)
-        return np.asarray(shares / max(float(weights.sum()), 1e-9))
+        shares = term_weights(self._index, self._rows[self._newer], own, weights)
+        return shares / max(float(weights.sum()), 1e-9)
 
     def _shared_people(self, position: int) -> set[str]:
         """Return the people that both statements name, beside those that the question asks about."""

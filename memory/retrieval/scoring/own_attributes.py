@@ -1,6 +1,7 @@
-"""Own attributes: statements that tell the name, the home or the work of the person who asks for it.
+"""Attributes of people: statements that tell the name, home or work of who asks, or somebody else's home or work.
 
-"What is my name?" shares no word with "Hi, I'm Clara". Which attribute a statement tells is part of its analysis.
+"What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". The
+attribute that a statement tells, and of whom, is part of its analysis.
 """
 
 from __future__ import annotations
@@ -13,24 +14,29 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import NOT_FACTUAL
+from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
 from memory.retrieval.scoring.features import AnalyzedQuestion
 from memory.retrieval.scoring.newer_statements import own_speakers
-from memory.retrieval.scoring.superseded import TIE_STEP, statement_time
+from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+_THEIRS = StatementFeature.THEIR_HOME | StatementFeature.THEIR_WORK
+_OWN = ~_THEIRS
 _LEAST_SCORE = 0.1
 """Best score where no other feature found anything."""
 
 
 def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> NDArray[np.bool_]:
-    """Return which of *rows* tell what *question* asks of its asker, as a fact and in their own words."""
+    """Return which of *rows* tell what *question* asks of its asker or a person, as a fact and in the asker's words."""
     if not question.own:
         return np.zeros(len(rows), dtype=np.bool_)
-    columns = index.columns[rows]
+    columns = index.fields(rows)
     features = columns["statement_features"]
-    tells = ((features & int(question.own)) != 0) & ((features & int(NOT_FACTUAL)) == 0)
+    tells = (features & int(question.own & _OWN)) != 0
+    of_person = np.flatnonzero((features & int(question.own & _THEIRS)) != 0)
+    tells[[i for i in of_person.tolist() if index.people.of(int(rows[i]))[0] in question.people]] = True
+    tells &= (features & int(NOT_FACTUAL)) == 0
     tells &= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) == 0
     return np.asarray(tells & np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"])
 
@@ -52,9 +58,22 @@ def own_scores(
     change = np.zeros(len(rows))
     tells = np.flatnonzero(tells_own(index, rows, question)).tolist()
     by_time = question.time.kind == TimeKind.NOW or question.time.period is not None
-    times = {i: statement_time(index, int(rows[i])) if by_time else 0 for i in tells}
+    times = statement_times(index, rows) if by_time else np.zeros(len(rows), dtype=np.int64)
     last_first = sorted(tells, key=lambda i: (times[i], totals[i], ids[i]))
     best = max(float(totals.max(initial=0.0)), _LEAST_SCORE)
     for step, i in enumerate(last_first, 1):
         change[i] = best + step * TIE_STEP - totals[i]
     return change
+
+
+def changed_attribute(index: RetrievalIndex, rows: Rows, tells: NDArray[np.bool_]) -> dict[int, int]:
+    """Return the position of the newest statement for each older one, where it says that the attribute changed.
+
+    *tells* is that of ``tells_own`` for *rows*.
+    """
+    positions = np.flatnonzero(tells)
+    times = dict(zip(positions.tolist(), statement_times(index, rows[positions]).tolist(), strict=True))
+    newest = max(times, key=times.__getitem__, default=None)
+    if newest is None or not index.columns["statement_features"][rows[newest]] & int(StatementFeature.CHANGE):
+        return {}
+    return {i: newest for i, time in times.items() if time < times[newest]}

@@ -34,13 +34,19 @@ def repetition_scores(
     first_of: dict[int, int] = {}
     columns = index.columns
     best = [i for i in top_positions(ids, totals, _COMPARED_STATEMENTS) if columns["session"][rows[i]] != NO_SESSION]
-    terms = {i: frozenset(index.text_terms(rows[i : i + 1])[0].tolist()) - {NO_TERM} for i in best}
-    said = sorted(best, key=lambda i: (int(columns["occurred_at"][rows[i]]), index.turn(int(rows[i])), ids[i]))
-    for place, i in enumerate(said):
+    if len(best) < 2:
+        return change, first_of
+    text_terms, starts = index.text_terms(rows[best])
+    sets = (frozenset(of_text.tolist()) - {NO_TERM} for of_text in np.split(text_terms, starts[1:]))
+    terms = dict(zip(best, sets, strict=True))
+    ordered = sorted(best, key=lambda i: (int(columns["occurred_at"][rows[i]]), index.turn(int(rows[i])), ids[i]))
+    for place, i in enumerate(ordered):
         if len(terms[i]) < _MIN_TERMS or index.between_people(int(columns["session"][rows[i]])):
             continue
         speaker = columns["speaker"][rows[i]]
-        first = next((j for j in said[:place] if columns["speaker"][rows[j]] == speaker and terms[i] <= terms[j]), None)
+        first = next(
+            (j for j in ordered[:place] if columns["speaker"][rows[j]] == speaker and terms[i] <= terms[j]), None
+        )
         if first is not None:
             first_of[i] = first
             change[i] = min(0.0, float(totals[first] + change[first] - totals[i]) - _TIE_STEP)

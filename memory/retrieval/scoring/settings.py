@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from memory.keywords import suggests_fields
 from memory.validation import checked_int
 
 
@@ -83,6 +84,7 @@ class AbstentionBounds:
     lead: float = -0.13
 
 
+@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
     """Settings of a memory's recall; the defaults are meant to be left alone.

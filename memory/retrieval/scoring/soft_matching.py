@@ -32,12 +32,16 @@ _EPSILON = 1e-9
 _BLOCK_CELLS = 1 << 20
 """Similarities computed at once: some arrays of 8 MB, whatever the question and the texts are."""
 
+_FEW_MEMORIES, _RARE_SHARE = 3, 0.001
+"""Memories that may have a rare term: so many, or this share of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionTerms:
     """The terms of a question in a namespace, with their *numbers*, grid *vectors* and *weights* (idf) there.
 
-    *seen* tells which of them occur in any memory. *max_weight* is the weight of a term that occurs in one memory.
+    *seen* tells which of them occur in any memory. *max_weight* is the weight of a term that occurs in one memory,
+    *rare_weight* that of one in very few.
     """
 
     numbers: NDArray[np.int64]
@@ -45,11 +49,17 @@ class QuestionTerms:
     weights: Floats
     seen: NDArray[np.bool_]
     max_weight: float
+    rare_weight: float
 
     @property
     def bounded_weights(self) -> Floats:
         """The weights, at most *max_weight*: a term that does not occur would outweigh a small memory otherwise."""
         return np.minimum(self.weights, self.max_weight)
+
+    @property
+    def has_rare_term(self) -> bool:
+        """True if a term occurs in so few memories that one with all terms is hardly there by chance."""
+        return bool((self.seen & (self.weights >= self.rare_weight)).any())
 
     @property
     def total_weight(self) -> float:
@@ -69,8 +79,9 @@ def weigh_terms(question: AnalyzedQuestion, index: RetrievalIndex, frequencies: 
     unseen = np.flatnonzero(~seen)
     if vectors is not None and len(unseen):
         df[unseen] = frequencies.df(index.vectors.nearest(vectors[unseen]))
-    max_weight = float(idf_array(frequencies.count, np.ones(1))[0])
-    return QuestionTerms(numbers, vectors, idf_array(frequencies.count, df), seen, max_weight)
+    few = max(_FEW_MEMORIES, frequencies.count * _RARE_SHARE)
+    max_weight, rare_weight = idf_array(frequencies.count, np.array([1.0, few])).tolist()
+    return QuestionTerms(numbers, vectors, idf_array(frequencies.count, df), seen, max_weight, rare_weight)
 
 
 def term_similarities(

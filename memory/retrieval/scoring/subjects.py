@@ -20,7 +20,7 @@ from memory.retrieval.index.vocabulary import NO_TERM
 from memory.retrieval.languages.statement_patterns import statement_pattern, statement_words
 from memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
-from memory.retrieval.scoring.soft_matching import QuestionTerms, word_match
+from memory.retrieval.scoring.soft_matching import QuestionTerms
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -97,17 +97,21 @@ def _names_any(index: RetrievalIndex, rows: Rows, asked: AskedPeople) -> NDArray
     numbers = [number for person in asked.all if (number := index.vocabulary.find_form(person)) != NO_TERM]
     terms, starts = index.text_terms(rows)
     has_name = np.logical_or.reduceat(np.isin(terms, numbers), starts)
-    mentions = [not asked.all.isdisjoint(index.people.of(row)) for row in rows.tolist()]
-    return np.asarray(has_name | np.array(mentions, dtype=np.bool_))
+    return np.asarray(has_name | index.people.mentions_any(rows, asked.all))
 
 
 def subject_mismatch(
-    query: NamespaceQuery, rows: Rows, asked: AskedPeople, lacking: NDArray[np.bool_], words: QuestionTerms
+    query: NamespaceQuery,
+    rows: Rows,
+    asked: AskedPeople,
+    lacking: NDArray[np.bool_],
+    words: QuestionTerms,
+    match: NDArray[np.float32],
 ) -> SubjectMismatch | None:
     """Return the mismatch if one of *rows* about somebody else fits the question better than all that name the people.
 
-    *lacking* is that of ``lacks_subject``. Compared are the words of the question beside the people in it, and its
-    cosine.
+    *lacking* is that of ``lacks_subject``, *match* that of ``word_match``. Compared are the words of the question
+    beside the people in it, and its cosine.
     """
     index, question = query.index, query.question
     is_topic = np.array([not _is_person(form, asked) for form in question.forms], dtype=np.float64)
@@ -115,7 +119,7 @@ def subject_mismatch(
     total = float(weights.sum())
     if total <= 0:
         return None
-    fit = _WORDS_WEIGHT * (word_match(words, rows, index) * weights).sum(axis=1) / total
+    fit = _WORDS_WEIGHT * (match * weights).sum(axis=1) / total
     cosines = query.cosines(rows)
     if cosines is not None:
         fit += np.nan_to_num(cosines)

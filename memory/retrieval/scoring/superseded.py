@@ -51,7 +51,7 @@ def promote_newest(
     newer: dict[int, int] = {}
     best = top_positions(ids, totals, _COMPARED_STATEMENTS)
     for group in _near_equal_groups(index, rows, best, words):
-        times = {i: statement_time(index, int(rows[i])) for i in group}
+        times = dict(zip(group, statement_times(index, rows[group]).tolist(), strict=True))
         turns = {i: index.turn(int(rows[i])) for i in group}
         trust = {i: int(index.columns["trust"][rows[i]]) for i in group}
         newest_first = sorted(group, key=lambda i: (times[i] > moment, trust[i], -times[i], -turns[i], ids[i]))
@@ -71,7 +71,7 @@ def trusted_lead(
     It is the best of those that have as much of the question's words; *own* are the speakers that are one person. What
     a tool notes of the user may be right, but it answers nothing in the place of the user's own words.
     """
-    change, columns = np.zeros(len(rows)), index.columns[rows]
+    change, columns = np.zeros(len(rows)), index.fields(rows)
     best = [i for i in top_positions(ids, totals, _COMPARED_STATEMENTS) if columns["speaker"][i] in own]
     if not best or not columns["trust"][best[0]] or columns["assistant"][best[0]] or not len(words.numbers):
         return change
@@ -134,7 +134,8 @@ def _is_statement(index: RetrievalIndex, row: int) -> bool:
 def _are_near_equal(index: RetrievalIndex, row: int, other: int, words: QuestionTerms) -> bool:
     if index.columns["speaker"][row] != index.columns["speaker"][other]:
         return False
-    later, earlier = (row, other) if statement_time(index, row) >= statement_time(index, other) else (other, row)
+    time, other_time = statement_times(index, np.array([row, other])).tolist()
+    later, earlier = (row, other) if time >= other_time else (other, row)
     later_terms, earlier_terms = _distinct_terms(index, later), _distinct_terms(index, earlier)
     announced = bool(index.columns["text_features"][later] & int(TextFeature.CHANGE))
     asked = sorted_distinct(words.numbers)
@@ -163,7 +164,9 @@ def _distinct_terms(index: RetrievalIndex, row: int) -> Rows:
     return np.asarray(terms[terms != NO_TERM])
 
 
-def statement_time(index: RetrievalIndex, row: int) -> int:
-    """Return the time of a statement in microseconds: its valid_from, else when it was said, else recorded."""
-    times = (int(index.columns[name][row]) for name in ("valid_from", "occurred_at", "recorded_at"))
-    return next((time for time in times if time != NEVER), NEVER)
+def statement_times(index: RetrievalIndex, rows: Rows) -> NDArray[np.int64]:
+    """Return the time of each statement in microseconds: its valid_from, else when it was said, else recorded."""
+    valid_from, occurred_at, recorded_at = (
+        index.columns[name][rows] for name in ("valid_from", "occurred_at", "recorded_at")
+    )
+    return np.where(valid_from != NEVER, valid_from, np.where(occurred_at != NEVER, occurred_at, recorded_at))

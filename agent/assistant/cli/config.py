@@ -1,0 +1,199 @@
+"""``tellback config``: every setting with its value and its origin, and changes of the configuration file.
+
+Secrets are never shown, and are not taken from the command line, which other users of the machine may read.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from agent.assistant.cli.command_context import global_options, run
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import print_json, print_note, print_table, print_text
+from agent.assistant.cli.prompts import hidden_answer, read_text_argument
+from agent.assistant.resident.host import current_folder
+
+if TYPE_CHECKING:
+    from agent.assistant.config import Configuration
+
+NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="Which setting.")]
+_NO_FILE = " (not there; nothing needs it)"
+
+
+@with_error_report
+def list_settings(context: typer.Context, json: JsonOption = False) -> None:
+    """Show every setting and where it comes from.
+
+    Settings come from options, the environment and a file; keys are never shown.
+    """
+    configuration = global_options(context).configuration()
+    settings = {name: _shown_setting(configuration, name) for name in type(configuration.settings).model_fields}
+    if json:
+        print_json({"path": str(configuration.path), "settings": settings})
+        return
+    rows = [
+        (name, setting["from"], setting["variable"], _setting_text(setting["value"]))
+        for name, setting in settings.items()
+    ]
+    print_table(("setting", "from", "variable", "value"), rows)
+    print_text()
+    print_text(f"file: {configuration.path}{'' if configuration.path.exists() else _NO_FILE}")
+
+
+@with_error_report
+def get_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
+    """Print the value of one setting, or only that it is set where it is a secret."""
+    from agent.assistant.config_file import known_setting
+
+    configuration, name = global_options(context).configuration(), known_setting(name)
+    setting = _shown_setting(configuration, name)
+    if json:
+        print_json({"setting": name, **setting})
+    else:
+        print_text(_setting_text(setting["value"]))
+
+
+@with_error_report
+def set_setting(
+    context: typer.Context,
+    name: NameArgument,
+    value: Annotated[
+        str | None, typer.Argument(metavar="[VALUE]", help="Its value; '-' reads it from standard input.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a setting into the configuration file.
+
+    The rest of the file stays as it is. A key is asked for, or read from standard input ('-').
+    """
+    from agent.assistant.config import KEY_SETTINGS
+    from agent.assistant.config_file import known_setting, write_setting
+
+    name = known_setting(name)
+    if value is not None and value != "-" and name in KEY_SETTINGS:
+        raise typer.BadParameter(
+            f"a key is not given on the command line, where others may read it: tellback config set {name}",
+            param_hint="VALUE",
+        )
+    if value == "-":
+        value = read_text_argument(["-"], name="value", what="value").strip()
+    elif value is None:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("a value is needed; '-' reads it from standard input", param_hint="VALUE")
+        value = hidden_answer(f"{name}: ")
+    if name == "memory":
+        value = str(Path(current_folder(), Path(value).expanduser()))
+    path = global_options(context).configuration().path
+    write_setting(path, name, value)
+    _report_change(context, name, path, json=json)
+
+
+@with_error_report
+def unset_setting(context: typer.Context, name: NameArgument, json: JsonOption = False) -> None:
+    """Take a setting out of the configuration file."""
+    from agent.assistant.config_file import known_setting, remove_setting
+
+    name, path = known_setting(name), global_options(context).configuration().path
+    if not remove_setting(path, name):
+        print_note(f"{name} is not set in {path}")
+    _report_change(context, name, path, json=json)
+
+
+@with_error_report
+def show_path(context: typer.Context, json: JsonOption = False) -> None:
+    """Print the path of the configuration file, which need not be there."""
+    path = global_options(context).configuration().path
+    if json:
+        print_json({"path": str(path), "exists": path.exists()})
+    else:
+        print_text(str(path))
+
+
+@with_error_report
+def list_models(context: typer.Context, json: JsonOption = False) -> None:
+    """List the models that the endpoint of the settings has."""
+    settings = global_options(context).configuration().settings
+    from agent.assistant.config import ConfigurationError
+    from agent.assistant.wiring import make_http_client, make_provider
+
+    named = (settings.api_key, settings.base_url, settings.anthropic_api_key, settings.ollama_host)
+    if settings.model is None and not any(named):
+        variables = "OPENAI_API_KEY, OPENAI_BASE_URL, ANTHROPIC_API_KEY or OLLAMA_HOST"
+        raise ConfigurationError(f"no endpoint of models is set; {variables} names one")
+
+    async def models() -> list[dict[str, Any]]:
+        client = make_http_client(settings)
+        try:
+            provider: Any = make_provider(settings.model_copy(update={"model": settings.model or "any"}), client)
+            found = await provider.models()  # every provider of an endpoint lists its models
+        finally:
+            await client.aclose()
+        return [{"model": model.name, "title": model.title, "context": model.context} for model in found]
+
+    listed = run(models())
+    used = settings.model_name
+    if json:
+        print_json({"endpoint": _shown_address(settings.endpoint), "model": used or None, "models": listed})
+        return
+    print_table(
+        ("model", "in use", "context"),
+        [
+            (str(row["model"]), "yes" if row["model"] == used else "", f"{row['context']:,}" if row["context"] else "")
+            for row in listed
+        ],
+    )
+    if not listed:
+        print_text(f"{_shown_address(settings.endpoint)} has no models")
+
+
+def _report_change(context: typer.Context, name: str, path: Path, *, json: bool) -> None:
+    """Say what holds now: an option or a variable beats the file."""
+    configuration = global_options(context).configuration()
+    setting = _shown_setting(configuration, name)
+    if json:
+        print_json({"setting": name, **setting, "path": str(path)})
+        return
+    print_text(f"{name}: {_setting_text(setting['value']) or 'not set'} ({path})")
+    if setting["from"] not in ("file", "default"):
+        print_note(f"     -> {setting['from']} is set, too, and beats the file")
+
+
+def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
+    from agent.assistant.config import ENVIRONMENT_VARIABLES
+
+    origin = configuration.origins.get(name, "default")
+    return {
+        "value": _redacted_setting(name, getattr(configuration.settings, name)),
+        "from": "file" if origin == str(configuration.path) else origin,
+        "variable": ENVIRONMENT_VARIABLES.get(name, ""),
+    }
+
+
+def _redacted_setting(name: str, value: Any) -> Any:
+    """Return *value* for display: "set" for a key, an address without user name and password."""
+    from pydantic import SecretStr
+
+    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
+
+    if isinstance(value, SecretStr):
+        return "set"
+    if name in ADDRESS_SETTINGS and value is not None:
+        return _shown_address(ollama_address(value) if name == "ollama_host" else value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def _shown_address(address: str) -> str:
+    from agent.providers.http_provider import redacted_url
+
+    return redacted_url(address)
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

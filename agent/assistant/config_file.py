@@ -1,0 +1,129 @@
+"""Configuration file: one setting is written into it or taken out, and everything else stays, comments included.
+
+A new file is private (0600), and so is one that gets a key; it is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr, ValidationError
+
+from agent.assistant.config import KEY_SETTINGS, AssistantSettings, ConfigurationError, validation_message
+
+_TABLES: Final = ("mcp",)
+"""Settings that are tables, which are edited by hand or by the command of their own."""
+
+
+def known_setting(name: str) -> str:
+    """Return *name*, written with dashes or underscores, as a field of the settings; suggest the nearest otherwise."""
+    field = name.strip().replace("-", "_").lower()
+    fields = AssistantSettings.model_fields
+    if field in fields:
+        return field
+    near = get_close_matches(field, fields, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "`tellback config` lists all settings"
+    raise ConfigurationError(f"{name}: no such setting; {hint}")
+
+
+def write_setting(path: Path, name: str, value: str | float | bool) -> None:
+    """Write the setting *name* with *value*, checked, into the file at *path*, which is made where there is none.
+
+    ``ConfigurationError`` says what is wrong with the value, or why the file cannot be edited.
+    """
+    _replace_setting(path, name, _toml_value(name, value))
+
+
+def remove_setting(path: Path, name: str) -> bool:
+    """Take the setting *name* out of the file at *path*; say whether it was there."""
+    return _replace_setting(path, name, None)
+
+
+def _toml_value(name: str, value: Any) -> str:
+    """Return *value* as TOML, in the type that the setting has."""
+    if name in _TABLES:
+        raise ConfigurationError(f"{name}: a table, which is written into the file by hand (docs/mcp.md has its keys)")
+    try:
+        checked = getattr(AssistantSettings.model_validate({name: value}), name)
+    except ValidationError as error:
+        raise ConfigurationError(validation_message(error, {name: value}, {name: "what is to be set"})) from None
+    if isinstance(checked, SecretStr):
+        checked = checked.get_secret_value()
+    elif checked is None:
+        checked = value
+    plain = checked if isinstance(checked, bool | int | float) else str(checked)
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _replace_setting(path: Path, name: str, value: str | None) -> bool:
+    """Have the file say ``name = value``, or nothing of *name*; return whether it was changed."""
+    from vectorstore.sqlite import atomic_write
+
+    target = path.resolve()  # a link is followed, so that a folder of dotfiles keeps its file
+    try:
+        before = target.read_text(encoding="utf-8") if target.exists() else ""
+        after = with_setting(before, name, value)
+        if after == before:
+            return False
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        with atomic_write(target, token=os.urandom, replace=True) as private:
+            private.write_text(after, encoding="utf-8")
+            if name not in KEY_SETTINGS:
+                private.chmod(mode)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}; nothing was changed") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be changed ({error})") from error
+    return True
+
+
+def with_setting(text: str, name: str, value: str | None) -> str:
+    r"""Return the TOML *text* with the line ``name = value`` above its tables, or without one where *value* is None.
+
+    >>> print(with_setting("model = 'a'  # mine\n\n[mcp.servers.x]\n", "language", '"de"'), end="")
+    model = 'a'  # mine
+    language = "de"
+    <BLANKLINE>
+    [mcp.servers.x]
+    """
+    wanted = tomllib.loads(text)
+    wanted.pop(name, None)
+    if value is not None:
+        wanted[name] = tomllib.loads(f"{name} = {value}")[name]
+    lines = text.splitlines(keepends=True)
+    top = next((number for number, line in enumerate(lines) if line.lstrip().startswith("[")), len(lines))
+    first, last = _statement(lines, name)
+    if first == last:  # not set yet: the last line above the tables
+        first = last = max((number + 1 for number in range(top) if lines[number].strip()), default=0)
+    new = [] if value is None else [f"{name} = {value}\n"]
+    if new and first and not lines[first - 1].endswith("\n"):
+        new[0] = "\n" + new[0]
+    after = "".join([*lines[:first], *new, *lines[last:]])
+    try:
+        is_right = tomllib.loads(after) == wanted
+    except tomllib.TOMLDecodeError:
+        is_right = False
+    if not is_right:
+        raise ConfigurationError(f"{name}: the file has it in a form that is not edited here: change it by hand")
+    return after
+
+
+def _statement(lines: list[str], name: str) -> tuple[int, int]:
+    """Return the first line that sets *name*, and the line after its value, which may span several; 0, 0 for none."""
+    for first, line in enumerate(lines):
+        if line.partition("=")[0].strip().strip("\"'") != name:
+            continue
+        for last in range(first + 1, len(lines) + 1):
+            try:
+                values = tomllib.loads("".join(lines[first:last]))
+            except tomllib.TOMLDecodeError:
+                continue
+            if set(values) == {name}:
+                return first, last
+            break
+    return 0, 0
