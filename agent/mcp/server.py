@@ -69,7 +69,7 @@ class _ServedTool:
         return self.function.__name__
 
     def parameters(self) -> FunctionParameters:
-        bound = self.function.__get__(object())  # type: ignore[attr-defined]  # without "self", and with its docstring
+        bound = self.function.__get__(object())  # without "self", and with its docstring
         return FunctionParameters(bound, McpCall)
 
 

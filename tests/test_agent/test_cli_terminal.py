@@ -311,7 +311,7 @@ def test_ingest_on_a_terminal_shows_a_progress_bar_and_removes_it_at_the_end(pat
     terminal = Terminal("--memory", path, "ingest", "--again", folder)
     assert terminal.ended() == 0
     assert "ingesting" in terminal.shown
-    assert "/130" in terminal.shown
+    assert "of 130 files" in terminal.shown
     assert terminal.shown.splitlines()[-1].startswith(("130 ", "nothing changed: 130 "))
 
 
