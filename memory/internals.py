@@ -21,6 +21,7 @@ _EXPORTS: Final = {
     "memory.documents.citations": "QUOTE_LIMIT Citation",
     "memory.documents.discovery": "FileSelection plan_ingest report_unreadable",
     "memory.documents.document": "Document Passages passages_of",
+    "memory.documents.folder_watch": "WatchStep",
     "memory.open": "restore_memory",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",

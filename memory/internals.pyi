@@ -26,6 +26,7 @@ from memory.documents.discovery import report_unreadable as report_unreadable
 from memory.documents.document import Document as Document
 from memory.documents.document import Passages as Passages
 from memory.documents.document import passages_of as passages_of
+from memory.documents.folder_watch import WatchStep as WatchStep
 from memory.documents.ingest_report import IngestAction as IngestAction
 from memory.documents.ingest_report import IngestLine as IngestLine
 from memory.documents.ingest_report import IngestProgress as IngestProgress

@@ -25,7 +25,7 @@ _CLIENT_FOLDERS = (
     "APPDATA",
 )
 _REAL_HOME = Path.home()
-_RAM_DISK = Path("/dev/shm")  # noqa: S108 - one folder of its own in it, made by pytest
+_RAM_DISK = Path("/dev/shm")
 _RAM_DISK_BYTES = 4 << 30
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each worker has a core; numpy reads it when it is imported
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")

@@ -5,9 +5,11 @@ Network clients, documents and the agent are imported where they are used: most 
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
@@ -26,11 +28,13 @@ from memory import (
 )
 from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from agent.agent import Agent
+    from agent.agent_memory import PassageRetriever
     from agent.mcp.client import McpTools
     from agent.mcp.settings import McpServer
     from agent.providers.base import ModelSettings, Provider
@@ -62,11 +66,11 @@ class OpenedMemory:
         """Namespace of the settings."""
         return self.settings.namespace
 
-    def knowledge(self) -> KnowledgeBase:
+    def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
         from memory import KnowledgeBase
 
-        return KnowledgeBase(self.memory, namespace=self.namespace)
+        return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
     async def close(self) -> None:
         """Release the memory file and the connections."""
@@ -132,22 +136,52 @@ def open_configured_memory(
     return OpenedMemory(settings, memory, client)
 
 
-def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> Assistant:
+def open_assistant(
+    settings: AssistantSettings, *, reads_only: bool = False, attached: PassageRetriever | None = None
+) -> Assistant:
     """Open the memory file, as ``open_configured_memory`` does, and put the agent together around it.
 
     A model is given tools to search, read, note, correct and forget, the last two with approval each time; with
     *reads_only* it searches and reads. *reads_only*: a memory file that is missing, or cannot be read, is an error;
-    else it is made, and a turn that cannot read it is answered without it.
+    else it is made, and a turn that cannot read it is answered without it. *attached*: documents of this conversation
+    alone, which are searched beside the memory.
     """
+    client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
+    provider = make_provider(settings, client)
+    if attached is not None and reads_only and not os.path.lexists(settings.memory):
+        opened = OpenedMemory(settings, open_memory("numpy:", language=settings.language), client)
+    else:
+        opened = open_configured_memory(settings, client, create=not reads_only)
+    return _make_assistant(opened, provider, reads_only=reads_only, attached=attached)
+
+
+async def change_assistant(
+    assistant: Assistant, settings: AssistantSettings, attached: PassageRetriever | None = None
+) -> Assistant:
+    """Return an assistant with the model of *settings* around the memory that *assistant* has open.
+
+    Its tools are connected; the agent of the old one is closed. A model that cannot be set up raises
+    ``ConfigurationError``, and the old assistant stays as it was.
+    """
+    client = make_http_client(settings) if settings.model is not None else None
+    provider = make_provider(settings, client)
+    opened = replace(assistant.opened, settings=settings)
+    changed = _make_assistant(opened, provider, reads_only=False, attached=attached)
+    await assistant.agent.aclose()
+    await changed.agent.start()
+    return changed
+
+
+def _make_assistant(
+    opened: OpenedMemory, provider: Provider, *, reads_only: bool, attached: PassageRetriever | None
+) -> Assistant:
+    """Return the agent of the settings with *provider* around the memory *opened*."""
     from agent.agent import Agent
     from agent.configuration import AgentSettings
     from agent.tools.knowledge import knowledge_tools
     from agent.tools.memory import ALL_MEMORY_TOOLS, READING_MEMORY_TOOLS, memory_tools
 
-    client = make_http_client(settings) if settings.model is not None or settings.embeds_at_an_endpoint else None
-    provider = make_provider(settings, client)
-    opened = open_configured_memory(settings, client, create=not reads_only)
-    memory, namespace = opened.memory, opened.namespace
+    settings, memory, namespace = opened.settings, opened.memory, opened.namespace
     tools: list[Tool] = []
     connectors: list[McpTools] = []
     notes: list[str] = []
@@ -162,6 +196,7 @@ def open_assistant(settings: AssistantSettings, *, reads_only: bool = False) -> 
         provider,
         tools=[*tools, *connectors],
         memory=memory,
+        knowledge=attached,
         namespace=namespace,
         settings=AgentSettings(
             close_provider=True,
@@ -211,25 +246,28 @@ def make_mcp_connectors(settings: AssistantSettings) -> tuple[list[McpTools], li
 
 
 def make_memory_server_of(
-    opened: OpenedMemory, *, within: Filter | None = None, read_only: bool = False
+    opening: asyncio.Future[OpenedMemory], *, within: Filter | None = None, read_only: bool = False
 ) -> Server[Any]:
-    """Return the MCP server of an open memory; what is marked sensitive it shows only by the user's setting.
+    """Return the MCP server of a memory that is open, or being opened; in an event loop.
 
-    *within* selects what is shown unasked.
+    What is marked sensitive it shows only by the user's setting. *within* selects what is shown unasked.
     """
     from importlib.metadata import version
 
     from agent.mcp.memory_tools import MemoryServerTools
     from agent.mcp.server import make_memory_server
 
-    service = MemoryServerTools(
-        opened.memory,
-        opened.knowledge(),
-        opened.namespace,
-        sensitive=opened.settings.share_sensitive,
-        within=within,
-    )
-    return make_memory_server(service, version=version("tellback"), read_only=read_only)
+    async def service() -> MemoryServerTools:
+        opened = await asyncio.shield(opening)
+        return MemoryServerTools(
+            opened.memory,
+            opened.knowledge(),
+            opened.namespace,
+            sensitive=opened.settings.share_sensitive,
+            within=within,
+        )
+
+    return make_memory_server(asyncio.ensure_future(service()), version=version("tellback"), read_only=read_only)
 
 
 def make_http_client(settings: AssistantSettings) -> HttpClient:
@@ -420,7 +458,7 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
     if name != "static" and (kind not in ("ollama", "onnx", "openai") or not model):
         known = "local, static, hashing, ollama:MODEL, onnx:MODEL or openai:MODEL"
         raise ConfigurationError(f"no embedder {name!r}: it is {known}")
-    named = settings.model_copy(update={"embedder": name})
+    named = replace(settings, embedder=name)
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
     embedder = make_embedder(named, client)
     assert embedder is not None

@@ -59,7 +59,7 @@ def answering(
 class MemoryResources:
     """Handlers of requests for resources and prompts, over the tools of *service*."""
 
-    service: MemoryServerTools
+    service: Callable[[], Awaitable[MemoryServerTools]]
 
     async def list_resources(
         self, context: Context, params: mcp_types.PaginatedRequestParams | None
@@ -105,13 +105,13 @@ class MemoryResources:
         from agent.mcp.results import FetchedDocument
 
         if address == PROFILE_ADDRESS:
-            return (await self.service.profile()).text or ""
+            return (await (await self.service()).profile()).text or ""
         if address == RECENT_ADDRESS:
-            return (await self.service.list_memories(_RECENT)).text or ""
+            return (await (await self.service()).list_memories(_RECENT)).text or ""
         if not address.startswith(MEMORY_ADDRESS):
             known = f"{PROFILE_ADDRESS}, {RECENT_ADDRESS} and {MEMORY_ADDRESS}ID"
             raise ToolFailed(f"There is no resource {shorten(address, 80)!r}; there are {known}.")
-        fetched = (await self.service.fetch(address.removeprefix(MEMORY_ADDRESS))).output
+        fetched = (await (await self.service()).fetch(address.removeprefix(MEMORY_ADDRESS))).output
         assert isinstance(fetched, FetchedDocument)
         return fetched.text
 
@@ -161,5 +161,5 @@ class MemoryResources:
             raise ToolFailed(f"There is no prompt {shorten(name, 80)!r}; there are briefing, recall and checkpoint.")
         if not topic:
             raise ToolFailed("The prompt recall needs a topic.")
-        found = await self.service.recall(topic)
+        found = await (await self.service()).recall(topic)
         return _RECALL.format(topic=shorten(topic, 400)), found.text or "", "tellback://recall"

@@ -6,8 +6,9 @@ result. An error of a tool is a sentence in its result; what nobody foresaw is l
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,10 +69,12 @@ class _ServedTool:
         return self.function.__name__
 
     def parameters(self) -> FunctionParameters:
-        return FunctionParameters(self.function, McpCall)
+        bound = self.function.__get__(object())  # without "self", and with its docstring
+        return FunctionParameters(bound, McpCall)
 
 
-def _served_tools(tools: MemoryServerTools, *, read_only: bool) -> list[_ServedTool]:
+def _served_tools(*, read_only: bool) -> list[_ServedTool]:
+    tools = MemoryServerTools
     served = [
         _ServedTool(tools.search, SearchResults, "Search memories and documents"),
         _ServedTool(tools.fetch, FetchedDocument, "Read one whole"),
@@ -94,8 +97,9 @@ class _Asking(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Handlers:
-    """Handlers of requests over the served *tools*, by name, with their *parameters*."""
+    """Handlers of requests over the served *tools* of *service*, by name, with their *parameters*."""
 
+    service: Callable[[], Awaitable[MemoryServerTools]]
     tools: Mapping[str, _ServedTool]
     parameters: Mapping[str, FunctionParameters]
     failures: FailureLimit = field(default_factory=FailureLimit)
@@ -152,7 +156,7 @@ class _Handlers:
             raise ToolFailed(f"There is no tool {shorten(params.name, 80)!r}; there are {', '.join(self.tools)}.")
         call = McpCall(client_name(context), lambda question: _ask(context, params, question))
         arguments = self.parameters[tool.name].checked(params.arguments or {}, call)
-        reply: ToolReply = await tool.function(**arguments)
+        reply: ToolReply = await tool.function(await self.service(), **arguments)
         return reply
 
 
@@ -205,18 +209,26 @@ async def _ask(
     return answer.action == "accept" and (answer.content or {}).get("agree") is True
 
 
-def make_memory_server(service: MemoryServerTools, *, version: str = "", read_only: bool = False) -> Server[Any]:
+def make_memory_server(
+    service: MemoryServerTools | asyncio.Future[MemoryServerTools], *, version: str = "", read_only: bool = False
+) -> Server[Any]:
     """Return the server of *service*; with *read_only* it has no tool that changes anything.
 
-    Raises ``MissingExtra`` where the SDK is not installed.
+    A *service* whose memory is still being opened is waited for by the requests that need it; tools, resources and
+    prompts are listed meanwhile. Raises ``MissingExtra`` where the SDK is not installed.
     """
     try:
         from mcp.server.lowlevel import Server
     except ImportError as error:
         raise MissingExtra("the MCP server", "mcp") from error
-    tools = {tool.name: tool for tool in _served_tools(service, read_only=read_only)}
+
+    async def opened() -> MemoryServerTools:
+        # A request that is cancelled leaves the opening to the others.
+        return await asyncio.shield(service) if isinstance(service, asyncio.Future) else service
+
+    tools = {tool.name: tool for tool in _served_tools(read_only=read_only)}
     parameters = {name: tool.parameters() for name, tool in tools.items()}
-    handlers, resources = _Handlers(tools, parameters), MemoryResources(service)
+    handlers, resources = _Handlers(opened, tools, parameters), MemoryResources(opened)
     return Server(
         "tellback",
         version=version,

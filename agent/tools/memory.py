@@ -167,7 +167,7 @@ class _MemoryTools:
     ) -> str:
         """Put right what a memory says; the old version stays in its history."""
         approved_by = await self._authorize([id], context)
-        actor = _actor_of_call(context)
+        actor = _actor_of_change(context, approved_by)
         with _failing():
             report = await self.memory.correct(
                 id, text, namespace=self._namespace(context), actor=actor, approved_by=approved_by
@@ -177,7 +177,7 @@ class _MemoryTools:
     async def forget_memory(self, ids: MemoryIds, context: ToolContext) -> str:
         """Remove memories for good. This cannot be undone."""
         approved_by = await self._authorize(ids, context)
-        actor = _actor_of_call(context)
+        actor = _actor_of_change(context, approved_by)
         forget = partial(
             self.memory.forget, ids, namespace=self._namespace(context), actor=actor, approved_by=approved_by
         )
@@ -226,6 +226,11 @@ def _failing() -> Iterator[None]:
 def _actor_of_call(context: ToolContext) -> ModelActor:
     """Return the actor of a write: the least trusted that the run has read, the model itself at most."""
     return _ACTORS_BY_TRUST.get(context.trust, "assistant")
+
+
+def _actor_of_change(context: ToolContext, approved_by: Actor | None) -> Actor:
+    """Return the actor that answers for a change: the user, where the user has approved this very call."""
+    return "user" if approved_by == "user" and context.approved else _actor_of_call(context)
 
 
 def _is_written_by_model(memory: Memory) -> bool:

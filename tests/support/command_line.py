@@ -15,15 +15,22 @@ from agent.assistant.cli.app import run_command_line
 from memory import Message, open_memory, run_sync
 
 
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
 class CommandLine:
     """Runs commands on the memory file *path*; ``text`` is standard input."""
 
     def __init__(self, path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self.path, self._capsys, self._monkeypatch = path, capsys, monkeypatch
 
-    def __call__(self, *arguments: object, text: str | bytes = "") -> SimpleNamespace:
+    def __call__(self, *arguments: object, text: str | bytes = "", terminal: bool = False) -> SimpleNamespace:
+        """Run a command; with *terminal* standard input is taken for one, which can do no more than lines."""
         data = text if isinstance(text, bytes) else text.encode()
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
+        stdin = _Terminal if terminal else io.TextIOWrapper
+        self._monkeypatch.setattr(sys, "stdin", stdin(io.BytesIO(data), encoding="utf-8"))
         code = run_command_line(["--memory", str(self.path), *map(str, arguments)])
         captured = self._capsys.readouterr()
         return SimpleNamespace(code=code, out=captured.out, err=captured.err)

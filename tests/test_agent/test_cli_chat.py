@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_a_chat_without_a_model_reads_well(tellback: CommandLine) -> None:
     said = [line for line in done.out.splitlines() if not line.startswith(("Noted: ", "[1] ", "[2] "))]
     assert said == TRANSCRIPT.splitlines()
     assert "`tellback forget --query 'the surgeon'`" in done.err
-    assert "/new begins a new session" in done.err
+    assert "/new [NAME]" in done.err
     assert "forget the surgeon" not in [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
 
 
@@ -82,16 +83,8 @@ def test_chat_repeats_no_secret_and_says_that_it_was_not_kept(tellback: CommandL
         assert b"4711" not in file.read_bytes()
 
 
-def test_a_session_named_by_a_secret_is_not_kept(tellback: CommandLine) -> None:
-    token = "ghp_" + "aB3" * 12
-    done = tellback("chat", "--session", token, text="I live in Porto.\n")
-    assert "a name that holds no secret is needed" in done.err
-    assert token not in done.err
-    assert tellback.json("sessions")["sessions"] == []
-
-
 def test_chat_json_is_an_object_a_turn(tellback: CommandLine) -> None:
-    done = tellback("chat", "--json", "--session", "s1", text="I live in Porto.\nWhere do I live?\n")
+    done = tellback("chat", "--json", "--new", "s1", text="I live in Porto.\nWhere do I live?\n")
     first, second = map(json.loads, done.out.splitlines())
     keys = {"session", "question", "answer", "citations", "stored", "tokens_exact", "warnings", "error"}
     assert set(first) == set(second) == keys
@@ -243,3 +236,98 @@ def test_the_ask_command_offers_a_model_no_writing_tools(
         tellback("ask", "What is the code?")
     names = {one["function"]["name"] for one in server.requests[0].body["tools"]}
     assert names == {"search_memory", "get_memory", "search_documents", "list_documents"}
+
+
+WITHOUT_A_MODEL = """\
+My husband is called Marek, his birthday is on 14 March.
+When is my husband's birthday?
+no, it's on 15 March
+y
+Jonas is allergic to peanuts.
+No wait, Jonas is allergic to walnuts
+n
+forget that Jonas is allergic to walnuts
+y
+undo
+y
+/pin
+/quit
+"""
+
+
+def test_on_a_terminal_plain_words_correct_and_forget_after_a_question(tellback: CommandLine) -> None:
+    done = tellback("chat", text=WITHOUT_A_MODEL, terminal=True)
+    assert done.code == 0
+    texts = [memory["text"] for memory in tellback.json("memories", "list")["memories"]]
+    assert "  was: My husband is called Marek, his birthday is on 14 March.\n" in done.err
+    assert "  now: My husband is called Marek, his birthday is on 15 March.\n" in done.err
+    # What was left as it is was kept as it was said; the one that was chosen is forgotten, and that is no undo's.
+    assert "left as it is" in done.err
+    assert "forgot 1 memory" in done.out
+    assert "took back" in done.out
+    assert not any("walnuts" in text for text in texts)
+    assert tellback.json("memories", "operations")["operations"][0]["kind"] == "pin"
+
+
+def test_a_redacted_secret_is_kept_on_request_and_a_line_says_what_a_turn_did(tellback: CommandLine) -> None:
+    done = tellback("chat", text="The PIN of my bicycle lock is 4711.\n/keep\n/keep\n", terminal=True)
+    assert "PIN not kept; /keep to keep it" in done.err
+    assert "kept with its PIN, marked as sensitive" in done.err
+    assert "nothing was left out" in done.err
+    assert "4711" not in done.out + done.err
+    (memory,) = tellback.json("memories", "list")["memories"]
+    assert (memory["text"], memory["sensitive"]) == ("The PIN of my bicycle lock is 4711.", True)
+    again = tellback("chat", text="I live in Porto.\nI live in Porto.\n", terminal=True)
+    assert "\nkept " in again.err
+
+
+def test_a_line_names_the_tools_of_a_turn_and_approval_shows_a_difference(tellback: CommandLine, model) -> None:
+    id = tellback.json("remember", "The plumber comes on Friday.")["id"]
+    calls = (call("correct_memory", id=id, text="The plumber comes on Monday."), call("remember", text="He has moved."))
+    with OpenAIServer(Reply(calls=calls), Reply("Done, your PIN 4711 too.")) as server:
+        model(server)
+        done = tellback("chat", text="The plumber comes on Monday, my PIN is 4711.\ny\n", terminal=True)
+    assert "  was: The plumber comes on Friday.\n  now: The plumber comes on Monday.\n" in done.err
+    assert "noted “He has moved.” · correct_memory · 20 + 10 tokens" in done.err
+    assert done.out == "> Allow it? [y/N] Done, your PIN [redacted: PIN] too.\n> "
+    corrected = tellback.json("memories", "operations", "--of", id)["operations"][0]
+    assert (corrected["kind"], corrected["actor"]) == ("correct", "user")
+
+
+def test_slash_commands_run_on_the_open_memory(tellback: CommandLine) -> None:
+    said = "The ferry leaves at nine.\n/recall ferry\n/why When does the ferry leave?\nWhen does the ferry leave?\n"
+    done = tellback("chat", text=said + "/sources\n/remember Jonas's aunt is Ida.\n/memories\n/recal ferry\n/model\n")
+    assert done.code == 0
+    assert "1. The ferry leaves at nine." in done.out
+    assert " = words " in done.out or "score" in done.out
+    assert "    The ferry leaves at nine.\n" in done.out
+    assert "Jonas's aunt is Ida." in done.out
+    assert "did you mean /recall?" in done.err
+    assert "no model; questions are answered by quotes" in done.err
+
+
+def test_a_text_that_is_piped_or_attached_is_asked_about_and_not_kept(
+    tellback: CommandLine, tmp_path: Path, model
+) -> None:
+    report = "# Report\n\nThe bridge was inspected in May.\n\nThe new bearing is due on 3 December.\n"
+    done = tellback("ask", "When is the new bearing due?", text=report)
+    assert (done.code, done.out.splitlines()[0]) == (0, "“The new bearing is due on 3 December.” [1]")
+    assert not tellback.path.exists()
+    file = tmp_path / "report.md"
+    file.write_text(report)
+    done = tellback("chat", "--attach", file, text="When was the bridge inspected?\n/attach nowhere.txt\n/attach\n")
+    assert done.out.startswith("“The bridge was inspected in May.” [1]")
+    assert "nowhere.txt cannot be read" in done.err
+    assert tellback.json("documents")["documents"] == []
+    with OpenAIServer(Reply("In May.")) as server:
+        model(server)
+        tellback("chat", "--attach", file, text="When was it inspected?\n")
+    assert "The bridge was inspected in May." in json.dumps(server.requests[0].body["messages"][-1])
+
+
+def test_the_model_of_a_chat_can_be_changed(tellback: CommandLine, model) -> None:
+    with OpenAIServer(Reply("Hello.")) as server:
+        model(server)
+        done = tellback("chat", text="Hello there.\n/model none\nI live in Porto.\n/model\n")
+    assert done.out == "Hello.\nNoted: “I live in Porto.”\n"
+    assert "quotes from now on" in done.err

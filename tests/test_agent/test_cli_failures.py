@@ -107,7 +107,7 @@ def test_an_unexpected_failure_hints_at_the_debug_option(
         (["--memory"], "--memory"),
         (["remember", "x", "--at", "someday"], "--at: 'someday' is no time; say 2026-05-03"),
         (["remember", "bad \udcff byte"], "TEXT: is not UTF-8 text"),
-        (["chat", "--session", " "], "--session: the id of a session is needed"),
+        (["chat", "--session", " "], "--session: the name of a session is needed"),
     ],
 )
 def test_wrong_usage_is_one_line_that_names_it(
@@ -258,6 +258,8 @@ READING = [
     ["forget", "x", "--yes"],
     ["undo", "--yes"],
     ["documents"],
+    ["documents", "list"],
+    ["documents", "forget", "x", "--yes"],
     ["export", "x.jsonl"],
     ["reembed"],
     ["backup"],
@@ -281,8 +283,8 @@ def test_a_reading_command_without_a_memory_file_fails_in_one_line_and_creates_n
 
 def test_the_table_of_reading_commands_has_every_command_that_needs_a_memory_file() -> None:
     others = {"chat", "ingest", "remember", "import", "config", "doctor", "help", "install", "pause", "resume", "hook"}
-    others |= {"mcp", "resident", "resident status", "resident stop", "hooks", "hooks pause", "hooks resume"}
+    others |= {"mcp", "watch", "resident", "resident status", "resident stop", "hooks", "hooks pause", "hooks resume"}
     others |= {f"config {name}" for name in ("list", "get", "set", "unset", "path", "models")}
     assert {" ".join(words) for words, _ in every_command()} - others == {
-        " ".join(words[: 2 if words[0] in ("memories", "sessions") else 1]) for words in READING
+        " ".join(words[: 2 if words[0] in ("memories", "sessions", "documents") else 1]) for words in READING
     }

@@ -128,7 +128,21 @@ def test_a_chat_goes_on_with_the_last_session_or_says_that_one_begins(tellback: 
     assert (json.loads(done.out)["session"], done.err) == (session, "")
     done = tellback("chat", "--session", session[:6], "--json", text="It is old.\n")
     assert (json.loads(done.out)["session"], done.err) == (session, "")
-    done = tellback("chat", "--session", "typo", "--json", text="It leaks.\n")
-    assert json.loads(done.out)["session"] == "typo"
-    assert done.err == "a new conversation begins, called typo; `tellback sessions` lists those there are\n"
-    assert tellback("chat", "-c", "--session", "typo").code == 2
+    assert tellback("chat", "-c", "--session", session).code == 2
+
+
+def test_a_session_has_a_name_and_a_mistyped_one_is_an_error_with_those_that_may_be_meant(
+    tellback: CommandLine,
+) -> None:
+    tellback("chat", "--new", "harbour", text="The boat is in the harbour.\n/new garden\nThe roses need water.\n")
+    done = tellback("chat", "--session", "harbor", text="It leaks.\n")
+    assert (done.code, done.out) == (2, "")
+    assert "no session is called harbor; did you mean harbour? --new harbor begins it" in done.err
+    assert tellback("chat", "--new", "harbour", text="It leaks.\n").code == 2
+    assert "no session is called roses; did you mean garden?" in tellback("chat", "--session", "roses").err
+    about = [info["session"] for info in tellback.json("sessions", "list", "Where", "is", "the", "boat?")["sessions"]]
+    assert about == ["harbour"]
+    token = "ghp_" + "aB3" * 12
+    done = tellback("chat", "--new", token, text="I live in Porto.\n")
+    assert (done.code, token in done.err) == (2, False)
+    assert len(tellback.json("sessions")["sessions"]) == 2

@@ -6,14 +6,17 @@ The parts below ``agent.assistant`` are the subject; they have no public face.
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 import tomllib
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.assistant.clients.cursor_database import editor_folder
 from agent.assistant.clients.registry import CLIENTS, client_named, hook_client
 from agent.assistant.hooks.hook_call import HookCall, HookReply
 from agent.assistant.hooks.hook_settings import HookSettings
@@ -142,12 +145,55 @@ TRANSCRIPTS: dict[str, tuple[str, list[dict[str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("client", TRANSCRIPTS)
-def test_transcripts_of_other_clients_give_what_was_typed_and_answered(tellback: CommandLine, client: str) -> None:
+def write_editor_database(path: Path) -> None:
+    """Write the database of Cursor's editor with a chat and that of a sub-agent."""
+    header = {"bubbleId": "b0", "type": 1}
+    bubbles = [(1, "<user_info>evil</user_info>"), (1, WORDS), (2, "I look."), (2, ""), (2, "Done.")]
+    values: dict[str, Any] = {
+        "composerData:s1": {
+            "createdAt": 1_793_527_200_000,
+            "fullConversationHeadersOnly": [
+                {**header, "bubbleId": f"b{number}"} for number in range(7)
+            ],  # two are gone
+            "subComposerIds": ["s2"],
+        },
+        "composerData:s2": {"createdAt": 1_793_527_201_000, "fullConversationHeadersOnly": [header]},
+        "composerData:s3": {"createdAt": 1_793_527_202_000},
+        "bubbleId:s2:b0": {"type": 1, "text": "evil"},
+    }
+    for number, (type, text) in enumerate(bubbles):
+        written = {"createdAt": f"2026-11-01T10:00:0{number}.000Z", "workspaceUris": ["file:///w/atlas%20one"]}
+        values[f"bubbleId:s1:b{number}"] = {"type": type, "text": text, **written}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE cursorDiskKV (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
+        database.executemany("INSERT INTO cursorDiskKV VALUES (?, ?)", rows)
+
+
+def write_transcript(client: str, form: str) -> None:
     name, lines = TRANSCRIPTS[client]
-    path = hook_client(client).folder / name
+    path = (
+        editor_folder() / "globalStorage" / "state.vscdb" if form == "database" else hook_client(client).folder / name
+    )
     path.parent.mkdir(parents=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    if form == "database":
+        write_editor_database(path)
+    elif form == "compressed":
+        zstandard = pytest.importorskip("zstandard", reason="the extra 'codex' is not installed")
+        path.with_name(f"{path.name}.zst").write_bytes(zstandard.compress(data[:200]) + zstandard.compress(data[200:]))
+    else:
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("client", "form"),
+    [*((client, "lines") for client in TRANSCRIPTS), ("codex", "compressed"), ("cursor", "database")],
+)
+def test_transcripts_of_other_clients_give_what_was_typed_and_answered(
+    tellback: CommandLine, client: str, form: str
+) -> None:
+    write_transcript(client, form)
     assert tellback.json("import", "--from", client)["kept"] == 2
     assert tellback.json("import", "--from", client)["kept"] == 0
     kept = {(item["text"], item["trust"]) for item in tellback.json("memories", "list")["memories"]}

@@ -6,6 +6,7 @@ The parts below ``agent.assistant`` are the subject; they have no public face.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,17 @@ async def test_a_memory_is_shown_once_in_a_context_and_again_when_it_changed_or_
     assert "Monday" in await session.prompt(question)
 
 
+async def test_a_hook_that_is_called_again_gives_the_same_and_keeps_the_prompt_once(
+    memory: LongTermMemory, tmp_path: Path
+) -> None:
+    await memory.remember("The deploy day is Thursday")
+    session = CodingSession(memory, tmp_path)
+    first = await session.prompt("which day is the deploy day? We deploy at noon.")
+    session.now -= timedelta(minutes=5)  # the client had no answer in time, and calls at once again
+    assert await session.prompt("which day is the deploy day? We deploy at noon.") == first
+    assert len(await users_words(memory)) == 2
+
+
 async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes_on_with_its_own_prompts(
     memory: LongTermMemory, tmp_path: Path
 ) -> None:
@@ -90,6 +102,44 @@ async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes
         assert "password" not in briefing
         assert "nuts" not in briefing
     assert await session.hook("SessionStart", source="resume") == ""
+
+
+async def test_a_briefing_counts_as_shown_and_an_answer_that_repeats_it_is_no_evidence(
+    memory: LongTermMemory, tmp_path: Path
+) -> None:
+    report = await memory.remember(Memory("The deploy day of the Atlas service is Thursday", pinned=True))
+    session = CodingSession(memory, tmp_path)
+    assert "Thursday" in added_context(await session.hook("SessionStart", source="startup"))
+    question = "which day is the deploy day of Atlas?"
+    assert "Thursday" not in await session.prompt(question), "the model has it already"
+    await session.stop("The deploy day of the Atlas service is Thursday.")
+    assert [hit.memory.id for hit in await memory.recall(question)] == [report.id]
+
+
+async def test_words_typed_again_later_in_a_session_are_kept_again(memory: LongTermMemory, tmp_path: Path) -> None:
+    session = CodingSession(memory, tmp_path)
+    for indentation in ("tabs", "spaces", "tabs"):
+        await session.prompt(f"We indent the code with {indentation}.")
+        session.write_user(f"We indent the code with {indentation}.")
+        await session.stop(f"Noted: {indentation}.")
+    assert len(await users_words(memory)) == 3
+    (first, *_) = await memory.recall("How do we indent the code?")
+    assert "tabs" in first.memory.text
+
+
+async def test_a_transcript_is_read_from_where_it_was_left(memory: LongTermMemory, tmp_path: Path) -> None:
+    session = CodingSession(memory, tmp_path)
+    session.write_user("We deploy on Thursdays.")
+    await session.stop("Noted.")
+    text = session.transcript.read_text()
+    session.transcript.write_text(text.replace("on Thursdays", "never at all"))  # as long, and in the same file
+    session.write_user("And never on Fridays.")
+    await session.stop("Noted, too.")
+    assert await users_words(memory) == ["We deploy on Thursdays.", "And never on Fridays."]
+    session.transcript.rename(tmp_path / "moved")
+    session.transcript.write_text(text.replace("on Thursdays", "on Sundays!!"))
+    await session.stop("Noted again.")
+    assert "We deploy on Sundays!!." in await users_words(memory)
 
 
 async def test_no_memory_can_end_the_block_that_it_is_shown_in(memory: LongTermMemory, tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_an_import_adds_what_hooks_missed_and_nothing_twice(tellback: CommandLin
     (folder / "s1" / "subagents").mkdir(parents=True)
     (folder / "s1" / "subagents" / "agent-1.jsonl").write_text(json.dumps(user_line("task of a sub-agent")))
     planned = tellback.json("import", "--from", "claude-code", "--dry-run")
-    assert (planned["kept"], planned["files"], tellback.path.exists()) == (5, 2, False)
+    assert (planned["kept"], planned["conversations"], tellback.path.exists()) == (5, 2, False)
     done = tellback.json("import", "--from", "claude-code")
     assert (done["kept"], done["known"], done["untyped"]) == (5, 0, {"tool result": 1})
     words = {item["text"]: item["trust"] for item in tellback.json("memories", "list")["memories"]}

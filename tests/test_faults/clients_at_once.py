@@ -3,7 +3,8 @@
     python -m tests.test_faults.clients_at_once --seconds 3600
 
 Each writes facts with a word of its own. What was acknowledged must be there once in the end, and be found by the very
-next call of another process; nobody may hear that the file is locked.
+next call of another process; nobody may hear that the file is locked, and no process may hold more than 400 MB of its
+own. The exit code is 1 where any of this was broken.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import queue
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,8 @@ from memory import open_memory, run_sync
 _SYLLABLES = ("ba", "ko", "ri", "ta", "me", "lu", "so", "vi", "ne", "da", "pu", "fi", "go", "zu", "ha", "xe")
 _ANSWER_SECONDS = 120.0
 _SHOWN = 20
+_MOST_MEGABYTES = 400.0
+"""Private memory that a process may hold: the encoder's table has the most of it."""
 
 
 def mixed_work(
@@ -138,7 +142,7 @@ class _Work:
         self._facts: dict[str, str] = {}
         self._calls: Counter[str] = Counter()
         self._broken: list[str] = []
-        self._megabytes: dict[str, float] = {}
+        self._megabytes: dict[tuple[str, int], float] = {}
 
     def tellback(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "tellback", "--memory", str(self.path), "--offline", *arguments]
@@ -204,7 +208,8 @@ class _Work:
                 servers = [server.process.pid for server in self._servers]
             for kind, pids in (("server", servers), ("resident", residents)):
                 for pid in pids:
-                    self._megabytes[kind] = max(self._megabytes.get(kind, 0.0), _private_megabytes(pid))
+                    held = max(self._megabytes.get((kind, pid), 0.0), _private_megabytes(pid))
+                    self._megabytes[kind, pid] = held
             if victims := servers + residents * 3:
                 victim = rng.choice(victims)
                 with suppress(ProcessLookupError):
@@ -221,13 +226,27 @@ class _Work:
                 self._complain(f"{word} is there {found[fact]} times")
         self._broken += [str(finding) for finding in memory.store.verify()]  # type: ignore[attr-defined]  # it has a file
         run_sync(memory.close())
+        for log in self.path.parent.rglob("claude-code.jsonl"):  # a hook that fails is silent; its log is not
+            runs = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            for error in {run["error"] for run in runs if run["outcome"] == "failed"}:
+                self._complain(f"a hook failed: {error}")
+        for (kind, pid), size in self._megabytes.items():
+            if size > _MOST_MEGABYTES:
+                self._complain(f"{kind} {pid} held {size:.0f} MB")
 
     def report(self) -> dict[str, Any]:
+        sizes = {
+            kind: [size for (name, _), size in self._megabytes.items() if name == kind] for kind, _ in self._megabytes
+        }
         return {
             "facts": len(self._facts),
             "calls": dict(sorted(self._calls.items())),
-            "private MB": {kind: round(size) for kind, size in self._megabytes.items()},
+            "private MB": {
+                kind: {"processes": len(held), "median": round(statistics.median(held)), "most": round(max(held))}
+                for kind, held in sizes.items()
+            },
             "broken": self._broken[:_SHOWN],
+            "broken in all": len(self._broken),
         }
 
     def _new_words(self) -> Iterator[str]:
@@ -326,11 +345,22 @@ def main() -> None:
     parser.add_argument("--hooks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kill-every", type=float, default=4.0, help="seconds, on average")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     given = vars(parser.parse_args())
+    as_json = given.pop("json")
     with tempfile.TemporaryDirectory() as folder:
         report = mixed_work(folder, **given)
-    print(json.dumps(report, indent=1))
+    print(json.dumps(report, indent=1) if as_json else _report_text(report, given))
     sys.exit(bool(report["broken"]))
+
+
+def _report_text(report: dict[str, Any], given: dict[str, Any]) -> str:
+    lines = ["{seconds:.0f} s, {servers} servers, {hooks} agents with hooks, seed {seed}".format(**given)]
+    lines += [f"  {count:>7,} {name}" for name, count in report["calls"].items()]
+    for kind, held in report["private MB"].items():
+        lines.append("  {0}: {median} MB of its own, {most} at most, in {processes} processes".format(kind, **held))
+    lines.append(f"{report['facts']:,} facts acknowledged; {report['broken in all']} broken promises")
+    return "\n".join([*lines, *(f"  BROKEN {text}" for text in report["broken"])])
 
 
 if __name__ == "__main__":

@@ -26,8 +26,6 @@ from agent.assistant.cli.output import (
     print_note,
     print_table,
     print_text,
-    screen_width,
-    wrap_text,
 )
 from agent.assistant.cli.prompts import (
     AllowSensitiveOption,
@@ -38,6 +36,7 @@ from agent.assistant.cli.prompts import (
     require_terminal_or_yes,
 )
 from agent.assistant.cli.short_ids import resolve_id, resolve_ids, resolve_operation, short_id
+from agent.assistant.cli.text_diff import print_difference
 from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
@@ -87,11 +86,7 @@ def correct(
     detail = str(report).removeprefix("stored").lstrip(", ")
     print_text(f"corrected {report.id}" + (f": {detail}" if detail else ""))
     if before is not None:
-        for name, said in (("was", before.text), ("now", words)):
-            margin = f"  {name}: "
-            print_text(
-                margin + "\n".join(wrap_text(one_line(said), screen_width() - len(margin))), indent=" " * len(margin)
-            )
+        print_difference(before.text, words)
     for derived in report.made:
         print_text(f"made of it: {derived.id}: {derived}")
     for retired in report.retired:

@@ -150,7 +150,10 @@ def _import_transcripts(
     client = hook_client(name)
     if path is not None and not path.exists():
         raise typer.BadParameter(f"{path} is not there", param_hint="FILE")
-    paths = [path] if path is not None and path.is_file() else [*client.transcripts(path)]
+    if path is None:
+        paths = [*client.transcripts(), *client.archives()]
+    else:
+        paths = [path] if path.is_file() else [*client.transcripts(path)]
     if not paths:
         print_note(f"tellback: no conversation of {client.title} is in {path or client.folder}")
     with ExitStack() as stack:
@@ -174,7 +177,9 @@ def _import_transcripts(
         print_json(asdict(report))
     else:
         would = "would keep" if dry_run else "kept"
-        print_text(f"{would} {format_count(report.kept, 'message')} of {format_count(report.files, 'conversation')}")
+        print_text(
+            f"{would} {format_count(report.kept, 'message')} of {format_count(report.conversations, 'conversation')}"
+        )
         for count, what in ((report.known, "known already"), (report.forgotten, "forgotten since they were said")):
             if count:
                 print_text(f"  {what}: {count}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import global_options, run
+from agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.output import print_note
 from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE = "TELLBACK_MCP_TOKEN"  # noqa: S105 - the name of the variable
 _DEFAULT_PORT = 8931
 _LOOPBACK = "127.0.0.1"
+_SECONDS_TO_FAIL = 0.2
+"""What cannot be opened mostly fails by then, and ends the command; what fails later is the answer to each call."""
 
 
 @with_error_report
@@ -39,17 +42,26 @@ def mcp(
     if not http and (host, port) != (_LOOPBACK, _DEFAULT_PORT):
         raise typer.BadParameter("goes with --http", param_hint="--host and --port")
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="tellback mcp: %(levelname)s %(message)s")
+    compute_in_one_thread()
     configuration = global_options(context).configuration()
     from agent.assistant.wiring import make_memory_server_of, open_configured_memory
     from agent.mcp.transports import serve_http, serve_stdio
 
     async def serve() -> None:
-        opened = open_configured_memory(configuration.settings)
+        # A client waits for the list of tools, which needs no memory; to open one may take seconds the first time.
+        opening = asyncio.ensure_future(asyncio.to_thread(open_configured_memory, configuration.settings))
+
+        async def close() -> None:
+            await (await opening).close()
+
         try:
             within = None if http else _project_filter()
-            server = make_memory_server_of(opened, within=within, read_only=read_only)
+            server = make_memory_server_of(opening, within=within, read_only=read_only)
+            await asyncio.wait({opening}, timeout=_SECONDS_TO_FAIL)
+            if opening.done() and opening.exception() is not None:
+                return
             if not http:
-                await serve_stdio(server, opened.close)
+                await serve_stdio(server, close)
                 return
             token, place = _token(configuration)
 
@@ -58,7 +70,7 @@ def mcp(
 
             await serve_http(server, host=host, port=port, token=token, on_ready=announce)
         finally:
-            await opened.close()
+            await close()
 
     watch = DailyBackupWatch(configuration.settings)
     try:

@@ -15,14 +15,17 @@ import typer
 
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.errors import EXIT_FAILED
+from agent.assistant.cli.keyboard import answering_keyboard
 from agent.assistant.cli.output import one_line, print_note
 from agent.assistant.cli.short_ids import short_id
+from agent.assistant.cli.text_diff import print_difference
 
 if TYPE_CHECKING:
     from agent.approval import ApprovalRequest
     from agent.assistant.wiring import OpenedMemory
 
 _YES_ANSWERS = ("y", "yes")
+_NO_ANSWERS = ("n", "no", "none")
 
 
 def read_text_argument(words: Sequence[str], *, name: str, what: str) -> str:
@@ -63,11 +66,16 @@ def hidden_answer(question: str) -> str:
 
 def confirm(question: str) -> bool:
     """Ask on the terminal whether to go on; return True only for "y" or "yes"."""
-    typer.echo(f"{question} [y/N] ", nl=False, err=True)
+    return ask_on_terminal(f"{question} [y/N]") in _YES_ANSWERS
+
+
+def ask_on_terminal(question: str) -> str:
+    """Ask *question* on the terminal; return the answer in small letters, "" at the end of input."""
+    typer.echo(f"{question} ", nl=False, err=True)
     answer = sys.stdin.readline()
     if not answer:
-        print_note()  # end of input: the line of the question is still open
-    return answer.strip().lower() in _YES_ANSWERS
+        print_note()  # the line of the question is still open
+    return answer.strip().lower()
 
 
 def choose(count: int, question: str) -> list[int]:
@@ -89,6 +97,8 @@ def choose(count: int, question: str) -> list[int]:
 def chosen_numbers(answer: str, count: int) -> list[int]:
     """Return the numbers that *answer* names out of 1 to *count*, in order; raise ``ValueError`` for another word."""
     chosen: set[int] = set()
+    if answer.strip().lower() in _NO_ANSWERS:
+        return []
     for word in answer.replace(",", " ").split():
         takes_away, name = word.startswith("-"), word.removeprefix("-")
         first, dash, last = name.partition("-")
@@ -153,12 +163,26 @@ async def answer_approval(request: ApprovalRequest, opened: OpenedMemory, *, int
         request.answer(ApprovalDecision(ApprovalStatus.UNAVAILABLE, "nobody sits at a terminal"))
         return
     print_note(f"The model wants to call {one_line(request.call.name)}")
-    for line in await _argument_lines(request.call.arguments, opened):
+    arguments = dict(request.call.arguments)
+    if (replaced := await _replaced_text(arguments, opened)) is not None:
+        print_difference(replaced, str(arguments.pop("text")), aside=True)
+        arguments.pop("id", None)
+    for line in await _argument_lines(arguments, opened):
         print_note(f"  {line}")
     if _answered_yes("Allow it? [y/N] "):
         request.approve()
     else:
         request.reject()
+
+
+async def _replaced_text(arguments: dict[str, Any], opened: OpenedMemory) -> str | None:
+    """Return what the one memory says that *arguments* give a new text; None where they do no such thing."""
+    several = arguments.get("ids")
+    ids = several if isinstance(several, list) else [arguments.get("id")]
+    if len(ids) != 1 or not isinstance(ids[0], str) or not ids[0].strip() or not isinstance(arguments.get("text"), str):
+        return None
+    (memory,) = await opened.memory.get([ids[0]], namespace=opened.namespace)
+    return None if memory is None else memory.text
 
 
 async def _argument_lines(arguments: dict[str, Any], opened: OpenedMemory) -> list[str]:
@@ -183,7 +207,8 @@ def _answered_yes(question: str) -> bool:
     """Return whether *question* is answered by a yes. Ctrl-C ends it; while a loop runs it would wait for a key."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return input(question).strip().casefold() in _YES_ANSWERS
+        with answering_keyboard():
+            return input(question).strip().casefold() in _YES_ANSWERS
     except (EOFError, KeyboardInterrupt):
         print_note()
         return False

@@ -4,31 +4,56 @@ from __future__ import annotations
 
 import json as encoding
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated
+from difflib import get_close_matches
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import exit_if_damaged, with_error_report
-from agent.assistant.cli.listing import keep_listing
+from agent.assistant.cli.listing import keep_listing, listing_number
 from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, LimitOption
-from agent.assistant.cli.output import format_count, format_minute, print_json, print_note, print_table, print_text
+from agent.assistant.cli.output import (
+    format_count,
+    format_minute,
+    one_line,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+)
 from agent.assistant.cli.short_ids import resolve_session, short_id
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory import Message
-    from memory.internals import StoredMessage
+    from memory.internals import SessionInfo, StoredMessage
     from vectorstore import Finding
+
+_SEARCHED_HITS: Final = 50
+_LEAST_SHARE: Final = 0.5
+"""Share of the best score from which a hit makes its session one about the words."""
+_SUGGESTED: Final = 3
+_LONGEST_NAME: Final = 80
 
 
 @with_error_report
 def list_sessions(
-    context: typer.Context, limit: LimitOption = DEFAULT_LIMIT, full: FullOption = False, json: JsonOption = False
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[WORDS]", help="Only those called so, or about this.")
+    ] = None,
+    limit: LimitOption = DEFAULT_LIMIT,
+    full: FullOption = False,
+    json: JsonOption = False,
 ) -> None:
-    """List the sessions, the one used last first."""
+    """List the sessions, the one used last first; with WORDS those that fit best first."""
     with opened_memory(context) as opened:
-        found = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
+        if about := " ".join(words or ()).strip():
+            found = run(_find_sessions(opened, about, limit + 1))
+        else:
+            found = run(opened.memory.conversations.sessions(namespace=opened.namespace, limit=limit + 1))
         if not json:
             keep_listing("sessions", opened, [info.session for info in found[:limit]])
     listed, more = found[:limit], len(found) > limit
@@ -36,7 +61,7 @@ def list_sessions(
         print_json({"sessions": listed, "more": more})
         return
     if not listed:
-        print_text("No conversation is kept yet.")
+        print_text("No conversation is about that." if about else "No conversation is kept yet.")
         return
     rows = [
         (
@@ -50,7 +75,54 @@ def list_sessions(
     ]
     print_table(("#", "session", "used last", "messages", "begins"), rows, whole=2, full=full)
     if more:
-        print_note(f"the {format_count(limit, 'session')} used last; more with --limit")
+        print_note(f"the first {format_count(limit, 'session')}; more with --limit")
+
+
+async def _find_sessions(opened: OpenedMemory, words: str, limit: int) -> list[SessionInfo]:
+    """Return the sessions whose names or first words hold *words*, then those of the memories that are about them."""
+    sessions = await opened.memory.conversations.sessions(namespace=opened.namespace)
+    by_id = {info.session: info for info in sessions}
+    wanted = words.casefold()
+    named = [info.session for info in sessions if wanted in f"{info.session}\n{info.begins}".casefold()]
+    found = await opened.memory.recall(words, _SEARCHED_HITS, namespace=opened.namespace, all_utterances=True)
+    least = found.hits[0].score * _LEAST_SHARE if found.hits and found.abstain is None else inf
+    about = [hit.memory.session for hit in found if hit.memory.session is not None and hit.score >= least]
+    return [by_id[id] for id in dict.fromkeys((*named, *about)) if id in by_id][:limit]
+
+
+def known_session(opened: OpenedMemory, word: str) -> str:
+    """Return the id of the session that *word* names; where there is none, raise with those that may be meant."""
+    from memory.internals import redact_secrets
+
+    id = resolve_session(opened, word)
+    sessions = run(opened.memory.conversations.sessions(namespace=opened.namespace))
+    if any(info.session == id for info in sessions):
+        return id
+    meant = get_close_matches(word, [info.session for info in sessions], n=3)
+    meant += [
+        info.session for info in sessions if word.casefold() in info.begins.casefold() and info.session not in meant
+    ]
+    shown = [short_id(id) for id in meant[:_SUGGESTED]]
+    hint = f"did you mean {' or '.join(shown)}?" if shown else "`tellback sessions` lists those there are,"
+    name, _ = redact_secrets(one_line(word))
+    raise typer.BadParameter(f"no session is called {name}; {hint} --new {name} begins it", param_hint="--session")
+
+
+def new_session(opened: OpenedMemory, name: str | None) -> str:
+    """Return the id of a session that begins, *name* or a new one; a name that is taken or unfit raises."""
+    from agent.configuration import new_session_id
+    from memory.internals import find_secrets
+
+    if name is None:
+        return new_session_id()
+    if not name.strip() or name != one_line(name) or len(name) > _LONGEST_NAME or listing_number(name) is not None:
+        problem = f"a name of at most {_LONGEST_NAME} characters is needed, which is no number"
+        raise typer.BadParameter(problem, param_hint="--new")
+    if find_secrets(name):
+        raise typer.BadParameter("a name that holds no secret is needed", param_hint="--new")
+    if any(info.session == name for info in run(opened.memory.conversations.sessions(namespace=opened.namespace))):
+        raise typer.BadParameter(f"{name} is there already; --session {name} goes on with it", param_hint="--new")
+    return name
 
 
 @with_error_report

@@ -17,19 +17,18 @@ from typing import Any, Final, Literal
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
 from agent.assistant.clients.json_edit import parse_json
-from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
+from agent.assistant.clients.registration import HookFile, ServerFile, matched_hooks
 from agent.assistant.clients.skill import SKILL
 from agent.assistant.clients.transcript_lines import (
+    JsonLines,
     block_texts,
-    json_lines,
     oldest_first,
     parsed_time,
     with_last_answers,
 )
-from agent.assistant.clients.typed_text import starts_with_tag, typed_text
+from agent.assistant.clients.typed_text import untagged_text
 
 _TYPED_SOURCES: Final = (None, "user", "sdk")
-_CONTEXT_EVENTS: Final = ("UserPromptSubmit", "SessionStart")
 _FRESH_STARTS: Final = ("startup", "clear", "compact")
 """Starts after which the model has not read the briefing; a resumed or forked session still has it."""
 _TIMEOUTS: Final = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 20, "PreCompact": 20}
@@ -97,33 +96,28 @@ class ClaudeCode(HookClient):
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None in a sub-agent, and for a prompt that nobody typed."""
         moment = self.hook_events.get(event)
-        if moment is None:
+        if moment is HookMoment.PROMPT and payload.get("source") not in _TYPED_SOURCES:
             return None
-        source = payload.get("source")
-        if moment is HookMoment.PROMPT and source not in _TYPED_SOURCES:
-            return None
-        if moment is HookMoment.SESSION_START and source not in _FRESH_STARTS:
-            return None
-        return event_of_payload(moment, payload, folder, turn="prompt_id", answer="last_assistant_message")
+        names = {"turn": "prompt_id", "answer": "last_assistant_message"}
+        return event_of_payload(moment, payload, folder, **names, fresh_starts=_FRESH_STARTS)
 
     def hook_output(self, event: str, context: str) -> str:
         """Return the reply that adds *context*; on other events a reply has no place for it."""
-        if not context or event not in _CONTEXT_EVENTS:
-            return ""
-        return context_output(event, context)
+        return context_output(event, self.hook_events.get(event), context)
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
         """Yield the files of conversations, oldest first, without those of sub-agents."""
         files = (self.folder / "projects").glob("*/*.jsonl") if folder is None else folder.rglob("*.jsonl")
         yield from oldest_first(path for path in files if "subagents" not in path.parts)
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
         """Return the conversation of the file *path*, along its newest branch."""
         parents: dict[str, str] = {}
         found: list[tuple[str, str, TranscriptEntry]] = []
         skipped: Counter[str] = Counter()
         folder = ""
-        for line in json_lines(path, tail=tail):
+        lines = JsonLines(path, start)
+        for line in lines:
             uuid = str(line.get("uuid") or "")
             if uuid:
                 parents[uuid] = str(line.get("parentUuid") or "")
@@ -143,13 +137,11 @@ class ClaudeCode(HookClient):
             found.append((uuid, answer, entry))
         branch = _newest_branches(parents)
         kept = [entry for uuid, _, entry in found if not uuid or uuid in branch]
-        return Transcript(folder, with_last_answers(kept), skipped)
+        return Transcript(folder, with_last_answers(kept), skipped, end=lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:
-    entries = {event: matched_hook(command(event), timeout=seconds) for event, seconds in _TIMEOUTS.items()}
-    entries["SessionStart"]["matcher"] = "|".join(_FRESH_STARTS)
-    return entries
+    return matched_hooks(command, _TIMEOUTS, matchers={"SessionStart": "|".join(_FRESH_STARTS)})
 
 
 def untyped_reason(line: Mapping[str, Any]) -> str:
@@ -172,7 +164,7 @@ def untyped_reason(line: Mapping[str, Any]) -> str:
     if line.get("turnOrigin") not in _TYPED_TURNS:
         return "another program"
     texts = block_texts(_content(line))
-    if texts and not any(map(_typed, texts)):
+    if texts and not any(map(untagged_text, texts)):
         return "command or wrapper"
     return ""
 
@@ -182,11 +174,7 @@ def _texts(line: Mapping[str, Any]) -> list[str]:
     if line.get("isSidechain") or line.get("type") not in ("user", "assistant", "attachment"):
         return []
     texts = block_texts(_content(line))
-    return list(filter(None, (text.strip() if line["type"] == "assistant" else _typed(text) for text in texts)))
-
-
-def _typed(text: str) -> str:
-    return "" if starts_with_tag(text) else typed_text(text)
+    return list(filter(None, (text.strip() if line["type"] == "assistant" else untagged_text(text) for text in texts)))
 
 
 def _content(line: Mapping[str, Any]) -> object:

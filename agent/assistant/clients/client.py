@@ -59,13 +59,15 @@ class Transcript:
     """Conversation in a file of a client: the *folder* where it was held, and its *entries*, oldest first.
 
     *skipped* counts, by kind, what is in the role of the user and was not typed. Where the file does not tell its
-    folder, *project* is a name of the client's for the project.
+    folder, *project* is a name of the client's for the project. *end* is the byte of the file up to which it was read,
+    0 where a later reading must begin anew.
     """
 
     folder: str
     entries: tuple[TranscriptEntry, ...]
     skipped: Mapping[str, int] = field(default_factory=dict)
     project: str = ""
+    end: int = 0
 
 
 class Client(Protocol):
@@ -126,9 +128,19 @@ class HookClient(Client, Protocol):
         """Yield the files of conversations below *folder* (None: the client's own), oldest first."""
         ...
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
-        """Return the conversation of the file *path*, of its last *tail* bytes alone where given.
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
+        """Return the conversation of the file *path*, of what is written from the byte *start* on.
 
         None where it is no conversation of a person, such as that of a sub-agent.
         """
         ...
+
+    def archives(self) -> Iterator[Path]:
+        """Yield the files that hold many conversations each, such as the database of an editor."""
+        return iter(())
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the conversations of the file *path*: those of an archive, else the one of a transcript."""
+        transcript = self.read_transcript(path)
+        if transcript is not None:
+            yield transcript

@@ -3,7 +3,7 @@
 Sources: openai/codex, ``codex-rs/hooks/src/schema.rs`` at 2219e3d and ``events/user_prompt_submit.rs`` at 0082977, the
 pages developers.openai.com/codex/hooks and learn.chatgpt.com/docs/hooks as read on 2026-10-04; session files of CLI
 0.148 and 0.149 as noted on 2026-09-20, and the legacy form before. A reply with an unknown field is refused by the
-client, so there is none. Compressed session files (``.jsonl.zst``) are not read.
+client, so there is none. That newer builds compress session files (``.jsonl.zst``) is in ``codex-rs/rollout/src``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
-from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
+from agent.assistant.clients.registration import HookFile, ServerFile, matched_hooks
 from agent.assistant.clients.transcript_lines import (
+    JsonLines,
     block_texts,
-    json_lines,
+    first_object,
     oldest_first,
     parsed_time,
     with_last_answers,
 )
-from agent.assistant.clients.typed_text import starts_with_tag, typed_text
+from agent.assistant.clients.typed_text import untagged_text
 
-_CONTEXT_EVENTS: Final = ("UserPromptSubmit", "SessionStart")
 _FRESH_STARTS: Final = ("startup", "clear", "compact")
 _TIMEOUTS: Final = {"SessionStart": 10, "UserPromptSubmit": 10, "Stop": 20, "PreCompact": 20}
 """Seconds after which the client goes on without the hook."""
@@ -67,51 +67,46 @@ class Codex(HookClient):
 
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports; None in a sub-agent."""
-        moment = self.hook_events.get(event)
-        if moment is None:
-            return None
-        source = payload.get("source")
-        if moment is HookMoment.SESSION_START and source not in _FRESH_STARTS:
-            return None
-        return event_of_payload(moment, payload, folder, turn="turn_id", answer="last_assistant_message")
+        names = {"turn": "turn_id", "answer": "last_assistant_message"}
+        return event_of_payload(self.hook_events.get(event), payload, folder, **names, fresh_starts=_FRESH_STARTS)
 
     def hook_output(self, event: str, context: str) -> str:
         """Return the reply that adds *context*; on other events a reply has no place for it."""
-        if not context or event not in _CONTEXT_EVENTS:
-            return ""
-        return context_output(event, context)
+        return context_output(event, self.hook_events.get(event), context)
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
         """Yield the session files, oldest first, archived ones too."""
         roots = (self.folder / "sessions", self.folder / "archived_sessions") if folder is None else (folder,)
-        yield from oldest_first(path for root in roots for path in root.rglob("rollout-*.jsonl"))
+        forms = ("rollout-*.jsonl", "rollout-*.jsonl.zst")
+        yield from oldest_first(path for root in roots for form in forms for path in root.rglob(form))
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
         """Return the conversation of the file *path*; None for that of a sub-agent.
 
-        A typed prompt is an event of its own; messages of the role "user" hold what the client put in, too.
+        A typed prompt is an event of its own; messages of the role "user" hold what the client put in, too. For a
+        compressed file ``MissingExtra`` is raised where the extra ``codex`` is not installed.
         """
-        head: Mapping[str, Any] = next((_payload(line) for line in json_lines(path)), {})
+        head = _payload(first_object(path))
         if head.get("thread_source") == "subagent" or head.get("parent_thread_id"):
             return None
-        session, folder = str(head.get("id") or path.stem[-36:]), str(head.get("cwd") or "")
+        session, folder = str(head.get("id") or path.name.partition(".")[0][-36:]), str(head.get("cwd") or "")
         found: list[TranscriptEntry] = []
         skipped: Counter[str] = Counter()
         typed: set[str] = set()
         injected: list[str] = []
-        for line in json_lines(path, tail=tail):
-            payload, at = _payload(line), parsed_time(line.get("timestamp"))
+        lines = JsonLines(path, start)
+        for line in lines:
+            payload, moment = _payload(line), parsed_time(line.get("timestamp"))
             if (text := _prompt(line, payload)) is not None:
                 typed.add(text)
-                words = "" if starts_with_tag(text) else typed_text(text)
-                if words:
-                    found.append(TranscriptEntry("user", words, session, at))
+                if words := untagged_text(text):
+                    found.append(TranscriptEntry("user", words, session, moment))
                 else:
                     skipped["command or wrapper"] += 1
             elif line.get("type") == "response_item" and payload.get("type") == "message":
                 texts = block_texts(payload.get("content"))
                 if payload.get("role") == "assistant" and texts:
-                    found.append(TranscriptEntry("assistant", "\n".join(texts), session, at))
+                    found.append(TranscriptEntry("assistant", "\n".join(texts), session, moment))
                 elif payload.get("role") in ("user", "developer"):
                     injected.append("\n".join(texts))
             elif line.get("type") == "response_item" and str(payload.get("type")).endswith("_output"):
@@ -119,13 +114,11 @@ class Codex(HookClient):
             elif line.get("type") == "compacted":
                 skipped["compaction summary"] += 1
         skipped["client's own words"] += sum(text not in typed for text in injected)
-        return Transcript(folder, with_last_answers(found), +skipped)
+        return Transcript(folder, with_last_answers(found), +skipped, end=lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:
-    entries = {event: matched_hook(command(event), timeout=seconds) for event, seconds in _TIMEOUTS.items()}
-    entries["SessionStart"]["matcher"] = "|".join(_FRESH_STARTS)
-    return entries
+    return matched_hooks(command, _TIMEOUTS, matchers={"SessionStart": "|".join(_FRESH_STARTS)})
 
 
 def _payload(line: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,10 +1,10 @@
 """Cursor: payloads and replies of its hooks, and the transcripts of its agent.
 
 Sources: cursor.com/docs/agent/hooks as noted on 2026-05-27 (payloads; that of ``stop`` has no answer, so it is read
-from the transcript), DietrichGebert/ponytail
-``docs/cursor-hooks.md`` of 2026-09-14 for ``additional_context`` at a prompt (client 3.20.17; the page does not list
-it); getagentseal/codeburn ``docs/providers`` at ed8fa3a for transcripts, which the maker does not document. The context
-of a session's start is lost in many versions, up to 3.6.31 at least: it is given all the same, and at prompts again.
+from the transcript), DietrichGebert/ponytail ``docs/cursor-hooks.md`` of 2026-09-14 for ``additional_context`` at a
+prompt (client 3.20.17; the page does not list it); getagentseal/codeburn ``docs/providers`` at ed8fa3a for transcripts,
+which the maker does not document. The context of a session's start is lost in many versions, up to 3.6.31 at least: it
+is given all the same, and at prompts again. Chats of the editor are in ``cursor_database``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
+from agent.assistant.clients.cursor_database import composers, editor_folder
 from agent.assistant.clients.registration import HookFile, ServerFile
-from agent.assistant.clients.transcript_lines import block_texts, json_lines, oldest_first, with_last_answers
+from agent.assistant.clients.transcript_lines import JsonLines, block_texts, oldest_first, with_last_answers
 from agent.assistant.clients.typed_text import starts_with_tag, typed_text
 
 _CONTEXT_EVENTS: Final = ("sessionStart", "beforeSubmitPrompt")
@@ -95,14 +96,25 @@ class CursorEditor(HookClient):
             files = folder.rglob("*.jsonl")
         yield from oldest_first(files)
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
+    def archives(self) -> Iterator[Path]:
+        """Yield the database of the editor."""
+        database = editor_folder() / "globalStorage" / "state.vscdb"
+        if database.is_file():
+            yield database
+
+    def conversations(self, path: Path) -> Iterator[Transcript]:
+        """Yield the chats of the editor's database, oldest first, or the conversation of a transcript."""
+        yield from composers(path, self.name) if path.suffix == ".vscdb" else super().conversations(path)
+
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
         """Return the conversation of the file *path*: typed is what stands in ``<user_query>`` alone."""
         folder = path.parent
         session = folder.name if folder.parent.name == "agent-transcripts" else path.stem
         project = f"{self.name}:{folder.parent.parent.name}"
         found: list[TranscriptEntry] = []
         skipped: Counter[str] = Counter()
-        for line in json_lines(path, tail=tail):
+        lines = JsonLines(path, start)
+        for line in lines:
             message = line.get("message")
             text = "\n".join(block_texts(message.get("content"))) if isinstance(message, dict) else ""
             if line.get("role") == "assistant" and text.strip():
@@ -114,7 +126,7 @@ class CursorEditor(HookClient):
                     found.append(TranscriptEntry("user", words, session))
                 else:
                     skipped["client's own words"] += 1
-        return Transcript("", with_last_answers(found), skipped, project)
+        return Transcript("", with_last_answers(found), skipped, project, lines.end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:

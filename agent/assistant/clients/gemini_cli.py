@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, Transcript, TranscriptEntry
 from agent.assistant.clients.hook_payload import context_output, event_of_payload
-from agent.assistant.clients.registration import HookFile, ServerFile, matched_hook
+from agent.assistant.clients.registration import HookFile, ServerFile, matched_hooks
 from agent.assistant.clients.transcript_lines import (
+    JsonLines,
     block_texts,
-    json_lines,
+    first_object,
     oldest_first,
     parsed_time,
     with_last_answers,
 )
-from agent.assistant.clients.typed_text import starts_with_tag, typed_text
+from agent.assistant.clients.typed_text import untagged_text
 
-_CONTEXT_EVENTS: Final = ("BeforeAgent", "SessionStart")
 _FRESH_STARTS: Final = ("startup", "clear")
 _TIMEOUTS: Final = {"SessionStart": 10_000, "BeforeAgent": 10_000, "AfterAgent": 20_000, "PreCompress": 20_000}
 """Milliseconds after which the client goes on without the hook."""
@@ -64,30 +64,24 @@ class GeminiCli(HookClient):
 
     def read_hook(self, event: str, payload: Mapping[str, Any], folder: str) -> ClientEvent | None:
         """Return the event that *payload* reports."""
-        moment = self.hook_events.get(event)
-        if moment is None:
-            return None
-        if moment is HookMoment.SESSION_START and payload.get("source") not in _FRESH_STARTS:
-            return None
-        return event_of_payload(moment, payload, folder, turn="", answer="prompt_response")
+        names = {"turn": "", "answer": "prompt_response"}
+        return event_of_payload(self.hook_events.get(event), payload, folder, **names, fresh_starts=_FRESH_STARTS)
 
     def hook_output(self, event: str, context: str) -> str:
         """Return the reply that adds *context*: the client wants exactly one JSON object of every hook."""
-        if not context or event not in _CONTEXT_EVENTS:
-            return "{}"
-        return context_output(event, context)
+        return context_output(event, self.hook_events.get(event), context, otherwise="{}")
 
     def transcripts(self, folder: Path | None = None) -> Iterator[Path]:
         """Yield the files of chats, oldest first; those of sub-agents lie in folders below."""
         files = (self.folder / "tmp").glob("*/chats/session-*") if folder is None else folder.rglob("session-*")
         yield from oldest_first(path for path in files if path.suffix in (".json", ".jsonl"))
 
-    def read_transcript(self, path: Path, *, tail: int | None = None) -> Transcript | None:
-        """Return the chat of the file *path*, with its rewinds; None for that of a sub-agent.
+    def read_transcript(self, path: Path, *, start: int = 0) -> Transcript | None:
+        """Return the chat of the file *path*, with the rewinds in what is read; None for that of a sub-agent.
 
-        Always the whole file is read: a later record may change an earlier one.
+        The older form, one JSON object, is always read whole.
         """
-        head, messages = _records(path)
+        head, messages, end = _records(path, start)
         if head.get("kind") == "subagent":
             return None
         session = str(head.get("sessionId") or path.stem)
@@ -95,37 +89,38 @@ class GeminiCli(HookClient):
         skipped: Counter[str] = Counter()
         for message in messages:
             text = "\n".join(block_texts(message.get("content")))
-            at, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
+            moment, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
             if message.get("type") == "gemini" and text.strip():
-                found.append(TranscriptEntry("assistant", text, session, at, id))
+                found.append(TranscriptEntry("assistant", text, session, moment, id))
             elif message.get("type") == "user":
-                words = "" if starts_with_tag(text) else typed_text(text)
-                if words:
-                    found.append(TranscriptEntry("user", words, session, at, id))
+                if words := untagged_text(text):
+                    found.append(TranscriptEntry("user", words, session, moment, id))
                 else:
                     skipped["command or wrapper"] += 1
         project = str(head.get("projectHash") or path.parent.parent.name)
-        return Transcript("", with_last_answers(found), skipped, f"{self.name}:{project}")
+        return Transcript("", with_last_answers(found), skipped, f"{self.name}:{project}", end)
 
 
 def _hook_entries(command: Callable[[str], str]) -> dict[str, dict[str, Any]]:
-    return {
-        event: matched_hook(command(event), name="tellback", timeout=milliseconds)
-        for event, milliseconds in _TIMEOUTS.items()
-    }
+    return matched_hooks(command, _TIMEOUTS, name="tellback")
 
 
-def _records(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
-    """Return the description and the messages of a chat: one JSON object, or a line a record."""
+def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[str, Any]], int]:
+    """Return the description, the messages from *start* on, and the end of a chat: one JSON object, or a line a record.
+
+    The end is 0 for one JSON object.
+    """
     if path.suffix == ".json":
         try:
             whole = json.loads(path.read_bytes()) if path.stat().st_size < _MAX_FILE_BYTES else {}
         except (ValueError, RecursionError):
             whole = {}
         head = whole if isinstance(whole, dict) else {}
-        return head, _objects(head.get("messages"))
-    head, messages = {}, dict[str, Mapping[str, Any]]()
-    for record in json_lines(path):
+        return head, _objects(head.get("messages")), 0
+    messages: dict[str, Mapping[str, Any]] = {}
+    head = dict(first_object(path)) if start else {}
+    lines = JsonLines(path, start)
+    for record in lines:
         if "$rewindTo" in record:
             ids = list(messages)
             if record["$rewindTo"] in messages:
@@ -139,7 +134,7 @@ def _records(path: Path) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
             messages[str(record["id"])] = record
         elif "sessionId" in record:
             head = {**head, **record}
-    return head, [*messages.values()]
+    return head, [*messages.values()], lines.end
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:

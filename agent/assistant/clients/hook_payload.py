@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookMoment
 from agent.assistant.clients.typed_text import typed_text
 
+_CONTEXT_MOMENTS: Final = (HookMoment.PROMPT, HookMoment.SESSION_START)
+
 
 def event_of_payload(
-    moment: HookMoment, payload: Mapping[str, Any], folder: str, *, turn: str, answer: str
+    moment: HookMoment | None,
+    payload: Mapping[str, Any],
+    folder: str,
+    *,
+    turn: str,
+    answer: str,
+    fresh_starts: Collection[str],
 ) -> ClientEvent | None:
-    """Return the event that *payload* reports; None in a sub-agent, and without a session.
+    """Return the event that *payload* reports at *moment*; None in a sub-agent, and without a session or a moment.
 
-    *turn* and *answer* are the client's names of the fields with the turn's id and its last answer.
+    *turn* and *answer* are the client's names of the fields with the turn's id and its last answer. Sessions that
+    start otherwise than by *fresh_starts* still have their briefing, and are passed over.
     """
-    if payload.get("agent_id") or not payload.get("session_id"):
+    if moment is None or payload.get("agent_id") or not payload.get("session_id"):
+        return None
+    if moment is HookMoment.SESSION_START and payload.get("source") not in fresh_starts:
         return None
     transcript = payload.get("transcript_path")
     return ClientEvent(
@@ -33,6 +44,11 @@ def event_of_payload(
     )
 
 
-def context_output(event: str, context: str) -> str:
-    """Return the reply that adds *context* to what the model reads."""
+def context_output(event: str, moment: HookMoment | None, context: str, *, otherwise: str = "") -> str:
+    """Return the reply that adds *context* to what the model reads.
+
+    *otherwise* is the reply without context, and to events of other moments: those have no place for it.
+    """
+    if not context or moment not in _CONTEXT_MOMENTS:
+        return otherwise
     return json.dumps({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})

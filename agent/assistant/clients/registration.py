@@ -138,9 +138,24 @@ def planned_changes(
     return changes
 
 
-def matched_hook(command: str, **fields: Any) -> dict[str, Any]:
-    """Return the entry of a hook that runs *command*, in the form that Claude Code, Codex and Gemini CLI share."""
-    return {"hooks": [{"type": "command", "command": command, **fields}]}
+def matched_hooks(
+    command: Callable[[str], str],
+    timeouts: Mapping[str, int],
+    *,
+    matchers: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> dict[str, dict[str, Any]]:
+    """Return the entry of each event with a timeout, in the form that Claude Code, Codex and Gemini CLI share.
+
+    It runs the *command* of the event. *matchers* say, by event, when alone the client calls it.
+    """
+    return {
+        event: {
+            "hooks": [{"type": "command", "command": command(event), **fields, "timeout": timeout}],
+            **({"matcher": matchers[event]} if matchers and event in matchers else {}),
+        }
+        for event, timeout in timeouts.items()
+    }
 
 
 def is_connected(server: ServerFile) -> bool:

@@ -1,4 +1,4 @@
-"""Lines of a JSON Lines file, one object at a time; of a file's end alone where that is enough."""
+"""Lines of a JSON Lines file, one object at a time, from any place in it; compressed ones too."""
 
 from __future__ import annotations
 
@@ -6,30 +6,47 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 from agent.assistant.clients.client import TranscriptEntry
+from vectorstore import MissingExtra
 
 _MAX_LINE_BYTES: Final = 32_000_000
 """Length of a line above which it is passed over: what a person typed is in none of those."""
 
 
-def json_lines(path: Path, *, tail: int | None = None) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of *path*; of its last *tail* bytes alone where given.
+class JsonLines:
+    """Objects of the lines of *path*, from the byte *start* on; a line that begins before it is passed over.
 
-    A line that is no object, or is cut off, is passed over: a client may be writing the last one.
+    A line that is no object is passed over, too. *end* is the byte behind the last whole line that was read: a client
+    may be writing the next one. A compressed file (``.zst``) is read from its beginning, and its *end* stays 0.
     """
-    with path.open("rb") as file:
-        if tail is not None:
-            size = file.seek(0, 2)
-            file.seek(max(size - tail, 0))
-            if size > tail:
-                _skip_line(file)
+
+    def __init__(self, path: Path, start: int = 0) -> None:
+        self.path, self.end = path, start
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        if self.path.suffix == ".zst":
+            with _decompressed(self.path) as file:
+                yield from self._objects(file)
+            self.end = 0
+            return
+        with self.path.open("rb") as file:
+            if self.end:
+                file.seek(self.end - 1)
+                self.end += _skip_line(file) - 1
+            yield from self._objects(file)
+
+    def _objects(self, file: IO[bytes]) -> Iterator[Mapping[str, Any]]:
         while line := file.readline(_MAX_LINE_BYTES):
-            if not line.endswith(b"\n") and len(line) == _MAX_LINE_BYTES:
-                _skip_line(file)
+            is_whole = line.endswith(b"\n")
+            length = len(line)
+            if not is_whole and length == _MAX_LINE_BYTES:
+                self.end += length + _skip_line(file)
                 continue
+            self.end += length if is_whole else 0
             try:
                 value = json.loads(line)
             except (ValueError, RecursionError):
@@ -38,9 +55,28 @@ def json_lines(path: Path, *, tail: int | None = None) -> Iterator[Mapping[str, 
                 yield value
 
 
-def _skip_line(file: Any) -> None:
-    while (part := file.readline(_MAX_LINE_BYTES)) and not part.endswith(b"\n"):
-        pass
+def first_object(path: Path) -> Mapping[str, Any]:
+    """Return the object of the first line of *path*; an empty one where there is none."""
+    return next(iter(JsonLines(path)), {})
+
+
+def _skip_line(file: IO[bytes]) -> int:
+    """Read to the end of the line; return how many bytes that were."""
+    skipped = 0
+    while part := file.readline(_MAX_LINE_BYTES):
+        skipped += len(part)
+        if part.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _decompressed(path: Path) -> IO[bytes]:
+    try:
+        from zstandard import ZstdDecompressor
+    except ImportError as error:
+        raise MissingExtra("reading compressed sessions", "codex") from error
+    reader = ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+    return BufferedReader(cast("RawIOBase", reader))
 
 
 def parsed_time(value: object) -> datetime | None:

@@ -80,6 +80,11 @@ def typed_text(text: str) -> str:
     return _WRAPPED.sub("", text).strip()
 
 
+def untagged_text(text: str) -> str:
+    """Return what the user typed of an entry in a transcript; "" where a client wrote it in the user's role."""
+    return "" if starts_with_tag(text) else typed_text(text)
+
+
 def starts_with_tag(text: str) -> bool:
     """Return whether *text* starts with a tag of any name, as words do that a client writes in the user's role."""
     return _ANY_TAG.match(text) is not None

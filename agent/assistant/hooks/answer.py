@@ -7,7 +7,7 @@ of the project, and after a compaction the last prompts of the session.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment
@@ -29,6 +29,7 @@ _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _CONTEXT_TURNS: Final = 3
 _SESSION_MESSAGES: Final = 200
 """Messages of a session that are looked through for what was shown already; older ones have long left the context."""
+_CALLED_AGAIN_WITHIN: Final = timedelta(minutes=1)
 _QUESTION_CHARACTERS: Final = 2_000
 _BRIEFING_MEMORIES: Final = 8
 _BRIEFING_SCANNED: Final = 100
@@ -44,16 +45,18 @@ async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookS
     project = project_of(event.folder)
     if project is not None and project.is_off:
         return _NO_REPLY
-    answer = _HookAnswer(memory, settings, client, event, project)
+    answer = _HookAnswer(memory, settings, client, event, project, call.received)
+    before: Sequence[str] = ()
     match event.moment:
         case HookMoment.PROMPT:
-            heading, items = PROMPT_HEADING, await answer.recalled()
+            heading, (items, before) = PROMPT_HEADING, await answer.recalled()
         case HookMoment.SESSION_START:
             heading, items = BRIEFING_HEADING, await answer.briefing()
         case _:
             return _NO_REPLY
     block, shown = context_block(items, heading=heading, tokens=settings.tokens, count=default_counter().count)
-    return HookReply(client.hook_output(call.event, block), shown=tuple(item.id for item in shown))
+    output = client.hook_output(call.event, block)
+    return HookReply(output, shown=tuple(item.id for item in shown), shown_before=tuple(before))
 
 
 def project_filter(project: Project | None) -> Filter:
@@ -71,18 +74,20 @@ class _HookAnswer:
         client: HookClient,
         event: ClientEvent,
         project: Project | None,
+        received: datetime,
     ) -> None:
         self.memory, self.settings, self.event, self.project = memory, settings, event, project
+        self.received = received
         self.session = session_name(client, event.session)
         hidden = [] if settings.share_sensitive else [NOT_SENSITIVE_FILTER]
         self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
 
-    async def recalled(self) -> Sequence[ContextItem]:
-        """Return what bears on the prompt, best first, and is not in the context yet."""
+    async def recalled(self) -> tuple[Sequence[ContextItem], Sequence[str]]:
+        """Return what bears on the prompt, best first, and is not in the context yet; and the ids of what is."""
         words = split_pasted(self.event.prompt)
         question = (words.own or words.pasted)[:_QUESTION_CHARACTERS]
         if not question or classify_utterance(question).kind is UtteranceKind.SMALL_TALK:
-            return ()
+            return (), ()
         stored = await self._session_messages()
         prompts = [item.message.text for item in stored if item.message.role == "user"]
         found = await self.memory.recall(
@@ -94,9 +99,10 @@ class _HookAnswer:
         )
         items = [item_from_hit(hit, 0) for hit in found]
         items, _ = above_floor(items, found, share=DEFAULT_RELEVANCE_FLOOR, searched=found.searched)
-        known = _in_context(stored)
+        known = _in_context(stored, self.received)
         written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in found}
-        return [item for item in items if item.id not in known or written[item.id] > known[item.id]]
+        new = [item for item in items if item.id not in known or written[item.id] > known[item.id]]
+        return new, [item.id for item in items if item not in new]
 
     async def briefing(self) -> Sequence[ContextItem]:
         """Return what is pinned, the newest statements of the project, and the last prompts before a compaction."""
@@ -138,14 +144,20 @@ def _is_statement(memory: Memory) -> bool:
     return memory.is_evidence and memory.utterance != UtteranceKind.STATING_QUESTION
 
 
-def _in_context(stored: Sequence[StoredMessage]) -> dict[str, datetime]:
-    """Return the memories that the client's context holds, shown or said there since a compaction, and since when."""
+def _in_context(stored: Sequence[StoredMessage], received: datetime) -> dict[str, datetime]:
+    """Return the memories that the client's context holds, shown or said there since a compaction, and since when.
+
+    What was shown with a prompt of just now that has no answer yet may have reached nobody: a hook that takes too long
+    is called again, as *received* now, and must give the same.
+    """
     times: dict[str, datetime] = {}
-    for item in stored:
+    answered = max((place for place, item in enumerate(stored) if item.message.role != "user"), default=-1)
+    for place, item in enumerate(stored):
         if item.message.metadata.get(CHECKPOINT):
             times.clear()
             continue
-        shown = item.message.metadata.get(SHOWN)
+        is_repeated = place > answered and item.at >= received - _CALLED_AGAIN_WITHIN
+        shown = None if is_repeated else item.message.metadata.get(SHOWN)
         ids = [id for id in shown if isinstance(id, str)] if isinstance(shown, list) else []
         times.update(dict.fromkeys([*ids, *filter(None, [item.memory])], item.at))
     return times

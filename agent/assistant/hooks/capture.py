@@ -7,12 +7,12 @@ again; so a hook and an import of the same conversation agree.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment, TranscriptEntry
@@ -27,9 +27,16 @@ from memory.internals import ORIGIN, SCOPES, TRUST, StoredMessage, run_in_thread
 CHECKPOINT: Final = "checkpoint"
 """Key in the metadata of a system message: a compaction followed, so what a hook had shown is gone from the context."""
 SHOWN: Final = "shown"
-"""Key in a prompt's metadata: ids of the memories that were shown with it."""
+"""Key in the metadata of a prompt, or of a briefing: ids of the memories that its answer may repeat."""
+READ: Final = "transcript"
+"""Key in a message's metadata: file number and byte up to which the client's transcript was read when it was kept."""
 _TAIL_BYTES: Final = 1_000_000
+"""End of a transcript that is read where none of it was; ``tellback import`` reads all."""
 _SAME_WORDS_WITHIN: Final = timedelta(minutes=1)
+_RECENT_MESSAGES: Final = 500
+"""Messages of a session that a prompt, or the new part of its transcript, is compared with."""
+_COMPACTED: Final = "The context of the client was compacted here."
+_BRIEFED: Final = "The session began with a briefing."
 
 
 def session_name(client: HookClient, session: str) -> str:
@@ -64,30 +71,72 @@ async def keep_hook(
     match event.moment:
         case HookMoment.PROMPT:
             entry = TranscriptEntry("user", event.prompt, event.session, call.received, event.id)
-            return await capture.keep([entry] if event.prompt else [], shown=reply.shown)
+            before = _Before.a_prompt(await capture.recent_messages(event.session))
+            return await capture.keep([entry] if event.prompt else [], shown=reply.in_context, before=before)
         case HookMoment.TURN_END | HookMoment.COMPACTION:
-            kept = await capture.keep([*await _spoken(client, event), *_answer(event, call.received)])
+            before = _Before.a_reading(await capture.recent_messages(event.session), event.transcript)
+            spoken, read_to = await _spoken(client, event, before.start)
+            kept = await capture.keep([*spoken, *_answer(event, call.received)], before=before, read_to=read_to)
             if event.moment is HookMoment.COMPACTION:
-                await capture.keep_checkpoint(event.session, call.received)
+                await capture.keep_mark(event.session, _COMPACTED, {CHECKPOINT: True}, call.received)
             return kept
+        case HookMoment.SESSION_START if reply.shown:
+            await capture.keep_mark(event.session, _BRIEFED, {SHOWN: list(reply.shown)}, call.received)
+            return KeptMessages()
         case _:
             return KeptMessages()
 
 
-async def _spoken(client: HookClient, event: ClientEvent) -> list[TranscriptEntry]:
-    """Return what the end of the transcript has; answers only at the end of a turn whose event tells none.
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Part of a session's history that new words are compared with: *stored*, oldest first.
 
-    The file may lag behind the hook, so that its last answer may be one from the middle of the turn.
+    Equal words behind the number *since* are the same words; those before it only within a minute. None of *stored*
+    says that all of the history is looked at. *start* is the byte from which a transcript was not read yet.
     """
-    if event.transcript is None or not event.transcript.is_file():
-        return []
-    transcript = await run_in_thread(partial(client.read_transcript, event.transcript, tail=_TAIL_BYTES))
-    entries: Sequence[TranscriptEntry] = transcript.entries if transcript is not None else ()
+
+    stored: Sequence[StoredMessage] | None = None
+    since: int = 0
+    start: int | None = None
+
+    @classmethod
+    def a_prompt(cls, stored: Sequence[StoredMessage]) -> _Before:
+        """Return it for a prompt that was typed just now: earlier prompts with its words are others."""
+        return cls(stored, stored[-1].sequence if stored else 0)
+
+    @classmethod
+    def a_reading(cls, stored: Sequence[StoredMessage], transcript: Path | None) -> _Before:
+        """Return it for the part of *transcript* behind what was read when one of *stored* was kept."""
+        if transcript is None or not transcript.is_file():
+            return cls(stored, stored[-1].sequence if stored else 0)
+        status = transcript.stat()
+        for item in reversed(stored):
+            mark = item.message.metadata.get(READ)
+            if isinstance(mark, list) and mark[:1] == [status.st_ino] and mark[1] <= status.st_size:
+                return cls(stored, item.sequence, mark[1])
+        return cls(start=max(status.st_size - _TAIL_BYTES, 0))
+
+
+async def _spoken(
+    client: HookClient, event: ClientEvent, start: int | None
+) -> tuple[list[TranscriptEntry], tuple[int, int] | None]:
+    """Return what the transcript has from the byte *start* on, with its file number and the byte behind that.
+
+    Answers only at the end of a turn whose event tells none: the file may lag behind the hook, so that its last answer
+    may be one from the middle of the turn.
+    """
+    if event.transcript is None or start is None:
+        return [], None
+    number = event.transcript.stat().st_ino
+    transcript = await run_in_thread(partial(client.read_transcript, event.transcript, start=start))
+    if transcript is None:
+        return [], None
+    entries: Sequence[TranscriptEntry] = transcript.entries
     if len({entry.session for entry in entries}) == 1:  # a client may name its files otherwise than its sessions
         entries = [replace(entry, session=event.session) for entry in entries]
-    if event.moment is HookMoment.TURN_END and not event.answer:
-        return list(entries)
-    return [entry for entry in entries if entry.role == "user"]
+    if event.moment is not HookMoment.TURN_END or event.answer:
+        entries = [entry for entry in entries if entry.role == "user"]
+    return list(entries), (number, transcript.end) if transcript.end else None
 
 
 def _answer(event: ClientEvent, at: datetime) -> list[TranscriptEntry]:
@@ -104,40 +153,73 @@ class Capture:
     project: Project | None = None
 
     async def keep(
-        self, entries: Iterable[TranscriptEntry], *, shown: Sequence[str] = (), dry_run: bool = False
+        self,
+        entries: Iterable[TranscriptEntry],
+        *,
+        shown: Sequence[str] = (),
+        before: _Before = _Before(),
+        read_to: tuple[int, int] | None = None,
+        dry_run: bool = False,
     ) -> KeptMessages:
         """Keep those of *entries* that are not there yet; with *dry_run* only count them.
 
-        *shown* are the memories that were shown with the prompt; they are named as those that its answer used.
+        *shown* are the memories in the context that bear on the prompt; they are named as those that its answer used.
+        *before* is what was kept of the session that *entries* end with. *read_to* is noted with what is kept: file
+        number and byte up to which the transcript was read.
         """
+        groups = [(session, [*group]) for session, group in groupby(entries, key=lambda entry: entry.session)]
         kept = KeptMessages()
-        for session, group in groupby(entries, key=lambda entry: entry.session):
-            kept += await self._keep_session(session_name(self.client, session), [*group], shown, dry_run=dry_run)
+        for number, (session, group) in enumerate(groups, start=1):
+            is_last = number == len(groups)
+            messages = [message for entry in group for message in self._messages(entry, shown)]
+            history = before if is_last and before.stored is not None else _Before(await self._history(session))
+            mark = read_to if is_last else None
+            kept += await self._keep_session(session, messages, history, mark, dry_run=dry_run)
         return kept
 
-    async def keep_checkpoint(self, session: str, at: datetime) -> None:
-        """Mark in the history of *session* that the client's context is compacted *at* this time."""
-        mark = Message.system("The context of the client was compacted here.")
-        mark = mark.model_copy(update={"at": at, "metadata": {CHECKPOINT: True, ORIGIN: self.client.name}})
-        namespace = self.settings.namespace
-        await self.memory.remember_turn(session_name(self.client, session), [mark], namespace=namespace)
+    async def recent_messages(self, session: str) -> list[StoredMessage]:
+        """Return the newest messages of *session* in the history."""
+        return await self._history(session, limit=_RECENT_MESSAGES)
+
+    async def keep_mark(self, session: str, text: str, metadata: Mapping[str, Any], at: datetime) -> None:
+        """Note in the history of *session* what happened to the client's context *at* this time.
+
+        *text* is for people, *metadata* for hooks.
+        """
+        mark = Message.system(text)
+        mark = mark.model_copy(update={"at": at, "metadata": {**metadata, ORIGIN: self.client.name}})
+        await self._remember(session, [mark])
 
     async def _keep_session(
-        self, session: str, entries: Sequence[TranscriptEntry], shown: Sequence[str], *, dry_run: bool
+        self,
+        session: str,
+        messages: Sequence[Message],
+        before: _Before,
+        read_to: tuple[int, int] | None,
+        *,
+        dry_run: bool,
     ) -> KeptMessages:
-        namespace = self.settings.namespace
-        stored = await self.memory.conversations.load(session, namespace=namespace, roles=["user", "assistant"])
-        messages = [message for entry in entries for message in self._messages(entry, shown)]
-        new = self._missing(messages, stored)
+        stored = before.stored or ()
+        new = self._missing(messages, [item for item in stored if item.message.role != "system"], before.since)
         missing = [message for message in new if not self._is_forgotten(message)]
         counts = KeptMessages(len(missing), len(messages) - len(new), len(new) - len(missing))
-        if dry_run:
+        if dry_run or not missing:
             return counts
-        used = stored[-1].message.metadata.get(SHOWN, ()) if stored else ()
+        if read_to is not None:
+            metadata = {**missing[-1].metadata, READ: list(read_to)}
+            missing[-1] = missing[-1].model_copy(update={"metadata": metadata})
+        used = _repeatable(stored)
         for turn in _turns(missing):
-            of_answer = used if turn[0].role == "assistant" else ()
-            await self.memory.remember_turn(session, turn, namespace=namespace, used=of_answer)
+            await self._remember(session, turn, used if turn[0].role == "assistant" else ())
         return counts
+
+    async def _history(self, session: str, limit: int | None = None) -> list[StoredMessage]:
+        name = session_name(self.client, session)
+        return await self.memory.conversations.load(name, namespace=self.settings.namespace, limit=limit)
+
+    async def _remember(self, session: str, turn: Sequence[Message], used: Sequence[str] = ()) -> None:
+        name = session_name(self.client, session)
+        await self.memory.remember_turn(name, turn, namespace=self.settings.namespace, used=used)
 
     def _messages(self, entry: TranscriptEntry, shown: Sequence[str]) -> list[Message]:
         """Return the messages that keep *entry*: own words and pasted ones apart."""
@@ -160,29 +242,36 @@ class Capture:
             messages.append(Message.user(words.pasted, at=entry.at).model_copy(update={"metadata": noted}))
         return messages
 
-    def _missing(self, messages: Sequence[Message], stored: Sequence[StoredMessage]) -> list[Message]:
-        """Return those of *messages* that the history does not have.
+    def _missing(self, messages: Sequence[Message], stored: Sequence[StoredMessage], since: int) -> list[Message]:
+        """Return those of *messages* that *stored* does not have.
 
-        The same words count as often as they were said. A client's transcript may have a prompt with more around it
-        than its hook was given; within a minute the one that holds the other is the same.
+        The same words count as often as they were said; those that are known from before the number *since* must have
+        been said within a minute. A client's transcript may have a prompt with more around it than its hook was given;
+        within a minute the one that holds the other is the same.
         """
-        known = Counter(self._words(item.message) for item in stored)
+        unmatched: dict[tuple[str, str], list[StoredMessage]] = {}
+        for item in stored:
+            unmatched.setdefault(self._words(item.message), []).append(item)
         missing = []
         for message in messages:
-            words = self._words(message)
-            if known[words]:
-                known[words] -= 1
+            same = unmatched.get(self._words(message), [])
+            is_any = message.at is None
+            known = next(
+                (item for item in same if is_any or item.sequence > since or _is_at_once(message, item.message)), None
+            )
+            if known is not None:
+                same.remove(known)
             else:
                 missing.append(message)
-        unmatched = [item for item in stored if known[self._words(item.message)] > 0]
-        return [message for message in missing if not any(self._overlap(message, item) for item in unmatched)]
+        rest = [item for items in unmatched.values() for item in items]
+        return [message for message in missing if not any(self._overlap(message, item) for item in rest)]
 
     def _overlap(self, message: Message, item: StoredMessage) -> bool:
         other = item.message
-        if message.role != other.role or message.at is None or other.at is None:
+        if message.role != other.role or not _is_at_once(message, other):
             return False
         (_, words), (_, known) = self._words(message), self._words(other)
-        return abs(message.at - other.at) <= _SAME_WORDS_WITHIN and (words in known or known in words)
+        return words in known or known in words
 
     def _words(self, message: Message) -> tuple[str, str]:
         return message.role, "".join(self.memory.redacted(message.text).split())
@@ -191,6 +280,24 @@ class Capture:
         """Return whether the words of *message* were forgotten after they were said."""
         forgotten = self.memory.tombstones.words_at(self.settings.namespace, self.memory.redacted(message.text))
         return forgotten is not None and (message.at or datetime.min.replace(tzinfo=UTC)) <= forgotten
+
+
+def _is_at_once(first: Message, second: Message) -> bool:
+    return first.at is not None and second.at is not None and abs(first.at - second.at) <= _SAME_WORDS_WITHIN
+
+
+def _repeatable(stored: Sequence[StoredMessage]) -> Sequence[str]:
+    """Return the memories that an answer may repeat: those shown with the last prompt, and by the briefing."""
+    ids: dict[str, None] = {}
+    roles: set[str] = set()
+    for item in reversed(stored):
+        metadata, role = item.message.metadata, item.message.role
+        if metadata.get(CHECKPOINT):
+            break
+        if SHOWN in metadata and role not in roles:
+            roles.add(role)
+            ids.update(dict.fromkeys(metadata[SHOWN]))
+    return tuple(ids)
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:

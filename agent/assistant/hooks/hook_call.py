@@ -27,10 +27,17 @@ class HookCall:
 class HookReply:
     """Reply of a hook: what its process writes (*stdout*, *stderr*), and its *exit_code*.
 
-    *shown* are the ids of the memories in it. ``keep_hook`` takes them with what was said.
+    *shown* are the ids of the memories in it, *shown_before* those that bear on the prompt, too, and were shown earlier
+    in the session. ``keep_hook`` takes them with what was said.
     """
 
     stdout: str
     stderr: str = ""
     exit_code: int = 0
     shown: tuple[str, ...] = ()
+    shown_before: tuple[str, ...] = ()
+
+    @property
+    def in_context(self) -> tuple[str, ...]:
+        """Ids of the memories that bear on the prompt and that the model can read."""
+        return self.shown + self.shown_before

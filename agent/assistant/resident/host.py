@@ -38,7 +38,7 @@ class Host:
     """Process for which a command runs, as its request describes it; *open_memory* lends a memory that is open.
 
     *environ* are the variables of settings and screen, *terminal* is the name of its terminal, *columns* is the width
-    of its screen.
+    of its screen. *in_chat*: the command was typed in a chat, so that further ones are named with a slash.
     """
 
     environ: Mapping[str, str]
@@ -46,6 +46,7 @@ class Host:
     open_memory: Callable[[AssistantSettings, bool], AbstractContextManager[OpenedMemory]]
     terminal: str | None = None
     columns: int = 80
+    in_chat: bool = False
     stdin: CapturedStream = field(default_factory=CapturedStream)
     stdout: CapturedStream = field(default_factory=CapturedStream)
     stderr: CapturedStream = field(default_factory=CapturedStream)

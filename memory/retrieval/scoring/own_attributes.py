@@ -1,7 +1,7 @@
 """Attributes of people: statements that tell the name, home or work of who asks, or somebody else's home or work.
 
-"What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". Which
-attribute a statement tells, and of whom, is part of its analysis.
+"What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". The
+attribute that a statement tells, and of whom, is part of its analysis.
 """
 
 from __future__ import annotations

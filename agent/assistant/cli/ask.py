@@ -1,0 +1,145 @@
+"""``tellback ask``: one question with its answer, for which the memory is only read."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import typer
+
+from agent.assistant.cli.citations import citation_lines
+from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
+from agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
+from agent.assistant.cli.documents import chosen_documents
+from agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
+from agent.assistant.cli.options import (
+    AttachOption,
+    CollectionOption,
+    JsonOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
+    QuestionArgument,
+    SourceOption,
+    TagOption,
+    TypeOption,
+)
+from agent.assistant.cli.output import print_json, print_line, print_note, print_text
+from agent.assistant.cli.prompts import read_text_argument
+from agent.assistant.cli.waiting import WaitingStatus, show_wait
+
+if TYPE_CHECKING:
+    from agent.agent_memory import MemoryOptions
+    from agent.assistant.wiring import Assistant, OpenedMemory
+    from agent.results import RunResult
+    from memory.internals import Block
+
+_JUST_BEGUN = timedelta(minutes=10)
+
+
+@with_error_report
+def ask(
+    context: typer.Context,
+    question: QuestionArgument,
+    attach: AttachOption = None,
+    tag: TagOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Answer QUESTION from what is known, with citations.
+
+    Nothing is stored; a conversation that is kept is `tellback chat`. What is piped in is attached:
+    `cat report.txt | tellback ask "When is it due?"`.
+    """
+    compute_in_one_thread()
+    words = read_text_argument(question, name="QUESTION", what="a question")
+    from agent.agent_memory import MemoryOptions
+
+    files = [read_attachment(path) for path in attach or ()]
+    if question != ["-"] and not sys.stdin.isatty() and (piped := sys.stdin.buffer.read()).strip():
+        files.append((STANDARD_INPUT, piped))
+    attachments = Attachments()
+    with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
+        where = chosen_documents(assistant.opened, source, type, modified_since, modified_until, collection=collection)
+        collections = None if collection is None else (collection,)
+        options = MemoryOptions(where=where, tags=tuple(tag or ()), collections=collections)
+        result = run(_answer(assistant, words, attachments, files, options, WaitingStatus(shown=not json)))
+        model = assistant.opened.settings.model
+        begins = not json and not files and _is_just_begun(assistant.opened)
+        lines = [] if json else run(citation_lines(assistant.opened, result.citations))
+    if json:
+        print_json(
+            {
+                "question": words,
+                "answer": result.text,
+                "citations": result.citations,
+                "abstain": result.abstain,
+                "model": model,
+                "ending": result.ending,
+                "tokens_exact": result.tokens_exact,
+                "warnings": result.warnings,
+                "notes": result.notes,
+                "answered_by": result.model or None,
+            }
+        )
+    else:
+        print_text(result.text)
+        if result.citations:
+            print_text()
+        for cited in lines:
+            print_line(cited)
+        for warning in (*result.warnings, *(() if files else result.notes)):
+            if warning.lower() not in result.text.lower():  # an answer without a model says whom it doubts
+                print_note(warning)
+        if begins:
+            program = "tellback" if shutil.which("tellback") else sys.argv[0]
+            print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")
+    if result.ending == "too_long":
+        raise typer.Exit(EXIT_ENDPOINT)
+
+
+async def _answer(
+    assistant: Assistant,
+    question: str,
+    attachments: Attachments,
+    files: Sequence[tuple[str, bytes]],
+    options: MemoryOptions,
+    status: WaitingStatus,
+) -> RunResult:
+    """Return the answer to *question* about *files* and the memory; raise what ended the run."""
+    from agent.events import RunEnded
+    from memory import TextBlock
+
+    opened = assistant.opened
+    try:
+        for name, data in files:
+            await attachments.add(name, data, opened.settings, opened.memory.embedder)
+        blocks: list[Block] = [TextBlock(text=question), *attachments.take_blocks()]
+        prompt = blocks if files else question
+        async for event in assistant.agent.stream(prompt, store=False, memory_options=options):
+            show_wait(event, status)
+            if isinstance(event, RunEnded):
+                ended = event
+    finally:
+        status.clear()
+        await attachments.close()
+    if ended.error is not None:
+        raise ended.error
+    return ended.result
+
+
+def _is_just_begun(opened: OpenedMemory) -> bool:
+    """Return whether the first documents were ingested a few minutes ago, and nothing was said yet."""
+    newest = datetime.now(UTC) - _JUST_BEGUN
+    if datetime.fromtimestamp(opened.settings.memory.stat().st_mtime, UTC) < newest:
+        return False
+    if run(opened.memory.count(namespace=opened.namespace)):
+        return False
+    documents = run(opened.knowledge().documents())
+    return all(document.ingested is not None and document.ingested > newest for document in documents)

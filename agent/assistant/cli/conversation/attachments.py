@@ -1,0 +1,114 @@
+"""Attachments of a conversation: files and piped text, given to a model whole or searched as passages.
+
+A model is given a file whole, with the question it is attached to. One that would take more than half of the token
+budget, and everything where no model answers, is cut into passages in a knowledge base of its own, which lasts as long
+as the conversation.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import typer
+
+from agent.assistant.cli.output import format_count, one_line
+
+if TYPE_CHECKING:
+    from agent.assistant.config import AssistantSettings
+    from memory import Embedder, KnowledgeBase, LongTermMemory
+    from memory.internals import Block, Passages
+
+STANDARD_INPUT: Final = "standard input"
+_MAX_BYTES: Final = 50_000_000
+_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_CHARACTERS_PER_TOKEN: Final = 4
+"""Of English text, about; it only decides which way an attachment goes."""
+
+
+@dataclass(slots=True)
+class Attachments:
+    """Attachments of one conversation. ``blocks`` wait for the next turn; ``names`` are all of them so far.
+
+    It is a retriever of passages, as an agent takes one for its knowledge.
+    """
+
+    blocks: list[Block] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    _memory: LongTermMemory | None = None
+    _knowledge: KnowledgeBase | None = None
+
+    @property
+    def is_searched(self) -> bool:
+        """Return whether there are passages to be found."""
+        return self._knowledge is not None
+
+    async def retrieve(self, question: str, k: int = 5) -> Passages:
+        """Return the passages that are most about *question*, best first."""
+        from memory.internals import Passages
+
+        return Passages(()) if self._knowledge is None else await self._knowledge.retrieve(question, k)
+
+    async def add(self, name: str, data: bytes, settings: AssistantSettings, embedder: Embedder | None) -> str:
+        """Attach the file *name* with the content *data*; return in words how it is used.
+
+        What cannot be read raises ``LoadError`` or ``MissingExtra``, an image without a model ``BadParameter``.
+        """
+        from memory import DocumentBlock, ImageBlock
+        from memory.internals import load_document
+
+        shown = one_line(name)
+        kind, _ = mimetypes.guess_type(name)
+        if kind in _IMAGES:
+            if settings.model is None:
+                raise typer.BadParameter("an image takes a model that sees", param_hint=shown)
+            self.blocks.append(ImageBlock(media_type=cast("Any", kind), data=data, name=Path(name).name))
+            self.names.append(shown)
+            return f"attached to what you say next: {shown}"
+        document = load_document(data, name, media_type="text/plain" if name == STANDARD_INPUT else "")
+        tokens = len(document.text) // _CHARACTERS_PER_TOKEN
+        if settings.model is not None and tokens <= settings.token_budget // 2:
+            text = document.text.encode() or b" "
+            self.blocks.append(DocumentBlock(media_type="text/plain", data=text, name=Path(name).name))
+            how = f"attached to what you say next, whole (about {tokens:,} tokens): {shown}"
+        else:
+            content = document.text if name == STANDARD_INPUT else data
+            passages = await self._ingest(name, content, embedder)
+            how = f"attached, {format_count(passages, 'passage')} to be asked about: {shown}"
+        self.names.append(shown)
+        return how
+
+    async def _ingest(self, name: str, content: str | bytes, embedder: Embedder | None) -> int:
+        """Cut *content* into passages; return their number."""
+        from memory import KnowledgeBase, open_memory
+
+        if self._knowledge is None:
+            self._memory = open_memory("numpy:", embedder=embedder)
+            self._knowledge = KnowledgeBase(self._memory)
+        await self._knowledge.ingest_text(content, source=name)
+        documents = await self._knowledge.documents()
+        return sum(document.chunks for document in documents if document.source == name)
+
+    def take_blocks(self) -> list[Block]:
+        """Return the blocks that wait, which are then given to no further turn."""
+        taken, self.blocks = self.blocks, []
+        return taken
+
+    async def close(self) -> None:
+        """Release the passages."""
+        if self._memory is not None:
+            await self._memory.close()
+
+
+def read_attachment(path: str) -> tuple[str, bytes]:
+    """Return name and content of the file at *path*; one that cannot be read raises ``BadParameter``."""
+    file = Path(path).expanduser()
+    try:
+        if file.stat().st_size > _MAX_BYTES:
+            raise typer.BadParameter(f"{path} has more than {_MAX_BYTES // 1_000_000} MB", param_hint="--attach")
+        return path, file.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise typer.BadParameter(f"{path} cannot be read ({reason.lower()})", param_hint="--attach") from error

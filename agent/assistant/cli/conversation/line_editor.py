@@ -1,0 +1,105 @@
+"""Line editor of the chat: earlier prompts, search, completion, several lines, and pasted blocks as one prompt.
+
+Enter sends; Alt-Enter (Escape, Enter) and Ctrl-J begin a new line. Ctrl-C empties the line; in an empty one, pressed
+twice, it ends, as Ctrl-D does. ``prompt_toolkit`` is imported with this module, by a chat on a terminal alone.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.shortcuts import CompleteStyle
+
+from agent.assistant.cli.output import print_note
+
+if TYPE_CHECKING:
+    from prompt_toolkit.completion import Completer
+    from prompt_toolkit.input import Input
+    from prompt_toolkit.output import Output
+
+    from agent.assistant.cli.conversation.prompt_history import PromptHistory
+
+PROMPT: Final = "> "
+_CONTINUATION: Final = "… "
+
+
+class LineEditor:
+    """Reads prompts from the terminal, or from *input*; what is typed is shown there, or on *output*."""
+
+    def __init__(
+        self,
+        history: PromptHistory,
+        completer: Completer | None = None,
+        *,
+        input: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        # Without these, the editor asks the terminal where its cursor is; an answer that comes late is typed text.
+        os.environ.setdefault("PROMPT_TOOLKIT_NO_CPR", "1")
+        is_command = Condition(lambda: self._session.default_buffer.text.startswith("/"))
+        self._session: PromptSession[str] = PromptSession(
+            history=history,
+            completer=completer,
+            complete_in_thread=True,
+            complete_while_typing=is_command,
+            complete_style=CompleteStyle.COLUMN,
+            enable_history_search=~is_command,
+            multiline=True,
+            prompt_continuation=lambda width, number, wraps: "" if wraps else _CONTINUATION,
+            key_bindings=_bindings(),
+            reserve_space_for_menu=5,
+            input=input,
+            output=output,
+        )
+        self.history = history
+
+    def read(self) -> str | None:
+        """Return the next prompt as it was typed; None at the end."""
+        interrupted = False
+        while True:
+            try:
+                return self._session.prompt(PROMPT)
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                if interrupted:
+                    return None
+                interrupted = True
+                print_note("Ctrl-C once more, or Ctrl-D, leaves")
+
+    def edit(self, text: str, *, prompt: str) -> str | None:
+        """Return *text* as it is changed by hand; None where that is broken off."""
+        editor: PromptSession[str] = PromptSession(
+            input=self._session.app.input, output=self._session.app.output, key_bindings=_bindings()
+        )
+        try:
+            return editor.prompt(prompt, default=text).strip() or None
+        except (EOFError, KeyboardInterrupt):
+            return None
+
+
+def _bindings() -> KeyBindings:
+    bindings = KeyBindings()
+
+    @bindings.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.validate_and_handle()
+
+    @bindings.add("escape", "enter")
+    @bindings.add("c-j")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @bindings.add("c-c")
+    @bindings.add("<sigint>")
+    def _(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    return bindings

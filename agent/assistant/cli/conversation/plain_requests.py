@@ -1,0 +1,187 @@
+"""Requests in plain words that are obeyed without a model: "forget that …", and "no, …", which corrects a memory.
+
+The words only propose: what is found is shown, and nothing is done without a yes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import OpenedMemory
+    from memory import Memory
+    from vectorstore import Analyzer
+
+_FORGET: Final = re.compile(
+    r"(?:please |bitte )?(?:forget|delete|erase|vergiss|vergesse?n?|lösche|olvida|borra|oublie|efface)"
+    r"(?:,)?(?: about| that| dass| que| was)? (?P<what>.+)"
+    r"|(?:请)?(?:忘记|忘掉|删除)(?P<chinese>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NOTHING_NAMED: Final = re.compile(r"(?:it|that|this|about it|das|es|eso|ça|cela)?[\s.!]*", re.IGNORECASE)
+_NO: Final = r"(?:no|nope|nah|nein|non|wrong|falsch|actually|correction|sorry|i meant?|korrektur|不对|不是|不)"
+_MORE: Final = r"(?:wait|sorry|actually|rather|i meant?|that's (?:wrong|not right)|moment|warte|espera|attends)"
+_CORRECTION: Final = re.compile(
+    rf"(?:oh[\s,]+)?{_NO}(?:[\s,.:;!–—-]+{_MORE}\b)*(?:[,.:;!–—，。：]+|\s+-+|(?<=wait|ally|tion|orry|eant)(?=\s))\s*(?P<says>.+)"
+    rf"|(?:oh[\s,]+)?{_NO}(?:[\s,.:;!–—-]+{_MORE}\b)+[\s,.:;!–—-]*(?P<then>.+)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PRONOUN: Final = re.compile(
+    r"(?:it's|he's|she's|they're|his|her|its|their|he|she|it|they|sein|seine|ihr|ihre|er|sie|es|su|sus|son|sa|他的|她的|他|她)\b\s*",
+    re.IGNORECASE,
+)
+_CLAUSE: Final = re.compile(r"[^,;.!?。，；]+(?:\.(?=\S)[^,;.!?。，；]+)*")
+_MONTH: Final = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez)\w*\.?"
+_VALUES: Final = (
+    re.compile(
+        rf"\b\d{{1,2}}(?:st|nd|rd|th|\.)?\s+(?:of\s+)?{_MONTH}(?:\s+\d{{4}})?"
+        rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?\b(?:,?\s+\d{{4}})?"
+        r"|\b\d{4}-\d\d-\d\d\b",
+        re.IGNORECASE,
+    ),
+    re.compile(r"\b\d{1,2}:\d\d\b"),
+    re.compile(r"\b\d[\d.,]*\d\b|\b\d\b"),
+)
+"""Shapes of values: a day, a time of day, a number. A bare value takes the place of one of the same shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """Proposal to put *text* in the place of what *memory* says."""
+
+    memory: Memory
+    text: str
+
+
+def forget_request(line: str) -> str | None:
+    """Return what is to be forgotten if *line* asks for that; None for any other line."""
+    match = _FORGET.fullmatch(line.strip())
+    if match is None:
+        return None
+    what = (match["what"] or match["chinese"]).rstrip(".!。 ")
+    return None if _NOTHING_NAMED.fullmatch(what) else what
+
+
+def correction_request(line: str) -> str | None:
+    """Return what holds instead if *line* says that something is wrong ("no, …"); None for any other line."""
+    from agent.providers.extractive import is_question
+
+    match = _CORRECTION.fullmatch(line.strip())
+    if match is None:
+        return None
+    statement = (match["says"] or match["then"]).strip()
+    return None if not statement or is_question(statement) else statement
+
+
+async def propose_correction(opened: OpenedMemory, statement: str, focus: Sequence[str]) -> Correction | None:
+    """Return the memory that *statement* corrects, with its new words; None where none is about it.
+
+    *focus* are the ids of memories that were spoken of last, the last one first; they are looked at before those that
+    recall finds.
+    """
+    memory, namespace = opened.memory, opened.namespace
+    analyzer = _analyzer(opened)
+    near = [known for known in await memory.get(list(focus), namespace=namespace) if known is not None] if focus else []
+    found = await memory.recall(statement, 5, namespace=namespace)
+    candidates = {known.id: known for known in (*near, *(hit.memory for hit in found)) if _is_said(known)}
+    terms = set(analyzer.terms(statement))
+    shared = {id: len(terms.intersection(analyzer.terms(known.text))) for id, known in candidates.items()}
+    best = max(candidates, key=lambda id: shared[id], default=None)
+    if best is None:
+        return None
+    if shared[best]:
+        text = corrected_text(candidates[best].text, statement, analyzer)
+    else:
+        bare = ((known, _with_value(known.text, statement)) for known in near if known.id in candidates)
+        known, text = next(((known, changed) for known, changed in bare if changed), (None, ""))
+        if known is None:
+            return None
+        best = known.id
+    return None if text == candidates[best].text else Correction(candidates[best], text)
+
+
+async def memories_about(opened: OpenedMemory, what: str) -> list[str]:
+    """Return the ids of the memories that share words with *what*, best first; where none does, of the nearest."""
+    analyzer = _analyzer(opened)
+    found = [
+        hit.memory
+        for hit in await opened.memory.recall(what, 5, namespace=opened.namespace, all_utterances=True)
+        if _is_said(hit.memory)
+    ]
+    terms = set(analyzer.terms(what))
+    shared = [len(terms.intersection(analyzer.terms(memory.text))) for memory in found]
+    most = max(shared, default=0)
+    return [memory.id for memory, count in zip(found, shared, strict=True) if count == most]
+
+
+def corrected_text(old: str, statement: str, analyzer: Analyzer) -> str:
+    """Return *old* with the clause replaced that shares most words with *statement*, or the value of the same shape.
+
+    A pronoun at the beginning of *statement* stands for what the clause begins with.
+
+    >>> corrected_text("Marek's birthday is on 14 March.", "his birthday is 15 March", Analyzer())
+    "Marek's birthday is 15 March."
+    """
+    words = statement.rstrip(".!。 ")
+    terms = set(analyzer.terms(words))
+    clauses = [match for match in _CLAUSE.finditer(old) if match[0].strip()]
+    shared = [len(terms.intersection(analyzer.terms(clause[0]))) for clause in clauses]
+    if not any(shared):
+        return _with_value(old, words) or statement
+    clause = clauses[shared.index(max(shared))]
+    start = clause.start() + len(clause[0]) - len(clause[0].lstrip())
+    end = clause.start() + len(clause[0].rstrip())
+    if _is_value(words) and (changed := _with_value(clause[0].strip(), words)):
+        words = changed
+    elif (pronoun := _PRONOUN.match(words)) is not None:
+        words = _subject(old[start:end], words[pronoun.end() :], pronoun[0], analyzer) + words[pronoun.end() :]
+    if start == 0 and old[:1].isupper():
+        words = words[:1].upper() + words[1:]
+    return old[:start] + words + old[end:]
+
+
+def _subject(clause: str, rest: str, pronoun: str, analyzer: Analyzer) -> str:
+    """Return the beginning of *clause* up to the first word that it shares with *rest*; without one the *pronoun*."""
+    wanted = set(analyzer.terms(rest))
+    first = rest.split(maxsplit=1)[0].casefold() if rest.split() else ""
+    for word in re.finditer(r"\S+", clause):
+        if word[0].casefold() == first or wanted.intersection(analyzer.terms(word[0])):
+            return clause[: word.start()] if word.start() else pronoun
+    return pronoun
+
+
+def _is_value(words: str) -> bool:
+    return any(shape.fullmatch(words.strip().rstrip(".")) for shape in _VALUES)
+
+
+def _with_value(old: str, statement: str) -> str:
+    """Return *old* with its only value of the shape of *statement* replaced; "" where it has none, or several."""
+    value = statement.strip().rstrip(".!。 ")
+    bare = re.sub(r"(?:it's|it is|on|at|am|um|el|le|es ist)\s+", "", value, count=1, flags=re.IGNORECASE)
+    for shape in _VALUES:
+        if shape.fullmatch(bare):
+            places = list(shape.finditer(old))
+            if len(places) == 1:
+                return old[: places[0].start()] + bare + old[places[0].end() :]
+            return ""
+    return ""
+
+
+def _analyzer(opened: OpenedMemory) -> Analyzer:
+    """Return the analyzer that makes the words of the memory comparable."""
+    from vectorstore import Analyzer, lifecycle_of
+
+    store = lifecycle_of(opened.memory.store)
+    return Analyzer() if store is None else store.analyzer
+
+
+def _is_said(memory: Memory) -> bool:
+    return memory.source is None or memory.source.document is None
+
+
+def first_of(ids: Iterable[str | None]) -> list[str]:
+    """Return *ids* without gaps, each once, in their order."""
+    return list(dict.fromkeys(id for id in ids if id))

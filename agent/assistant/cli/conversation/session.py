@@ -1,0 +1,316 @@
+"""Session of a chat: it takes what is typed, a prompt, a slash command or a request in plain words, and acts on it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from agent.assistant.cli.command_context import run
+from agent.assistant.cli.conversation.answer_view import masked_kinds
+from agent.assistant.cli.conversation.attachments import Attachments, read_attachment
+from agent.assistant.cli.conversation.plain_requests import (
+    Correction,
+    correction_request,
+    first_of,
+    forget_request,
+    memories_about,
+    propose_correction,
+)
+from agent.assistant.cli.conversation.slash_commands import (
+    OTHER_NAMES,
+    help_text,
+    parse_command,
+    run_slash_command,
+)
+from agent.assistant.cli.conversation.turn import Turn, print_dim, stream_turn
+from agent.assistant.cli.errors import EXIT_ENDPOINT, describe_error
+from agent.assistant.cli.keyboard import quiet_keyboard
+from agent.assistant.cli.output import one_line, print_json, print_note, screen_width
+from agent.assistant.cli.prompts import ask_on_terminal, confirm_sensitive
+from agent.assistant.cli.short_ids import short_id
+from agent.assistant.cli.text_diff import print_difference
+from agent.assistant.resident.host import Host, hosted
+from agent.assistant.resident.wire import terminal_name
+
+if TYPE_CHECKING:
+    from agent.assistant.cli.conversation.line_editor import LineEditor
+    from agent.assistant.config import AssistantSettings
+    from agent.assistant.wiring import Assistant, OpenedMemory
+    from agent.results import RunResult
+    from memory import Report
+
+_EXIT_WORDS: Final = ("quit", "exit")
+_HELP_WORDS: Final = ("help", "help!", "help?", "?")
+_UNDO_WORDS: Final = ("undo", "undo that", "undo it", "take that back")
+_LEAVES: Final = "left as it is"
+
+
+@dataclass(slots=True)
+class ChatSession:
+    """Session of one run of ``chat``, with the exit codes of the turns that failed.
+
+    *json*: a turn is printed as an object. *interactive*: a person sits at the terminal, with an *editor* unless the
+    terminal can do no more than lines. ``focus`` are the memories that were spoken of last, ``redacted`` is the
+    last prompt that was not kept whole, with its report, ``unanswered`` that of a turn that failed or was stopped.
+    """
+
+    assistant: Assistant
+    session: str
+    json: bool = False
+    interactive: bool = False
+    editor: LineEditor | None = None
+    attachments: Attachments = field(default_factory=Attachments)
+    failures: list[int] = field(default_factory=list)
+    focus: list[str] = field(default_factory=list)
+    last_prompt: str = ""
+    last_result: RunResult | None = None
+    redacted: tuple[str, Report] | None = None
+    unanswered: str = ""
+    is_over: bool = False
+
+    @property
+    def opened(self) -> OpenedMemory:
+        """The memory that is open."""
+        return self.assistant.opened
+
+    def take(self, line: str) -> None:
+        """Act on what was typed; an empty line says again what failed."""
+        line = line.strip()
+        lowered = line.lower()
+        plain = self.opened.settings.model is None and not self.json
+        if not line:
+            if self.unanswered:
+                self.answer(self.unanswered)
+        elif lowered in _EXIT_WORDS:
+            self.is_over = True
+        elif lowered in _HELP_WORDS:
+            print_note(help_text())
+        elif (command := parse_command(line)) is not None:
+            name, rest = command
+            self._report(lambda: run_slash_command(self, OTHER_NAMES.get(name, name), rest))
+        elif plain and self.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
+            self.run_command("undo")
+        elif plain and (what := forget_request(line)) is not None:
+            if self.interactive:
+                self._report(lambda: self.forget_about(what))
+            else:
+                print_note(_forgetting_hint(what))
+        elif not (plain and self.interactive and self._corrects(line)):
+            self.answer(line)
+
+    def answer(self, line: str) -> None:
+        """Answer one prompt; a turn that fails is said, and the conversation goes on."""
+        turn: Turn | None = None
+        problem: Exception | None = None
+        blocks = list(self.attachments.blocks)
+        self.unanswered = ""
+        try:
+            work = stream_turn(
+                self.assistant,
+                line,
+                session=self.session,
+                blocks=blocks,
+                json=self.json,
+                interactive=self.interactive,
+            )
+            with quiet_keyboard(quiet=self.editor is not None):
+                turn = run(work)
+            problem = turn.error
+        except KeyboardInterrupt:
+            if not self.interactive:
+                raise
+            self.unanswered = line
+            print_note("\nstopped; nothing of this turn is kept (/retry sends it again)")
+            return
+        except Exception as error:  # a bad line, a file that fails: the next line may be fine
+            problem = error
+        code, text = (0, None) if problem is None else describe_error(problem)
+        result = None if turn is None else turn.result
+        if self.json:
+            self._print_object(line, turn, text)
+        if problem is None and result is not None:
+            self.attachments.take_blocks()
+            self._remember_turn(line, result)
+            if result.ending == "too_long":
+                self.failures.append(EXIT_ENDPOINT)
+            return
+        print_note(f"tellback: {text}")
+        self.failures.append(code)
+        if self.interactive:
+            self.unanswered = line
+            print_note("Enter alone, or /retry, tries it again")
+
+    def _remember_turn(self, line: str, result: RunResult) -> None:
+        from memory.internals import classify_utterance
+
+        self.last_prompt, self.last_result = line, result
+        if result.stored and masked_kinds(line):
+            self.redacted = (line, result.stored[0])
+        quoted = [citation.id for citation in result.citations if citation.lane == "conversation"]
+        is_evidence = classify_utterance(line).kind.is_evidence
+        kept = [report.id for report in result.stored[:1] if report.stored and is_evidence]
+        self.focus = first_of([*(quoted or kept), *kept, *self.focus])[:5]
+        if any(run.call.name == "forget_memory" and not run.result.is_error for run in result.tool_runs):
+            self._forget_typed()
+
+    def _print_object(self, line: str, turn: Turn | None, error: str | None) -> None:
+        result = None if turn is None else turn.result
+        answered = {
+            "answer": "" if result is None else result.text,
+            "citations": () if result is None else result.citations,
+            "stored": [] if result is None else [report.id for report in result.stored if report.stored],
+            "tokens_exact": None if result is None else result.tokens_exact,
+            "warnings": [] if turn is None else turn.warnings,
+            "error": error,
+        }
+        print_json({"session": self.session, "question": line, **answered})
+
+    def run_command(self, *words: str) -> int:
+        """Run a command of the command line on the memory that is open; return its exit code."""
+        from agent.assistant.cli.app import run_command_line
+
+        opened = self.opened
+
+        def lend(settings: AssistantSettings, create: bool) -> AbstractContextManager[OpenedMemory]:
+            return nullcontext(opened)
+
+        host = Host(
+            environ=os.environ,
+            folder=str(Path.cwd()),
+            open_memory=lend,
+            terminal=terminal_name(),
+            columns=screen_width(),
+            in_chat=True,
+        )
+        flags = ["--memory", str(opened.settings.memory), *(["--json"] if self.json else [])]
+        if opened.namespace:
+            flags += ["--namespace", opened.namespace]
+        with hosted(host):
+            code = run_command_line([*flags, *words])
+        if words[0] in ("forget", "undo"):
+            self._forget_typed()
+            known = run(opened.memory.get(self.focus, namespace=opened.namespace)) if self.focus else []
+            self.focus = [memory.id for memory in known if memory is not None]
+        return code
+
+    def forget_about(self, what: str) -> None:
+        """Show the memories about *what*, and forget those that are chosen."""
+        ids = run(memories_about(self.opened, what))
+        if not ids:
+            print_note("nothing here is about that")
+        elif len(ids) == 1:
+            self.run_command("forget", *ids)
+        else:
+            self.run_command("forget", "--query", what, "-k", str(len(ids)))
+
+    def correct_with(self, statement: str) -> bool:
+        """Show the memory that *statement* corrects and its new words; put it right after a yes.
+
+        Return False if nothing was found, or it was to be left as it is.
+        """
+        found = run(propose_correction(self.opened, statement, self.focus))
+        if found is None:
+            return False
+        memory, text = found.memory, found.text
+        print_difference(memory.text, text, aside=True)
+        choices = "[y/N/e to edit]" if self.editor is not None else "[y/N]"
+        answer = ask_on_terminal(f"Put {short_id(memory.id)} right? {choices}")
+        if answer == "e" and self.editor is not None:
+            text = self.editor.edit(text, prompt="now: ") or ""
+            answer = "y" if text else ""
+        if answer not in ("y", "yes"):
+            print_note(_LEAVES)
+            return False
+        self._correct(Correction(memory, text))
+        return True
+
+    def _correct(self, correction: Correction) -> None:
+        memory = correction.memory
+        marked = memory.sensitive or confirm_sensitive(correction.text, allowed=False)
+        namespace = self.opened.namespace
+        run(self.opened.memory.correct(memory.id, correction.text, sensitive=marked, namespace=namespace))
+        self.focus = first_of([memory.id, *self.focus])
+        print_dim(f"corrected {short_id(memory.id)} · /undo takes it back")
+
+    def _corrects(self, line: str) -> bool:
+        """Return whether *line* was obeyed as a correction; it is a statement like others where it was not."""
+        statement = correction_request(line)
+        if statement is None:
+            return False
+        done = False
+
+        def correct() -> None:
+            nonlocal done
+            done = self.correct_with(statement)
+
+        self._report(correct)
+        return done
+
+    def go_on_with(self, session: str) -> None:
+        """Go on with *session*, which there is."""
+        self.begin(session)
+        print_note(f"going on with {one_line(session)}")
+
+    def begin(self, session: str) -> None:
+        """Take what is said from now on into *session*."""
+        self.session, self.focus, self.last_prompt, self.last_result = session, [], "", None
+
+    def change_model(self, name: str) -> None:
+        """Have the model *name* answer from now on; "none" answers by quotes."""
+        self._change_assistant(replace(self.opened.settings, model=name))
+
+    def attach(self, path: str) -> None:
+        """Attach the file at *path* to the conversation."""
+        searched = self.attachments.is_searched
+        name, data = read_attachment(path)
+        print_note(run(self.attachments.add(name, data, self.opened.settings, self.opened.memory.embedder)))
+        if self.attachments.is_searched and not searched:
+            self._change_assistant(self.opened.settings)
+
+    def _change_assistant(self, settings: AssistantSettings) -> None:
+        from agent.assistant.wiring import change_assistant
+
+        attached = self.attachments if self.attachments.is_searched else None
+        self.assistant = run(change_assistant(self.assistant, settings, attached))
+
+    async def close(self) -> None:
+        """Write turns that wait, and release attachments and the model; the memory stays open."""
+        try:
+            await self.attachments.close()
+        finally:
+            await self.assistant.agent.aclose()
+
+    def _forget_typed(self) -> None:
+        if self.editor is not None:
+            self.editor.history.forget_typed()
+
+    def _report(self, act: Callable[[], None]) -> None:
+        """Call *act*; an error is one line, and the conversation goes on."""
+        try:
+            act()
+        except (typer.Exit, typer.Abort):
+            pass
+        except KeyboardInterrupt:
+            if not self.interactive:
+                raise
+            print_note("\nstopped")
+        except typer.BadParameter as error:
+            print_note(f"tellback: {one_line(error.format_message().replace('Invalid value for ', '', 1))}")
+        except Exception as error:  # as in a command: whatever it is, the user gets a line
+            print_note(f"tellback: {describe_error(error)[1]}")
+
+
+def _forgetting_hint(what: str) -> str:
+    """Return by which commands something is forgotten or put right: in a pipe, words alone do neither."""
+    query = shlex.quote(what)
+    return (
+        f"nothing is forgotten by saying so; `tellback forget --query {query}` shows what it finds, and asks\n"
+        "what has changed is simply said anew; `tellback correct` puts a memory right"
+    )

@@ -1,0 +1,101 @@
+"""One turn of a chat: the answer is shown as it arrives, then where it comes from and what the turn did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from agent.assistant.cli.citations import citation_lines
+from agent.assistant.cli.conversation.answer_view import answer_view
+from agent.assistant.cli.conversation.turn_line import turn_line
+from agent.assistant.cli.output import fit_line, print_line, print_note, print_text
+from agent.assistant.cli.prompts import answer_approval
+from agent.assistant.cli.waiting import WaitingStatus, is_shown_apart, show_wait
+from agent.assistant.resident.host import current_environment
+
+if TYPE_CHECKING:
+    from agent.assistant.wiring import Assistant
+    from agent.results import RunResult
+    from memory.internals import Block
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Turn that has ended: its result, the error that ended it, and what is to be said of it."""
+
+    result: RunResult
+    error: Exception | None
+    warnings: Sequence[str]
+
+
+async def stream_turn(
+    assistant: Assistant,
+    line: str,
+    *,
+    session: str,
+    blocks: Sequence[Block] = (),
+    json: bool = False,
+    interactive: bool = False,
+) -> Turn:
+    """Answer *line* with the attached *blocks*; print the answer as it arrives, unless *json* says otherwise.
+
+    *interactive*: a person at the terminal can approve tool calls, and a line says what the turn did.
+    """
+    from agent.events import ApprovalRequested, MemoryDegraded, RunEnded, TextDelta, TextWithdrawn, WarningIssued
+    from memory import TextBlock
+
+    prompt = [TextBlock(text=line), *blocks] if blocks else line
+    status = WaitingStatus(shown=not json)
+    view = answer_view(line, renders=assistant.opened.settings.model is not None)
+    warnings: list[str] = []
+    try:
+        async for event in assistant.agent.stream(prompt, session=session):
+            if isinstance(event, TextDelta) and not json:
+                status.clear()
+                view.write(event.text)
+                continue
+            if is_shown_apart(event) and not json:
+                view.close()
+            show_wait(event, status)
+            if isinstance(event, ApprovalRequested):
+                status.clear()
+                await answer_approval(event.request, assistant.opened, interactive=interactive)
+            elif isinstance(event, TextWithdrawn) and not json:
+                print_text("(so far the model was thinking; its answer:)\n")
+            elif isinstance(event, WarningIssued):
+                warnings.append(event.text)
+            elif isinstance(event, MemoryDegraded) and event.access.error is None:  # else a warning says it
+                warnings.append(event.access.problem)
+            elif isinstance(event, RunEnded):
+                ended = event
+    finally:
+        status.clear()
+        view.close()
+    turn = Turn(ended.result, ended.error, warnings)
+    if not json:
+        await _print_origins(assistant, line, turn, interactive=interactive)
+    return turn
+
+
+async def _print_origins(assistant: Assistant, line: str, turn: Turn, *, interactive: bool) -> None:
+    """Print the citations, the warnings, and on a terminal the line about the turn."""
+    for cited in await citation_lines(assistant.opened, turn.result.citations):
+        print_line(cited)
+    summary = turn_line(line, turn.result, unsaved=assistant.agent.unsaved) if interactive else ""
+    reason = turn.result.stored[0].reason if turn.result.stored else ""
+    for warning in turn.warnings:
+        if not (summary and reason and reason in warning):  # the line says it shorter
+            print_note(warning)
+    if summary:
+        print_dim(summary)
+
+
+def print_dim(text: str) -> None:
+    """Print a line beside the answer, dim where the terminal has colours."""
+    environ = current_environment()
+    plain = environ.get("NO_COLOR") or environ.get("TERM") == "dumb"
+    line = fit_line(text)
+    typer.echo(line if plain else typer.style(line, dim=True), err=True)

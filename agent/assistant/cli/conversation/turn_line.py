@@ -1,0 +1,75 @@
+"""Line at the end of a turn: what was kept, folded or left out, which tools a model used, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from agent.assistant.cli.conversation.answer_view import masked_kinds
+from agent.assistant.cli.output import format_count, one_line
+from agent.assistant.cli.short_ids import short_id
+
+if TYPE_CHECKING:
+    from agent.results import RunResult, ToolCallRecord
+    from memory import Report
+
+_NOTE_LENGTH: Final = 60
+_NOTING_TOOLS: Final = ("remember", "replace_memory")
+SEPARATOR: Final = " · "
+
+
+def turn_line(prompt: str, result: RunResult, *, unsaved: int = 0) -> str:
+    """Return in one line what the turn of *prompt* did; "" where there is nothing to say."""
+    parts: list[str] = []
+    if result.stored:
+        parts += _kept(prompt, result.stored[0])
+    if unsaved:
+        parts.append(f"{format_count(unsaved, 'turn')} not written yet")
+    parts += _tool_parts(result.tool_runs)
+    if result.calls and result.usage.total:
+        parts.append(f"{result.usage.input:,} + {result.usage.output:,} tokens")
+    return SEPARATOR.join(parts)
+
+
+def _kept(prompt: str, report: Report) -> Iterator[str]:
+    """Yield what became of the words of the user."""
+    from memory.internals import Outcome, classify_utterance
+
+    if report.outcome in (Outcome.REDACTED, Outcome.REJECTED) and (kinds := masked_kinds(prompt)):
+        if report.stored:
+            yield f"kept {short_id(report.id)}"
+        yield f"{', '.join(kinds)} not kept; /keep to keep it"
+        return
+    if report.outcome in (Outcome.DUPLICATE, Outcome.NEAR_DUPLICATE):
+        yield f"known already, folded into {short_id(report.of or report.id)}"
+        return
+    if not report.stored or not classify_utterance(prompt).kind.is_evidence:
+        return
+    yield f"kept {short_id(report.id)}"
+    if report.of is not None:
+        yield f"nearly as {short_id(report.of)}"
+    if report.replaced:
+        yield f"replaces {', '.join(map(short_id, report.replaced))}"
+    if report.may_replace is not None:
+        yield f"may replace {short_id(report.may_replace)}"
+    if report.made:
+        yield format_count(len(report.made), "fact") + " noted"
+
+
+def _tool_parts(runs: tuple[ToolCallRecord, ...]) -> Iterator[str]:
+    """Yield the tools that were called, each once with its number; a note is shown with its words."""
+    from agent.errors import shorten
+    from memory.internals import redact_secrets
+
+    counts: dict[str, int] = {}
+    for run in runs:
+        name = one_line(run.call.name)
+        text = run.call.arguments.get("text")
+        if name in _NOTING_TOOLS and isinstance(text, str) and not run.result.is_error:
+            words, _ = redact_secrets(one_line(text))
+            yield f"noted “{shorten(words, _NOTE_LENGTH)}”"
+            continue
+        label = f"{name} failed" if run.result.is_error else name
+        counts[label] = counts.get(label, 0) + 1
+    for label, count in counts.items():
+        yield label if count == 1 else f"{label} {count} times"
