@@ -67,6 +67,7 @@ LAYERS: dict[str, list[set[str]]] = {
         {"assistant.clients", "assistant.resident"},
         {"assistant.hooks"},
         {"assistant.cli"},
+        {"assistant.cli.conversation"},
     ],
 }
 

@@ -329,7 +329,7 @@ def test_the_first_answer_from_documents_names_the_next_step(
     tellback("ingest", notes)
     assert re.search(r"^Next: \S+ ingest FOLDER", tellback("ask", "How many steps has the tower?").err, re.MULTILINE)
     with monkeypatch.context() as later:
-        later.setattr("agent.assistant.cli.ask._JUST_BEGUN", timedelta(0))
+        later.setattr("agent.assistant.cli.conversation.ask._JUST_BEGUN", timedelta(0))
         assert tellback("ask", "How many steps has the tower?").err == ""
     tellback("remember", "The tower is open on Sundays.")
     assert tellback("ask", "How many steps has the tower?").err == ""

@@ -24,6 +24,9 @@ ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
 
+FORWARD = re.compile(r"(\x08?)\x1b\[(\d*)C")
+"""The cursor moves on: an editor leaves out spaces at the end of what it draws."""
+
 
 class Terminal:
     """A process whose standard streams are a terminal; what it prints is collected in ``shown``."""
@@ -93,7 +96,8 @@ class Terminal:
             data = os.read(self._ours, 65536)
         except OSError:  # Linux says so when the other side has closed
             return False
-        self.shown += ESCAPE.sub("", data.decode(errors="replace")).replace("\r", "")
+        moved = FORWARD.sub(lambda match: " " * (int(match[2] or 1) - len(match[1])), data.decode(errors="replace"))
+        self.shown += ESCAPE.sub("", moved).replace("\r", "")
         return bool(data)
 
     def _waits(self, end: float) -> bool:

@@ -19,8 +19,8 @@ from agent.assistant.cli.command_context import GlobalOptions
 
 COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tellback": {
-        "chat": "chat:chat",
-        "ask": "ask:ask",
+        "chat": "conversation.chat:chat",
+        "ask": "conversation.ask:ask",
         "ingest": "documents:ingest",
         "remember": "remember:remember",
         "recall": "recall:recall",
