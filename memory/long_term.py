@@ -33,7 +33,6 @@ from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
 from memory.keywords import unknown_keyword
-from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.results import (
@@ -94,6 +93,7 @@ if TYPE_CHECKING:
     from memory.export_import.importer import Importer
     from memory.export_import.report import ExportReport, ImportMode, ImportReport
     from memory.list_query import ListFilters, ListOrder, ListQuery
+    from memory.messages import Message
     from memory.pinned import PinnedMemories
     from memory.write.corrections import Attributes, Corrections
     from memory.write.crash_recovery import CrashRecovery

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from memory import open_memory, run_sync
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("vectorstore", "memory", "agent")
 EXTRAS = ("wordllama", "safetensors", "tokenizers", "pypdfium2", "openpyxl", "hypothesis", "pytest")
@@ -97,3 +99,27 @@ def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None
     )
     assert "pydantic" in run.stdout
     assert not [name for name in ("apsw", "httpx", "numpy", "rich", "Stemmer", "typer") if f"'{name}'" in run.stdout]
+
+
+def test_a_plain_recall_needs_neither_pydantic_nor_the_library_for_command_lines(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", choose_local=False)
+    run_sync(memory.remember("We adopted a cat called Miso."))
+    run_sync(memory.close())
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    code = """
+import sys
+from agent.assistant.cli.plain_recall import run_plain_recall
+assert run_plain_recall(["--memory", sys.argv[1], "recall", "Miso"]) == 0
+print([name for name in ("typer", "pydantic", "rich") if name in sys.modules])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.db")],
+        cwd=ROOT,
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    assert run.stdout.splitlines()[0] == "1. We adopted a cat called Miso."
+    assert run.stdout.splitlines()[-1] == "[]"

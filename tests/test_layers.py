@@ -21,6 +21,7 @@ FACES = {
         "vectorstore.sqlite",
         "vectorstore.testing",
         "vectorstore.persisted_names",
+        "vectorstore.value_class",
     },
     "memory": {"memory", "memory.internals", "memory.http", "memory.onnx", "memory.testing"},
     "agent": {"agent", "agent.callables", "agent.mcp", "agent.testing"},

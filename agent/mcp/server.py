@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.errors import AgentError, ToolFailed, shorten
@@ -69,8 +70,7 @@ class _ServedTool:
         return self.function.__name__
 
     def parameters(self) -> FunctionParameters:
-        bound = self.function.__get__(object())  # type: ignore[attr-defined]  # without "self", and with its docstring
-        return FunctionParameters(bound, McpCall)
+        return FunctionParameters(MethodType(self.function, object()), McpCall)  # without "self"
 
 
 def _served_tools(*, read_only: bool) -> list[_ServedTool]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from memory.tables.erasers import ErasedItems
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
 from vectorstore import Connection, DamageError, Database, Finding, TableComponent, VectorStore
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from vectorstore.sqlite import SalvageSource

@@ -23,7 +23,7 @@ from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from memory.tables.tombstones import Tombstones, history_partition, message_hashes
 from memory.write.access_control import Caller
-from vectorstore import Entry
+from vectorstore import DamageError, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,19 @@ class SoftDeleter:
         database = self.entries.database
         if not due or (database is not None and database.read_only):
             return 0
-        with backups.erasing() as in_backups, self.entries.lifecycle("forget").transaction():
+        with backups.erasing() as in_backups, self.entries.transaction():
             for namespace, operation in due:
-                package = self.soft_deletes.get(namespace, operation)
-                if package is not None:
-                    ids = sorted({owner_of(partition, entry) for partition, entry in package.entries})
-                    in_backups.parts.append(ForgottenPart(namespace, ids, package.words))
+                in_backups.parts.append(self._forgotten_part(namespace, operation))
             backups.note(in_backups)
             return sum(self.soft_deletes.erase(namespace, operation) for namespace, operation in due)
+
+    def _forgotten_part(self, namespace: str, operation: str) -> ForgottenPart:
+        """Return what the soft delete holds; of a damaged one, words that nobody can search for."""
+        try:
+            package = self.soft_deletes.get(namespace, operation)
+        except DamageError:
+            return ForgottenPart(namespace, texts=("",))
+        if package is None:
+            return ForgottenPart(namespace)
+        ids = sorted({owner_of(partition, entry) for partition, entry in package.entries})
+        return ForgottenPart(namespace, ids, package.words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typer.main import get_command
 
 from agent.assistant.cli.app import app, run_command_line
 from agent.assistant.cli.output import TimeLeft
+from agent.assistant.cli.plain_recall import run_plain_recall
 from memory import KnowledgeBase, Memory, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
@@ -50,6 +52,46 @@ def notes(tmp_path: Path) -> Path:
 
 
 # remember, recall
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "recall where is Miso",
+        "--memory a.db recall Miso --json",
+        "--json search -k 3 Miso --full",
+        "recall --explain Miso --all --namespace=ana --offline",
+        "--namespace bob recall Miso --namespace ana --memory b.db --language de --model none",
+    ],
+)
+def test_a_plain_recall_is_read_as_the_whole_command_line_reads_it(
+    arguments: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    def note(settings: Any, question: str, k: int, **options: Any) -> None:
+        given = {name: value for name, value in options.items() if value not in (False, None, (), {}, 0)}
+        calls.append((settings, question, k, given))
+
+    for module in ("recall", "recall_output"):
+        monkeypatch.setattr(f"agent.assistant.cli.{module}.print_recall", note)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    assert (run_plain_recall(arguments.split()), run_command_line(arguments.split())) == (0, 0)
+    plain, whole = calls
+    assert plain == whole
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "", "remember Miso", "recall", "recall -", "recall --help", "recall Miso -k 0", "recall Miso -k",
+        "recall Miso -x", "recall Miso --tag pets", "--debug recall Miso", "recall --memory",
+        "recall --namespace -x Miso", "recall -- Miso", "--namespace recall", "memories list",
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_recall_is_left_to_the_whole_command_line(arguments: str) -> None:
+    assert run_plain_recall(arguments.split()) is None
 
 
 def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: CommandLine) -> None:
@@ -226,6 +268,7 @@ def test_documents_of_a_folder_are_forgotten_with_a_yes(tellback: CommandLine, n
     tellback("ingest", notes)
     assert "--yes" in tellback("documents", "forget", notes).err
     assert tellback("documents", "forget", notes / "nothing", "--yes").code == 2
+    assert tellback("--namespace", "ben", "documents", "forget", notes, "--yes").code == 2
     assert tellback("documents", "forget", notes, "--yes").out == f"forgot 2 documents of {notes}\n"
     assert tellback.json("documents")["total"] == 0
     assert "--again" in tellback("ingest", notes).err

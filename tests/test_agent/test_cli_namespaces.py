@@ -31,7 +31,6 @@ COMMANDS = {
     "chat": ["chat", "--session", "monday"],
     "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
     "documents": ["documents"],
-    "documents forget": ["documents", "forget", "notes", "--yes"],
     "documents list": ["documents", "list", "--json"],
     "eval": ["eval", "--questions", "5"],
     "export": ["export", "export.jsonl"],
@@ -86,6 +85,7 @@ OF_THE_FILE = {
     "mcp": "one namespace for all clients; its tools have tests of their own",
     "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",
+    "documents forget": "what was read below a path, which the copies do not share; its own test has two namespaces",
     "watch": "it goes on until it is interrupted; each reading is that of ingest",
 }
 """Commands that are not about one namespace, each with the reason."""

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -39,6 +38,7 @@ from vectorstore.sqlite.connection import (
 )
 from vectorstore.sqlite.migrations import check_component_version, component_versions, run_migrations
 from vectorstore.types import Finding
+from vectorstore.value_class import dataclass
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
 """So many random bytes, like ``os.urandom``."""

@@ -29,7 +29,7 @@ class HostedCommands:
 
     def __init__(self) -> None:
         self._pool = MemoryPool()
-        self.idle = float(AssistantSettings.model_fields["resident_idle"].default)
+        self.idle = float(AssistantSettings.resident_idle)
 
     def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
         """Return the outcome of the command of *request*, with *data* as its standard input.

@@ -22,8 +22,6 @@ from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import typer
-
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.resident.host import current_host
 
@@ -91,22 +89,22 @@ def _json_escape(character: str) -> str:
 def print_json(answer: Any) -> None:
     """Print one JSON object on one line."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8"
-    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
+    _write(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
 
 
 def print_text(text: str = "", *, indent: str = "") -> None:
     """Print lines for people; *indent* begins every line but the first, so that no text can pass for another."""
-    typer.echo(escape_controls(text).replace("\n", "\n" + indent))
+    _write(escape_controls(text).replace("\n", "\n" + indent))
 
 
 def print_line(line: str) -> None:
-    """Print a line that is safe already, and may hold a link."""
-    typer.echo(line)
+    """Print a line that is safe already, and may hold a link or bold words where they go to a terminal."""
+    _write(line)
 
 
 def print_piece(text: str) -> None:
     """Print a piece of a line without a line feed."""
-    typer.echo(escape_controls(text), nl=False)
+    _write(escape_controls(text), end="")
 
 
 def print_note(text: str = "", *, command: str = "") -> None:
@@ -121,7 +119,25 @@ def print_note(text: str = "", *, command: str = "") -> None:
         line += " " + escape_controls(command)
     elif sys.stderr.isatty():
         line = "\n".join(wrap_text(line, screen_width()))
-    typer.echo(line, err=True)
+    _write(line, error=True)
+
+
+def _write(text: str, *, end: str = "\n", error: bool = False) -> None:
+    if sys.platform == "win32":  # where terminals need help with styles
+        import typer
+
+        typer.echo(text + end, nl=False, err=error)
+        return
+    stream = sys.stderr if error else sys.stdout
+    stream.write(text + end)
+    stream.flush()
+
+
+def escape_unencodable() -> None:
+    """Have the standard streams escape what their encoding lacks: no text of a memory may fail for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def fit_line(text: str, *, indent: int = 0) -> str:
@@ -165,7 +181,10 @@ def screen_width() -> int:
 
 def wrap_text(text: str, width: int) -> list[str]:
     """Return *text* in lines of at most *width* cells, broken between words where that can be; short ones stay."""
-    from rich.cells import cell_len, chop_cells
+    if text.isascii():
+        cell_len: Callable[[str], int] = len
+    else:
+        from rich.cells import cell_len
 
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -179,10 +198,16 @@ def wrap_text(text: str, width: int) -> list[str]:
                 continue
             if line:
                 lines.append(line)
-            *whole, line = chop_cells(word, width)
+            *whole, line = [word] if cell_len(word) <= width else _chopped(word, width)
             lines += whole
         lines.append(line)
     return lines
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    from rich.cells import chop_cells
+
+    return chop_cells(word, width)
 
 
 def print_table(
@@ -227,7 +252,7 @@ def print_table(
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
         end = _truncate_cell(line[-1], rest) if cuts else line[-1]
         shortened |= end != line[-1]
-        typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
+        _write(_COLUMN_GAP.join((*cells, end)).rstrip())
     if shortened:
         note_shortened()
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
 from agent.assistant.cli.output import fit_line, one_line, print_note
@@ -102,4 +100,6 @@ def _only_match(word: str, matches: Callable[[str], Iterable[str]]) -> str:
     if len(found) <= 1:
         return found[0] if found else word
     shown = ", ".join(found[:_SHOWN_CANDIDATES]) + (", …" if len(found) > _SHOWN_CANDIDATES else "")
+    import typer
+
     raise typer.BadParameter(f"several ids begin or end so: {shown}", param_hint=word)

@@ -6,9 +6,9 @@ import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from io import BufferedReader
+from io import BufferedReader, RawIOBase
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 from agent.assistant.clients.client import TranscriptEntry
 from vectorstore import MissingExtra
@@ -76,7 +76,7 @@ def _decompressed(path: Path) -> IO[bytes]:
     except ImportError as error:
         raise MissingExtra("reading compressed sessions", "codex") from error
     reader = ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
-    return BufferedReader(reader)
+    return BufferedReader(cast("RawIOBase", reader))
 
 
 def parsed_time(value: object) -> datetime | None:

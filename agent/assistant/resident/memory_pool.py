@@ -44,7 +44,7 @@ class MemoryPool:
 
         A file that was put in the place of the one that is open is opened anew.
         """
-        pooled = self._taken(settings.model_copy(update={"namespace": ""}))
+        pooled = self._taken(replace(settings, namespace=""))
         try:
             with pooled.lock:
                 if pooled.opened is None:

@@ -7,13 +7,13 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache, lru_cache
 from itertools import pairwise
 
 from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
 from memory.retrieval.languages.statement_patterns import kin_meanings, small_letter_pattern, statement_pattern
+from vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""
