@@ -126,6 +126,10 @@ class AssistantSettings:
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
     prompt_history: bool = True
     """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
+    automatic_backups: bool = True
+    """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
+    backup_space: int = 1000
+    """Megabytes that automatic backups may take together."""
     mcp: McpSettings = McpSettings()
 
     @property
@@ -243,6 +247,9 @@ _CHECKS: Final[Mapping[str, check.Check]] = {
     "hook_tokens": check.integer(100),
     "hook_keep": check.choice("all", "prompts", "nothing"),
     "resident_idle": check.integer(0),
+    "prompt_history": check.switch,
+    "automatic_backups": check.switch,
+    "backup_space": check.integer(1),
     "mcp": McpSettings.of,
 }
 """The check of each setting; None stays None where that is the default."""

@@ -709,6 +709,32 @@ def test_config_shows_each_setting_with_its_origin_and_hides_secrets(
     assert not tellback.path.exists()
 
 
+def test_config_changes_one_line_of_a_private_file_and_never_prints_a_key(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "c" / "config.toml"
+    monkeypatch.setenv("TELLBACK_CONFIG", str(file))
+    file.parent.mkdir()
+    file.write_text('# mine\nsystem = """\nBe\nbrief."""  # two lines\n\n[mcp.servers.x]\ncommand = "run"\n')
+    assert tellback.json("config", "set", "token-budget", "900")["value"] == 900
+    assert tellback("config", "set", "system", "Be kind.").code == 0
+    assert tellback("config", "set", "offline", "yes").out == f"offline: yes ({file})\n"
+    assert tellback("config", "set", "api_key", "-", text="sk-hush\n").out == f"api_key: set ({file})\n"
+    assert file.read_text() == (
+        '# mine\nsystem = "Be kind."\ntoken_budget = 900\noffline = true\napi_key = "sk-hush"\n'
+        '\n[mcp.servers.x]\ncommand = "run"\n'
+    )
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert tellback("config", "get", "api_key").out == "set\n"
+    assert tellback("config", "unset", "api_key").code == 0
+    assert "hush" not in file.read_text()
+    refused = [("get", "modl"), ("set", "api_key", "sk-hush"), ("set", "token_budget", "few"), ("set", "mcp", "x")]
+    lines = [tellback("config", *words).err for words in refused]
+    expected = ["did you mean 'model'?", "not given on the command line", "an integer of", "by hand"]
+    assert [word in line and line.count("\n") == 1 for word, line in zip(expected, lines, strict=True)] == [True] * 4
+    assert tellback("config", "path").out == f"{file}\n"
+
+
 def test_the_language_of_a_memory_is_fixed_at_creation_and_shown_by_doctor(tellback: CommandLine) -> None:
     assert tellback("--language", "de", "remember", "Die Katze schläft.").code == 0
     assert "language: german" in tellback("doctor").out

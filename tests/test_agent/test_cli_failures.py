@@ -262,6 +262,8 @@ READING = [
     ["documents", "forget", "x", "--yes"],
     ["export", "x.jsonl"],
     ["reembed"],
+    ["backup"],
+    ["restore"],
     ["eval"],
     ["memories", "eval"],
 ]

@@ -71,6 +71,8 @@ COMMANDS = {
     "why-not": ["why-not", "Where is the key of the shed?", "m3"],
 }
 OF_THE_FILE = {
+    "backup": "the owner's: the file as a whole",
+    "restore": "the owner's: the file as a whole",
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
     "doctor": "the owner's: what works here, and the file as a whole",

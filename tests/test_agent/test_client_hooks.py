@@ -6,6 +6,7 @@ The parts below ``agent.assistant`` are the subject; they have no public face.
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,17 @@ async def test_a_memory_is_shown_once_in_a_context_and_again_when_it_changed_or_
     assert "Monday" in await session.prompt(question)
     assert await session.hook("PreCompact", trigger="auto", custom_instructions="") == ""
     assert "Monday" in await session.prompt(question)
+
+
+async def test_a_hook_that_is_called_again_gives_the_same_and_keeps_the_prompt_once(
+    memory: LongTermMemory, tmp_path: Path
+) -> None:
+    await memory.remember("The deploy day is Thursday")
+    session = CodingSession(memory, tmp_path)
+    first = await session.prompt("which day is the deploy day? We deploy at noon.")
+    session.now -= timedelta(minutes=5)  # the client had no answer in time, and calls at once again
+    assert await session.prompt("which day is the deploy day? We deploy at noon.") == first
+    assert len(await users_words(memory)) == 2
 
 
 async def test_a_session_starts_with_pinned_project_and_recent_memories_and_goes_on_with_its_own_prompts(

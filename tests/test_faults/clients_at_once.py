@@ -226,6 +226,10 @@ class _Work:
                 self._complain(f"{word} is there {found[fact]} times")
         self._broken += [str(finding) for finding in memory.store.verify()]  # type: ignore[attr-defined]  # it has a file
         run_sync(memory.close())
+        for log in self.path.parent.rglob("claude-code.jsonl"):  # a hook that fails is silent; its log is not
+            runs = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            for error in {run["error"] for run in runs if run["outcome"] == "failed"}:
+                self._complain(f"a hook failed: {error}")
         for (kind, pid), size in self._megabytes.items():
             if size > _MOST_MEGABYTES:
                 self._complain(f"{kind} {pid} held {size:.0f} MB")

@@ -174,7 +174,7 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_SQLITE_MAGIC = b"SQLite format 3\x00"
+SQLITE_MAGIC = b"SQLite format 3\x00"
 _FILE_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -233,7 +233,7 @@ def check_database_file(path: Path) -> None:
         header = file.xRead(min(100, size), 0)
     finally:
         file.xClose()
-    if not header.startswith(_SQLITE_MAGIC) or len(header) < 100:
+    if not header.startswith(SQLITE_MAGIC) or len(header) < 100:
         raise NotAStore(str(path), "it is not a memory file of Tellback; choose another path")
     check_header(path, int.from_bytes(header[68:72]), int.from_bytes(header[60:64]))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agent.assistant.cli.output import print_note
+from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 from agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = Fals
         yield opened
     finally:
         run(opened.close())
+        start_if_due(settings)
 
 
 @contextmanager
@@ -117,7 +119,10 @@ def opened_assistant(
     from agent.assistant.wiring import open_assistant
 
     assistant = open_assistant(settings, reads_only=reads_only, attached=attached)
+    watch = DailyBackupWatch(settings)
     try:
         yield assistant
     finally:
+        watch.stop()
         run(assistant.close())
+        start_if_due(settings)

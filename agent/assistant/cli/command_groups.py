@@ -33,6 +33,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "show": "citations:show",
         "export": "export_import:export",
         "import": "export_import:import_export",
+        "backup": "backup:backup",
+        "restore": "backup:restore",
         "install": "install:install",
         "mcp": "mcp:mcp",
         "pause": "hook:pause",
@@ -83,7 +85,7 @@ COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
     "Documents": ("ingest", "watch", "documents", "show"),
     "Connect": ("install", "mcp", "config"),
-    "Care": ("doctor", "reembed", "export", "import"),
+    "Care": ("backup", "restore", "doctor", "reembed", "export", "import"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
+from agent.assistant.daily_backup import start_if_due
 from agent.assistant.resident import wire
 from agent.assistant.resident.host import CapturedStream, Host, hosted
 from agent.assistant.resident.memory_pool import MemoryPool
@@ -67,6 +68,8 @@ class HostedCommands:
         """
         if seconds > _QUIET:
             self._pool.empty_logs()
+            for settings in self._pool.open_settings():
+                start_if_due(settings)
         worth = seconds <= _RELEASE_AFTER or resident_bytes() <= _KEPT_BYTES
         return 0 if worth else self._pool.release(unused_for=_RELEASE_AFTER)
 

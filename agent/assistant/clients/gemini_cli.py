@@ -117,7 +117,8 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
             whole = {}
         head = whole if isinstance(whole, dict) else {}
         return head, _objects(head.get("messages")), 0
-    head, messages = first_object(path) if start else {}, dict[str, Mapping[str, Any]]()
+    messages: dict[str, Mapping[str, Any]] = {}
+    head = dict(first_object(path)) if start else {}
     lines = JsonLines(path, start)
     for record in lines:
         if "$rewindTo" in record:

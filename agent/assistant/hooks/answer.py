@@ -7,7 +7,7 @@ of the project, and after a compaction the last prompts of the session.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from agent.assistant.clients.client import ClientEvent, HookClient, HookMoment
@@ -29,6 +29,7 @@ _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _CONTEXT_TURNS: Final = 3
 _SESSION_MESSAGES: Final = 200
 """Messages of a session that are looked through for what was shown already; older ones have long left the context."""
+_CALLED_AGAIN_WITHIN: Final = timedelta(minutes=1)
 _QUESTION_CHARACTERS: Final = 2_000
 _BRIEFING_MEMORIES: Final = 8
 _BRIEFING_SCANNED: Final = 100
@@ -44,7 +45,7 @@ async def answer_hook(call: HookCall, *, memory: LongTermMemory, settings: HookS
     project = project_of(event.folder)
     if project is not None and project.is_off:
         return _NO_REPLY
-    answer = _HookAnswer(memory, settings, client, event, project)
+    answer = _HookAnswer(memory, settings, client, event, project, call.received)
     before: Sequence[str] = ()
     match event.moment:
         case HookMoment.PROMPT:
@@ -73,8 +74,10 @@ class _HookAnswer:
         client: HookClient,
         event: ClientEvent,
         project: Project | None,
+        received: datetime,
     ) -> None:
         self.memory, self.settings, self.event, self.project = memory, settings, event, project
+        self.received = received
         self.session = session_name(client, event.session)
         hidden = [] if settings.share_sensitive else [NOT_SENSITIVE_FILTER]
         self.where: dict[str, Any] = {"$and": [project_filter(project), *hidden]}
@@ -96,7 +99,7 @@ class _HookAnswer:
         )
         items = [item_from_hit(hit, 0) for hit in found]
         items, _ = above_floor(items, found, share=DEFAULT_RELEVANCE_FLOOR, searched=found.searched)
-        known = _in_context(stored)
+        known = _in_context(stored, self.received)
         written = {hit.memory.id: hit.memory.recorded_at or _EARLIEST for hit in found}
         new = [item for item in items if item.id not in known or written[item.id] > known[item.id]]
         return new, [item.id for item in items if item not in new]
@@ -141,14 +144,20 @@ def _is_statement(memory: Memory) -> bool:
     return memory.is_evidence and memory.utterance != UtteranceKind.STATING_QUESTION
 
 
-def _in_context(stored: Sequence[StoredMessage]) -> dict[str, datetime]:
-    """Return the memories that the client's context holds, shown or said there since a compaction, and since when."""
+def _in_context(stored: Sequence[StoredMessage], received: datetime) -> dict[str, datetime]:
+    """Return the memories that the client's context holds, shown or said there since a compaction, and since when.
+
+    What was shown with a prompt of just now that has no answer yet may have reached nobody: a hook that takes too long
+    is called again, as *received* now, and must give the same.
+    """
     times: dict[str, datetime] = {}
-    for item in stored:
+    answered = max((place for place, item in enumerate(stored) if item.message.role != "user"), default=-1)
+    for place, item in enumerate(stored):
         if item.message.metadata.get(CHECKPOINT):
             times.clear()
             continue
-        shown = item.message.metadata.get(SHOWN)
+        is_repeated = place > answered and item.at >= received - _CALLED_AGAIN_WITHIN
+        shown = None if is_repeated else item.message.metadata.get(SHOWN)
         ids = [id for id in shown if isinstance(id, str)] if isinstance(shown, list) else []
         times.update(dict.fromkeys([*ids, *filter(None, [item.memory])], item.at))
     return times

@@ -60,6 +60,11 @@ class MemoryPool:
         with self._lock:
             return [str(pooled.settings.memory) for pooled in self._pooled if pooled.opened is not None]
 
+    def open_settings(self) -> list[AssistantSettings]:
+        """Return the settings of the memories that are open."""
+        with self._lock:
+            return [pooled.settings for pooled in self._pooled if pooled.opened is not None]
+
     def empty_logs(self) -> None:
         """Have every open file hold all that was written, with nothing beside it: it may be copied, or moved away."""
         with self._lock:
