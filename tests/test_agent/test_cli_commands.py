@@ -731,7 +731,7 @@ def test_config_changes_one_line_of_a_private_file_and_never_prints_a_key(
     assert "hush" not in file.read_text()
     refused = [("get", "modl"), ("set", "api_key", "sk-hush"), ("set", "token_budget", "few"), ("set", "mcp", "x")]
     lines = [tellback("config", *words).err for words in refused]
-    expected = ["did you mean 'model'?", "not given on the command line", "valid integer", "by hand"]
+    expected = ["did you mean 'model'?", "not given on the command line", "an integer of", "by hand"]
     assert [word in line and line.count("\n") == 1 for word, line in zip(expected, lines, strict=True)] == [True] * 4
     assert tellback("config", "path").out == f"{file}\n"
 
