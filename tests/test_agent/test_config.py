@@ -51,6 +51,7 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
     values = {"offline": "1", "token_budget": "700", "embedder": "local", "memory": str(tmp_path / "a.db")}
     values |= {"base_url": "http://localhost:1/v1", "embedding_base_url": "http://localhost:2/v1"}
     values |= {"embedding_cache": "700", "reranker": "onnx:given", "resident_idle": "700"}
+    values |= {"automatic_backups": "1", "backup_space": "700"}
     values |= {"anthropic_base_url": "http://localhost:3", "window": "turns:3", "trace": "1"}
     values |= {"secrets": "reject", "share_sensitive": "1", "minimum_length": "700", "near_duplicates": "fold"}
     values |= {"model_server": "llama.cpp", "thinking": "700", "temperature": "700", "repetition_penalty": "700"}
