@@ -179,6 +179,8 @@ class _Sentence:
             left = _WORD.findall(start[storing.end() :]) or _WORD.findall(storing[0])[1:]
             return _STORES if self._content(left, "objects") else Utterance(UtteranceKind.COMMAND, "a bare command")
         if self._is_question(rest, start):
+            if len(rest) > 1 and rest[0] in known.lists["functions"] and rest[1] in known.lists["question_words"]:
+                rest = rest[1:]  # "in which town", "since when"
             points = self._points(rest)
             long_enough = len(words) >= _LONG_QUESTION and (self._names() or self._first_person())
             if points >= 2 or (points == 1 and long_enough):

@@ -62,7 +62,7 @@ def ask(
     from agent.agent_memory import MemoryOptions
 
     files = [read_attachment(path) for path in attach or ()]
-    if question != ["-"] and not sys.stdin.isatty() and (piped := sys.stdin.buffer.read()).strip():
+    if question != ["-"] and (piped := _piped_input()).strip():
         files.append((STANDARD_INPUT, piped))
     attachments = Attachments()
     with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
@@ -102,6 +102,16 @@ def ask(
             print_note(f"\nNext: {program} ingest FOLDER, to ask your own files; {program} chat, to be remembered.")
     if result.ending == "too_long":
         raise typer.Exit(EXIT_ENDPOINT)
+
+
+def _piped_input() -> bytes:
+    """Return what is piped in; nothing on a terminal, or where standard input cannot be read."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError:
+        return b""
 
 
 async def _answer(
