@@ -117,7 +117,8 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
             whole = {}
         head = whole if isinstance(whole, dict) else {}
         return head, _objects(head.get("messages")), 0
-    head, messages = first_object(path) if start else {}, dict[str, Mapping[str, Any]]()
+    described: Mapping[str, Any] = first_object(path) if start else {}
+    messages: dict[str, Mapping[str, Any]] = {}
     lines = JsonLines(path, start)
     for record in lines:
         if "$rewindTo" in record:
@@ -128,12 +129,12 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
         elif isinstance(change := record.get("$set"), dict):
             if "messages" in change:
                 messages = {str(message.get("id")): message for message in _objects(change["messages"])}
-            head = {**head, **change}
+            described = {**described, **change}
         elif "type" in record and "id" in record:
             messages[str(record["id"])] = record
         elif "sessionId" in record:
-            head = {**head, **record}
-    return head, [*messages.values()], lines.end
+            described = {**described, **record}
+    return described, [*messages.values()], lines.end
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:
