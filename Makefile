@@ -18,7 +18,7 @@ test:
 	$(PYTHON) -m pytest -q -n auto --dist worksteal
 
 slow:  ## the slow proofs, which .ci/run runs too
-	$(PYTHON) -m pytest -q -n auto --dist loadfile -m slow
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m slow
 
 first-install:  ## the README's first command on a bare copy, then examples and docs in its environment
 	$(PYTHON) -m tests.support.first_install
@@ -27,7 +27,7 @@ site:  ## the documentation as a site, in the folder site/
 	$(PYTHON) -m tests.support.docs_site site
 
 coverage:  ## branch coverage of all tests, a quarter of an hour
-	$(PYTHON) -m pytest -q -n auto --dist loadfile -m "slow or not slow" --cov --cov-report=term:skip-covered
+	$(PYTHON) -m pytest -q -n auto --dist worksteal -m "slow or not slow" --cov --cov-report=term:skip-covered
 
 bench:  ## needs the extra `bench` and DATA=folder; see benchmarks/README.md
 	$(PYTHON) -m benchmarks recall --data $(DATA) --peers mnemosyne,basic-memory,mcp-memory-service --out recall.jsonl.gz

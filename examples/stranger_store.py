@@ -81,12 +81,12 @@ class StrangerStore:
             checked = [check_entry(entry, f"entries[{start + i}]", self.space) for i, entry in enumerate(batch)]
             with self._lock:
                 self._held(namespace, expect=pending)
-                for one in drop_overwritten(checked):
-                    fields = (one.id, one.vector, one.text, one.context, json.loads(one.metadata))
-                    self._put(namespace, Entry(*fields, no_vector=one.no_vector))
+                for item in drop_overwritten(checked):
+                    fields = (item.id, item.vector, item.text, item.context, json.loads(item.metadata))
+                    self._put(namespace, Entry(*fields, no_vector=item.no_vector))
                     done += 1
-            for one in checked:
-                pending.pop(one.id, None)
+            for item in checked:
+                pending.pop(item.id, None)
             if on_progress is not None:
                 on_progress(done)
         return done
@@ -100,10 +100,10 @@ class StrangerStore:
         }
         with self._lock:
             held = self._held(namespace, expect=check_expect(expect))
-            there = [id for id in checked if id in held]
-            for id in there:
+            present = [id for id in checked if id in held]
+            for id in present:
                 self._put(namespace, replace(held[id], metadata=json.loads(checked[id])))
-            return len(there)
+            return len(present)
 
     def put_vectors(
         self, vectors: Mapping[str, Any], *, namespace: str = "", expect: Mapping[str, int] | None = None
@@ -111,10 +111,10 @@ class StrangerStore:
         checked = check_vectors(vectors, self.space)
         with self._lock:
             held = self._held(namespace, expect=check_expect(expect))
-            there = [id for id in checked if id in held]
-            for id in there:
+            present = [id for id in checked if id in held]
+            for id in present:
                 held[id] = replace(held[id], vector=checked[id], no_vector=None)  # the revision stays
-            return len(there)
+            return len(present)
 
     def delete(self, ids: Iterable[str] = (), *, where: Filter | None = None, namespace: str = "") -> int:
         node, named = filter_tree(where), check_ids(ids)
@@ -242,9 +242,9 @@ class StrangerStore:
         node = filter_tree(where)
         with self._lock:
             passing = [entry for entry in self._held(namespace).values() if matches_filter(node, entry.metadata)]
-            found = [(entry, one) for entry in passing if (one := score(entry)) is not None]
+            found = [(entry, item) for entry in passing if (item := score(entry)) is not None]
             found.sort(key=lambda pair: (-pair[1], pair[0].id))
-            return [Match(copied(entry), one) for entry, one in found[:k]]
+            return [Match(copied(entry), item) for entry, item in found[:k]]
 
     def _terms(self, entry: Entry) -> list[str]:
         return self._analyzer.terms(entry.context) + self._analyzer.terms(entry.text)

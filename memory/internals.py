@@ -12,11 +12,17 @@ from vectorstore.lazy_face import LazyFace as _LazyFace
 
 _EXPORTS: Final = {
     "memory.awaited_call": "says_await",
+    "memory.backup_files": "backup_folder is_backup_due was_tried",
+    "memory.backups": (
+        "BackupFile DEFAULT_MAX_BYTES RestoreReport known_backups make_daily_backup remove_backup thin_out"
+    ),
     "memory.codec": "DECLARED_FIELDS from_entry to_entry",
     "memory.documents.answers": "MAX_COMPARED AnswerSentence best_sentences with_meaning",
     "memory.documents.citations": "QUOTE_LIMIT Citation",
     "memory.documents.discovery": "FileSelection plan_ingest report_unreadable",
     "memory.documents.document": "Document Passages passages_of",
+    "memory.documents.folder_watch": "WatchStep",
+    "memory.open": "restore_memory",
     "memory.documents.ingest_report": "IngestAction IngestLine IngestProgress IngestReport",
     "memory.documents.knowledge_base": "DocumentInfo",
     "memory.documents.loaders.registry": "load_document",

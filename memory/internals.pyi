@@ -1,6 +1,16 @@
 """The names of ``memory.internals`` for type checkers; internals.py imports each when it is first used."""
 
 from memory.awaited_call import says_await as says_await
+from memory.backup_files import backup_folder as backup_folder
+from memory.backup_files import is_backup_due as is_backup_due
+from memory.backup_files import was_tried as was_tried
+from memory.backups import DEFAULT_MAX_BYTES as DEFAULT_MAX_BYTES
+from memory.backups import BackupFile as BackupFile
+from memory.backups import RestoreReport as RestoreReport
+from memory.backups import known_backups as known_backups
+from memory.backups import make_daily_backup as make_daily_backup
+from memory.backups import remove_backup as remove_backup
+from memory.backups import thin_out as thin_out
 from memory.codec import DECLARED_FIELDS as DECLARED_FIELDS
 from memory.codec import from_entry as from_entry
 from memory.codec import to_entry as to_entry
@@ -16,6 +26,7 @@ from memory.documents.discovery import report_unreadable as report_unreadable
 from memory.documents.document import Document as Document
 from memory.documents.document import Passages as Passages
 from memory.documents.document import passages_of as passages_of
+from memory.documents.folder_watch import WatchStep as WatchStep
 from memory.documents.ingest_report import IngestAction as IngestAction
 from memory.documents.ingest_report import IngestLine as IngestLine
 from memory.documents.ingest_report import IngestProgress as IngestProgress
@@ -76,6 +87,7 @@ from memory.models import Operation as Operation
 from memory.models import Repetition as Repetition
 from memory.models import Utterance as Utterance
 from memory.models import UtteranceKind as UtteranceKind
+from memory.open import restore_memory as restore_memory
 from memory.partitions import ARCHIVE as ARCHIVE
 from memory.partitions import CONVERSATION as CONVERSATION
 from memory.partitions import DOCUMENTS as DOCUMENTS

@@ -33,7 +33,6 @@ from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
 from memory.keywords import unknown_keyword
-from memory.messages import Message
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.results import (
@@ -79,6 +78,7 @@ from vectorstore import (
     Filter,
     LifecycleStore,
     Metadata,
+    UnsupportedError,
     VectorStore,
     VectorStoreError,
     lifecycle_of,
@@ -86,12 +86,14 @@ from vectorstore import (
 )
 
 if TYPE_CHECKING:
+    from memory.backups import BackupFile
     from memory.erasure.memory_eraser import MemoryEraser
     from memory.erasure.selection import ForgetSelectors
     from memory.export_import.exporter import Exporter
     from memory.export_import.importer import Importer
     from memory.export_import.report import ExportReport, ImportMode, ImportReport
     from memory.list_query import ListFilters, ListOrder, ListQuery
+    from memory.messages import Message
     from memory.pinned import PinnedMemories
     from memory.write.corrections import Attributes, Corrections
     from memory.write.crash_recovery import CrashRecovery
@@ -101,6 +103,7 @@ if TYPE_CHECKING:
     from memory.write.reembed import Reembedding, ReembeddingProgress, ReembeddingReport
     from memory.write.settlement import Settlement
     from memory.write.undo import Undo
+    from vectorstore.sqlite import CopyProgress, SqliteDatabase
 
 _log = logging.getLogger(__name__)
 _NO_LIMIT = 2**31
@@ -155,8 +158,9 @@ class LongTermMemory:
     ``entries`` (the store by partitions), ``conversations`` (the history), ``embedder``, ``word_vectors``,
     ``embedding`` (``await embedding.vectors(texts)`` never fails a write), ``tombstones`` (``tombstones.key``: the
     secret of this file), ``operation_log``, ``soft_deletes``, ``keys``, ``clock``, ``zone``, ``policies``,
-    ``recall_settings``; ``index_cache`` (the cached retrieval indexes; None on a store without a file); ``erasers`` and
-    ``carried``, to which a part that keeps something of memories adds itself.
+    ``recall_settings``; ``open_copy`` (opens a backup, to forget in it); ``index_cache`` (the cached retrieval
+    indexes; None on a store without a file); ``erasers`` and ``carried``, to which a part that keeps something of
+    memories adds itself.
     """
 
     def __init__(
@@ -186,6 +190,7 @@ class LongTermMemory:
         self.operation_log = log
         self.keys = IdempotencyKeys(database, tombstones.key)
         self.soft_deletes = SoftDeletes(database)
+        self.open_copy: Callable[[Path], LongTermMemory] | None = None
         self.embedding = EmbeddingService(
             store, parts.get("embedder"), database=database, settings=parts.get("embedding_settings")
         )
@@ -262,6 +267,7 @@ class LongTermMemory:
 
     @cached_property
     def _eraser(self) -> MemoryEraser:
+        from memory.erasure.backup_eraser import BackupEraser
         from memory.erasure.memory_eraser import MemoryEraser
 
         return MemoryEraser(
@@ -271,6 +277,7 @@ class LongTermMemory:
             self.soft_deletes,
             self.erasers,
             clock=self._aware_clock,
+            backups=BackupEraser(self.database, self.open_copy),
             zone=self.zone,
             last_due_check=self._looked_for_due,
         )
@@ -745,6 +752,34 @@ class LongTermMemory:
         if not isinstance(receipt, Receipt):
             raise ArgumentError("receipt", receipt, "what forget returned is needed (read_receipt reads one)")
         return await asyncio.to_thread(self._eraser.verify, receipt, checked_text_list(texts, "texts"))
+
+    async def backup(
+        self, path: str | os.PathLike[str] | None = None, *, on_progress: CopyProgress | None = None
+    ) -> BackupFile:
+        """Write a complete, checked copy of the whole file (mode 0600) to *path*, where nothing may be.
+
+        Without *path* it goes into the folder of backups beside the memory (``memory.db.backups``). Others go on
+        writing meanwhile. *on_progress* is called with the bytes that are copied, and all. A later ``forget`` erases
+        from the backups in that folder, and names those elsewhere in its receipt. ``restore_memory`` puts one back.
+        """
+        from memory.backups import backup_path, make_backup
+
+        database = self._file("backup")
+        place = backup_path(database.path, self._aware_clock()) if path is None else Path(path)
+        return await asyncio.to_thread(make_backup, database, place, on_progress=on_progress)
+
+    async def backups(self, *, check: bool = False) -> Sequence[BackupFile]:
+        """Return the backups that are known, in the memory's own folder and elsewhere; *check* reads each one whole."""
+        from memory.backups import list_backups
+
+        return await asyncio.to_thread(list_backups, self._file("backups"), check=check)
+
+    def _file(self, call: str) -> SqliteDatabase:
+        from vectorstore.sqlite import SqliteDatabase
+
+        if not isinstance(self.database, SqliteDatabase):
+            raise UnsupportedError(call, "the memory is in no file")
+        return self.database
 
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many. Opening a memory does it."""

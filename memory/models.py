@@ -6,13 +6,14 @@ What a write, a recall or an erasure returns is in ``results``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
 from memory.keywords import suggests_fields
+from vectorstore.value_class import dataclass
 
 Kind: TypeAlias = str
 """turn, fact, event, preference, summary, document, note, …: any word; those named here have a meaning to recall."""
@@ -33,7 +34,7 @@ def choice(kind: type[_Choice], value: object, argument: str) -> _Choice:
 
 
 class Trust(StrEnum):
-    """Whose word a memory is, from most to least trusted."""
+    """Trust in a memory by whose word it is, from most to least."""
 
     USER = "user"
     ASSISTANT = "assistant"

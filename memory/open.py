@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
+from memory.backups import RestoreReport, restore_file_from
 from memory.codec import DECLARED_FIELDS
 from memory.documents.manifest import ManifestTables, attach_documents
 from memory.embedders.cache import EmbeddingCacheTables
@@ -31,12 +33,12 @@ from memory.tables.idempotency_keys import IDEMPOTENCY_KEY_TABLES
 from memory.tables.operation_log import OperationLogTables
 from memory.tables.soft_deletes import SoftDeleteTables
 from memory.tables.tombstones import TombstoneTables
-from memory.timestamps import aware_clock, system_clock
+from memory.timestamps import Clock, aware_clock, system_clock, to_aware
 from memory.write.embedding_service import checked_embedding_settings
 from vectorstore import Analyzer, Space, TableComponent, open_store, salvage_store
 
 if TYPE_CHECKING:
-    from vectorstore.sqlite import SalvageReport
+    from vectorstore.sqlite import CopyProgress, SalvageReport
 
 
 _log = logging.getLogger(__name__)
@@ -90,11 +92,17 @@ def open_memory(
             history = SqliteHistory(database_for(store), clock=clock, retention=retention)
         memory = LongTermMemory(store, history=history, **parts)
         attach_documents(memory)
+        memory.open_copy = _open_copy
         memory.complete_now()
     except BaseException:
         store.close()
         raise
     return memory
+
+
+def _open_copy(path: Path) -> LongTermMemory:
+    """Open the backup at *path* as a memory that is searched by words alone."""
+    return open_memory(path, choose_local=False)
 
 
 def _store_url(path: str | os.PathLike[str]) -> str:
@@ -120,6 +128,25 @@ def salvage_memory(path: str | os.PathLike[str], new: str | os.PathLike[str]) ->
     """
     lost_name = store_namespace("its name was lost (KEY)", CONVERSATION).replace("KEY", "{}")
     return salvage_store(path, new, components=_memory_components(), partial=True, lost_name=lost_name)
+
+
+def restore_memory(
+    backup: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    clock: Clock = system_clock,
+    on_progress: CopyProgress | None = None,
+) -> RestoreReport:
+    """Put a copy of the *backup* in the place of the memory file *path*, which may also be missing.
+
+    The copy is checked first, page by page and row by row, and what is wrong with it raises: ``DamageError``,
+    ``NotAStore`` (it is no memory), ``NewerFile``; then nothing was changed. The file that was there stays beside it,
+    under a name that the report has, and is one of the backups that a later forgetting names. ``BusyError``: a process
+    has the memory open. A crash leaves the old file or the new one, each whole. Blocks.
+    """
+    return restore_file_from(
+        backup, path, components=_memory_components, now=to_aware(clock(), None), on_progress=on_progress
+    )
 
 
 def _memory_components() -> list[TableComponent]:

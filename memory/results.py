@@ -7,12 +7,13 @@ receipt of a forgetting and its verification.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 
 from memory.models import Memory, Operation, choice
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

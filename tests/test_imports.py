@@ -1,4 +1,4 @@
-"""Importing is cheap and harmless: any module first, without the extras, no file, socket or thread."""
+"""Importing is cheap and harmless: in any order, without the extras, no file, socket or thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from memory import open_memory, run_sync
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("vectorstore", "memory", "agent")
@@ -41,10 +43,11 @@ def audit(event, args):
 
 sys.addaudithook(audit)
 sys.dont_write_bytecode = True
-for name in {names!r}:
+for names in ({names!r}, {names!r}[::-1]):
     for known in [known for known in sys.modules if known.split(".")[0] in ("vectorstore", "memory", "agent")]:
         del sys.modules[known]
-    importlib.import_module(name)
+    for name in names:
+        importlib.import_module(name)
 assert not seen, seen
 assert threading.active_count() == 1, threading.enumerate()
 print("fine")
@@ -64,7 +67,8 @@ def module_names() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", PACKAGES)
-def test_each_module_can_be_imported_first_and_does_nothing_but_define(package: str) -> None:
+def test_modules_imported_forwards_and_backwards_do_nothing_but_define(package: str) -> None:
+    """None depends on another that came before: that no import goes in a circle is proved in ``test_layers``."""
     names = [name for name in module_names() if name.split(".")[0] == package]
     assert names
     run = subprocess.run(
@@ -95,3 +99,27 @@ def test_an_agent_can_be_imported_without_arrays_clients_and_databases() -> None
     )
     assert "pydantic" in run.stdout
     assert not [name for name in ("apsw", "httpx", "numpy", "rich", "Stemmer", "typer") if f"'{name}'" in run.stdout]
+
+
+def test_a_plain_recall_needs_neither_pydantic_nor_the_library_for_command_lines(tmp_path: Path) -> None:
+    memory = open_memory(tmp_path / "m.db", choose_local=False)
+    run_sync(memory.remember("We adopted a cat called Miso."))
+    run_sync(memory.close())
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+    code = """
+import sys
+from agent.assistant.cli.plain_recall import run_plain_recall
+assert run_plain_recall(["--memory", sys.argv[1], "recall", "Miso"]) == 0
+print([name for name in ("typer", "pydantic", "rich") if name in sys.modules])
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "m.db")],
+        cwd=ROOT,
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=True,
+    )
+    assert run.stdout.splitlines()[0] == "1. We adopted a cat called Miso."
+    assert run.stdout.splitlines()[-1] == "[]"

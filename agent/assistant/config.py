@@ -7,85 +7,106 @@ Addresses of endpoints are normalized from the forms that people write.
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, SecretStr, ValidationError, field_validator
 
+from agent.assistant import setting_checks as check
+from agent.assistant.setting_checks import Secret, http_address, ollama_address
 from agent.errors import AgentError
 from vectorstore.persisted_names import FORMER_FOLDER
+from vectorstore.value_class import dataclass
 
 
 class ConfigurationError(AgentError):
     """A setting of the assistant is missing or unusable."""
 
 
+class UnusableSetting(ValueError):
+    """A value that a setting cannot have: its *name*, the *value*, and what would be right."""
+
+    def __init__(self, name: str, value: object, expected: str) -> None:
+        self.name = name
+        self.value = value
+        self.expected = expected
+        super().__init__(f"{name}: {expected}")
+
+
 CONFIG_VARIABLE = "TELLBACK_CONFIG"
 DEFAULT_OPENAI_URL = "https://api.openai.com/v1"
 DEFAULT_ANTHROPIC_URL = "https://api.anthropic.com"
 PROVIDER_KINDS = ("openai", "anthropic", "ollama")
-NO_MODEL = "none"
-WINDOW_KINDS = ("turns", "tokens", "summary")
-EMBEDDER_KINDS = ("auto", "local", "static", "none", "ollama", "onnx", "openai")
 ADDRESS_SETTINGS = ("anthropic_base_url", "base_url", "embedding_base_url", "ollama_host")
 """Settings that may hold a user name and a password."""
 KEY_SETTINGS = ("api_key", "anthropic_api_key", "embedding_api_key")
 
 
-class McpSettings(BaseModel):
+@dataclass(frozen=True, slots=True)
+class McpSettings:
     """MCP servers whose tools ``chat`` may use, by name; checked as ``McpServer`` where they are used."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    servers: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The names of the servers; what is set of them may be secret."""
         return ", ".join(self.servers) or "none"
 
+    @classmethod
+    def of(cls, value: object) -> McpSettings:
+        """Return the settings of a TOML table; raise ``UnusableSetting`` naming the key that is none."""
+        if isinstance(value, McpSettings):
+            return value
+        if not isinstance(value, Mapping):
+            raise UnusableSetting("mcp", value, "a table is needed")
+        if unknown := value.keys() - {"servers"}:
+            raise UnusableSetting(f"mcp.{min(unknown)}", value, "no such setting; there is servers")
+        try:
+            return cls(check.tables(value.get("servers", {})))
+        except ValueError as error:
+            raise UnusableSetting("mcp.servers", value, str(error)) from None
 
-class AssistantSettings(BaseModel):
-    """Settings of the assistant, from flags, environment, file and defaults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+@dataclass(frozen=True)
+class AssistantSettings:
+    """Settings of the assistant, from flags, environment, file and defaults.
 
-    memory: Path = Field(default_factory=lambda: _default_memory("tellback"))
+    A value that a setting cannot have raises ``UnusableSetting``.
+    """
+
+    memory: Path = field(default_factory=lambda: _default_memory("tellback"))
     namespace: str = ""
     offline: bool = False
     language: str | None = None
     model: str | None = None
     base_url: str | None = None
-    api_key: SecretStr | None = None
-    anthropic_api_key: SecretStr | None = None
+    api_key: Secret | None = None
+    anthropic_api_key: Secret | None = None
     anthropic_base_url: str | None = None
     ollama_host: str | None = None
     model_server: Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"] | None = None
     """Server at *base_url*: each has fields of its own for thinking and the repetition penalty."""
-    thinking: Literal["on", "off"] | PositiveInt | None = None
+    thinking: Literal["on", "off"] | int | None = None
     effort: str | None = None
-    temperature: float | None = Field(default=None, ge=0)
-    repetition_penalty: float | None = Field(default=None, gt=0)
-    max_tokens: int | None = Field(default=None, ge=1)
-    reply_limit: int = Field(default=200_000, ge=1)
+    temperature: float | None = None
+    repetition_penalty: float | None = None
+    max_tokens: int | None = None
+    reply_limit: int = 200_000
     """Characters after which a reply is cut off, its reasoning counted."""
-    silence_timeout: float = Field(default=300.0, gt=0)
+    silence_timeout: float = 300.0
     """Seconds of silence after which a model's or an embedder's server is given up."""
     embedder: str = "auto"
     embedding_model: str | None = None
     embedding_base_url: str | None = None
-    embedding_api_key: SecretStr | None = None
-    embedding_cache: int = Field(default=0, ge=0)
+    embedding_api_key: Secret | None = None
+    embedding_cache: int = 0
     """Megabytes of vectors that are kept in the memory's file, so that a text that comes again is not sent again."""
     reranker: str | None = None
     """ONNX model that scores the best hits of a recall again: ``onnx:MODEL``."""
-    token_budget: int = Field(default=16_000, ge=500)
+    token_budget: int = 16_000
     window: str = "all"
     web_hosts: str = ""
     """Hosts of one's own network, with commas between them, whose pages may be ingested."""
@@ -93,18 +114,22 @@ class AssistantSettings(BaseModel):
     system: str = ""
     secrets: Literal["redact", "reject", "keep"] = "redact"
     share_sensitive: bool = False
-    minimum_length: int = Field(default=0, ge=0)
+    minimum_length: int = 0
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
     replacements: Literal["off", "model"] = "off"
     """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
-    hook_tokens: int = Field(default=1_000, ge=100)
+    hook_tokens: int = 1_000
     """Tokens of what a hook adds to a prompt in another client, at most."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
     """What hooks keep of a conversation in another client: prompts and answers, prompts alone, or nothing."""
-    resident_idle: int = Field(default=1800, ge=0)
+    resident_idle: int = 1800
     """Seconds without a request after which the resident process of hooks ends; 0: none is started."""
     prompt_history: bool = True
     """Whether the arrow keys of ``chat`` bring back what was typed in earlier conversations."""
+    automatic_backups: bool = True
+    """Make a backup beside the memory after the first write of a day; keep seven of days and four of weeks."""
+    backup_space: int = 1000
+    """Megabytes that automatic backups may take together."""
     mcp: McpSettings = McpSettings()
 
     @property
@@ -171,74 +196,65 @@ class AssistantSettings(BaseModel):
         same = self.embedder_kind != "ollama" and self.embedding_endpoint == (self.base_url or DEFAULT_OPENAI_URL)
         return _secret_value(self.embedding_api_key or (self.api_key if same else None))
 
-    @field_validator("memory", mode="before")
-    @classmethod
-    def _path(cls, value: object) -> object:
-        if isinstance(value, (str, Path)) and not str(value).strip():
-            raise ValueError("the path of a file is needed")
-        return Path(value).expanduser() if isinstance(value, (str, Path)) else value
-
-    @field_validator("model")
-    @classmethod
-    def _model(cls, value: str | None) -> str | None:
-        return None if value is None or value.strip().lower() in ("", NO_MODEL) else value.strip()
-
-    @field_validator("language")
-    @classmethod
-    def _language(cls, value: str | None) -> str | None:
-        return None if value is None or not value.strip() else value.strip()
-
-    @field_validator("thinking", mode="before")
-    @classmethod
-    def _thinking(cls, value: object) -> object:
-        switches = {"true": "on", "false": "off"}
-        text = str(value).strip().lower()
-        text = switches.get(text, text)
-        if value is None or text in ("on", "off") or (text.isdecimal() and int(text) > 0):
-            return None if value is None else int(text) if text.isdecimal() else text
-        raise ValueError("on, off or a number of tokens is needed")
-
-    @field_validator("window")
-    @classmethod
-    def _window(cls, value: str) -> str:
-        kind, _, size = value.strip().partition(":")
-        if value.strip() != "all" and (kind not in WINDOW_KINDS or not size.isdecimal() or int(size) < 1):
-            raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
-        return value.strip()
-
-    @field_validator("embedder")
-    @classmethod
-    def _embedder(cls, value: str) -> str:
-        kind, colon, name = value.strip().partition(":")
-        has_model = kind in ("ollama", "onnx", "openai")
-        if kind not in EMBEDDER_KINDS or (colon and not (has_model and name.strip())):
-            kinds = "'auto', 'local', 'static', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL'"
-            raise ValueError(f"{kinds} is needed")
-        return value.strip()
-
-    @field_validator("reranker")
-    @classmethod
-    def _reranker(cls, value: str | None) -> str | None:
-        kind, _, name = (value or "").strip().partition(":")
-        if kind in ("", "none") and not name:
-            return None
-        if kind != "onnx" or not name.strip():
-            raise ValueError("'onnx:MODEL' or 'none' is needed")
-        return f"{kind}:{name.strip()}"
-
-    @field_validator("base_url", "anthropic_base_url", "embedding_base_url")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        return None if value is None else http_address(value)
-
-    @field_validator("ollama_host")
-    @classmethod
-    def _host(cls, value: str | None) -> str | None:
-        if value is not None:
-            http_address(ollama_address(value))
-        return value
+    def __post_init__(self) -> None:
+        for name, checked in _CHECKS.items():
+            value = getattr(self, name)
+            if value is None and getattr(type(self), name, "") is None:
+                continue
+            try:
+                object.__setattr__(self, name, checked(value))
+            except UnusableSetting:
+                raise
+            except ValueError as error:
+                raise UnusableSetting(name, value, str(error)) from None
 
 
+_CHECKS: Final[Mapping[str, check.Check]] = {
+    "memory": check.path,
+    "namespace": check.text,
+    "offline": check.switch,
+    "language": check.stripped,
+    "model": check.model,
+    "base_url": http_address,
+    "api_key": check.secret,
+    "anthropic_api_key": check.secret,
+    "anthropic_base_url": http_address,
+    "ollama_host": check.ollama_host,
+    "model_server": check.choice("openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"),
+    "thinking": check.thinking,
+    "effort": check.text,
+    "temperature": check.number(least=0),
+    "repetition_penalty": check.number(above=0),
+    "max_tokens": check.integer(1),
+    "reply_limit": check.integer(1),
+    "silence_timeout": check.number(above=0),
+    "embedder": check.embedder,
+    "embedding_model": check.text,
+    "embedding_base_url": http_address,
+    "embedding_api_key": check.secret,
+    "embedding_cache": check.integer(0),
+    "reranker": check.reranker,
+    "token_budget": check.integer(500),
+    "window": check.window,
+    "web_hosts": check.text,
+    "trace": check.switch,
+    "system": check.text,
+    "secrets": check.choice("redact", "reject", "keep"),
+    "share_sensitive": check.switch,
+    "minimum_length": check.integer(0),
+    "near_duplicates": check.choice("keep", "link", "fold"),
+    "replacements": check.choice("off", "model"),
+    "hook_tokens": check.integer(100),
+    "hook_keep": check.choice("all", "prompts", "nothing"),
+    "resident_idle": check.integer(0),
+    "prompt_history": check.switch,
+    "automatic_backups": check.switch,
+    "backup_space": check.integer(1),
+    "mcp": McpSettings.of,
+}
+"""The check of each setting; None stays None where that is the default."""
+SETTINGS: Final = tuple(_CHECKS)
+"""The names of all settings."""
 _VENDOR_VARIABLES = {
     "base_url": "OPENAI_BASE_URL",
     "api_key": "OPENAI_API_KEY",
@@ -248,7 +264,7 @@ _VENDOR_VARIABLES = {
 }
 ENVIRONMENT_VARIABLES: Mapping[str, str] = {
     name: _VENDOR_VARIABLES.get(name, f"TELLBACK_{name.upper()}")
-    for name in AssistantSettings.model_fields
+    for name in _CHECKS
     if name != "mcp"  # tables are for the file
 }
 """Environment variable of each setting."""
@@ -284,10 +300,13 @@ def load_configuration(*, flags: Mapping[str, Any], environ: Mapping[str, str]) 
     }
     values = {name: value for name, (value, _) in layers.items()}
     origins = {name: origin for name, (_, origin) in layers.items()}
+    if unknown := [name for name in values if name not in _CHECKS]:
+        name = unknown[0]
+        raise ConfigurationError(f"{name} (from {origins[name]}): no such setting; there are {', '.join(SETTINGS)}")
     try:
-        settings = AssistantSettings.model_validate(values)
-    except ValidationError as error:
-        raise ConfigurationError(validation_message(error, values, origins)) from None
+        settings = AssistantSettings(**values)
+    except UnusableSetting as error:
+        raise ConfigurationError(describe_unusable(error, origins[error.name.partition(".")[0]])) from None
     return Configuration(settings, origins, path)
 
 
@@ -295,17 +314,11 @@ def _default_memory(folder: str) -> Path:
     return platformdirs.user_data_path(folder) / "memory.db"
 
 
-def validation_message(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
-    """Return the first problem of *error* in one line: the setting, its origin, what would be right."""
-    problem = error.errors(include_input=False, include_url=False)[0]
-    name = str(problem["loc"][0])
-    if problem["type"] == "extra_forbidden":
-        return f"{name} (from {origins[name]}): no such setting; there are {', '.join(AssistantSettings.model_fields)}"
-    message = problem["msg"].removeprefix("Value error, ")
-    if name == "mcp":
-        return f"{'.'.join(map(str, problem['loc']))} (from {origins[name]}): {message}"
-    value = "" if name in ADDRESS_SETTINGS + KEY_SETTINGS else f", got {values[name]!r}"
-    return f"{name} (from {origins[name]}): {message}{value}"
+def describe_unusable(error: UnusableSetting, origin: str) -> str:
+    """Return in one line the setting, its *origin*, what would be right, and the value where it is no secret."""
+    secret = error.name in ADDRESS_SETTINGS + KEY_SETTINGS or error.name.startswith("mcp")
+    value = "" if secret else f", got {error.value!r}"
+    return f"{error.name} (from {origin}): {error.expected}{value}"
 
 
 def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
@@ -317,6 +330,8 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: the configuration cannot be read ({error})") from error
+    import tomllib
+
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -327,50 +342,5 @@ def _file_layer(path: Path, *, required: bool) -> dict[str, tuple[Any, str]]:
     return {name: (value, str(path)) for name, value in values.items()}
 
 
-def _secret_value(value: SecretStr | None) -> str | None:
-    return None if value is None else value.get_secret_value()
-
-
-_OLLAMA_PORTS = {"http": "80", "https": "443"}
-_OLLAMA_PORT = "11434"
-
-
-def http_address(text: str) -> str:
-    """Return *text* without a trailing slash, if it is an http address; else raise ``ValueError``."""
-    address = text.strip().rstrip("/")
-    try:
-        parts = urlsplit(address)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("an address such as http://localhost:8080/v1 is needed")
-    return address
-
-
-def ollama_address(host: str) -> str:
-    """Return the address of what ``OLLAMA_HOST`` names, by Ollama's own rules.
-
-    >>> ollama_address("192.168.1.4")
-    'http://192.168.1.4:11434'
-    """
-    scheme, separator, rest = host.strip().strip("\"'").partition("://")
-    if not separator:
-        scheme, rest = "http", scheme
-    port = _OLLAMA_PORTS[scheme] if separator and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
-    authority, _, path = rest.partition("/")
-    name, named_port = _split_host_port(authority)
-    name = name or "127.0.0.1"
-    if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
-        name = "127.0.0.1"
-    name = f"[{name}]" if ":" in name else name
-    return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
-
-
-def _split_host_port(authority: str) -> tuple[str, str]:
-    """Return host and port ("" where none is named) of ``host``, ``:port``, ``host:port``, ``[v6]:port`` or ``v6``."""
-    try:
-        return str(ipaddress.ip_address(authority.strip("[]"))), ""
-    except ValueError:
-        host, _, port = authority.rpartition(":") if ":" in authority else (authority, "", "")
-        return host.strip("[]"), port
+def _secret_value(value: Secret | None) -> str | None:
+    return None if value is None else value.reveal()

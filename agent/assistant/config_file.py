@@ -12,9 +12,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import SecretStr, ValidationError
-
-from agent.assistant.config import KEY_SETTINGS, AssistantSettings, ConfigurationError, validation_message
+from agent.assistant.config import (
+    KEY_SETTINGS,
+    SETTINGS,
+    AssistantSettings,
+    ConfigurationError,
+    UnusableSetting,
+    describe_unusable,
+)
+from agent.assistant.setting_checks import Secret
 
 _TABLES: Final = ("mcp",)
 """Settings that are tables, which are edited by hand or by the command of their own."""
@@ -23,10 +29,9 @@ _TABLES: Final = ("mcp",)
 def known_setting(name: str) -> str:
     """Return *name*, written with dashes or underscores, as a field of the settings; suggest the nearest otherwise."""
     field = name.strip().replace("-", "_").lower()
-    fields = AssistantSettings.model_fields
-    if field in fields:
+    if field in SETTINGS:
         return field
-    near = get_close_matches(field, fields, n=1)
+    near = get_close_matches(field, SETTINGS, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`tellback config` lists all settings"
     raise ConfigurationError(f"{name}: no such setting; {hint}")
 
@@ -49,11 +54,11 @@ def _toml_value(name: str, value: Any) -> str:
     if name in _TABLES:
         raise ConfigurationError(f"{name}: a table, which is written into the file by hand (docs/mcp.md has its keys)")
     try:
-        checked = getattr(AssistantSettings.model_validate({name: value}), name)
-    except ValidationError as error:
-        raise ConfigurationError(validation_message(error, {name: value}, {name: "what is to be set"})) from None
-    if isinstance(checked, SecretStr):
-        checked = checked.get_secret_value()
+        checked = getattr(AssistantSettings(**{name: value}), name)
+    except UnusableSetting as error:
+        raise ConfigurationError(describe_unusable(error, "what is to be set")) from None
+    if isinstance(checked, Secret):
+        checked = checked.reveal()
     elif checked is None:
         checked = value
     plain = checked if isinstance(checked, bool | int | float) else str(checked)

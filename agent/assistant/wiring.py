@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
@@ -28,6 +28,7 @@ from memory import (
 )
 from memory.internals import counter_for_model, is_remote, local_available
 from vectorstore import NotAStore, SettingMismatch
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -65,11 +66,11 @@ class OpenedMemory:
         """Namespace of the settings."""
         return self.settings.namespace
 
-    def knowledge(self) -> KnowledgeBase:
+    def knowledge(self, collection: str = "default") -> KnowledgeBase:
         """Return the knowledge base of the namespace's documents."""
         from memory import KnowledgeBase
 
-        return KnowledgeBase(self.memory, namespace=self.namespace)
+        return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
     async def close(self) -> None:
         """Release the memory file and the connections."""
@@ -457,7 +458,7 @@ def make_named_embedder(settings: AssistantSettings, name: str) -> tuple[Embedde
     if name != "static" and (kind not in ("ollama", "onnx", "openai") or not model):
         known = "local, static, hashing, ollama:MODEL, onnx:MODEL or openai:MODEL"
         raise ConfigurationError(f"no embedder {name!r}: it is {known}")
-    named = settings.model_copy(update={"embedder": name})
+    named = replace(settings, embedder=name)
     client = make_http_client(named) if named.embeds_at_an_endpoint else None
     embedder = make_embedder(named, client)
     assert embedder is not None

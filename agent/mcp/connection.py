@@ -150,8 +150,8 @@ class McpConnection:
     async def _connect(self) -> Client:
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._stop = asyncio.Event()
-        said = _ErrorOutput(self.name)
-        self._holder = holder = asyncio.ensure_future(self._hold(ready, self._stop, said))
+        output = _ErrorOutput(self.name)
+        self._holder = holder = asyncio.ensure_future(self._hold(ready, self._stop, output))
         try:
             async with asyncio.timeout(self.server.connect_timeout):
                 waited: set[asyncio.Future[Any]] = {ready, holder}
@@ -159,7 +159,7 @@ class McpConnection:
         except TimeoutError:
             holder.cancel()
             limit = f"{self.server.connect_timeout:g} s"
-            raise McpUnavailable(self.name, f"no connection within {limit}{said.end}") from None
+            raise McpUnavailable(self.name, f"no connection within {limit}{output.end}") from None
         except asyncio.CancelledError:
             holder.cancel()
             raise
@@ -168,7 +168,7 @@ class McpConnection:
             if isinstance(error, MissingExtra):
                 raise error
             problem = "it ended" if error is None else _innermost(error)
-            raise McpUnavailable(self.name, f"not connected: {_one_line(problem)}{said.end}") from error
+            raise McpUnavailable(self.name, f"not connected: {_one_line(problem)}{output.end}") from error
         self._client = ready.result()
         return self._client
 

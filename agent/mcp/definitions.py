@@ -44,14 +44,14 @@ def shown_description(text: str) -> str:
 def fingerprint(tool: mcp_types.Tool) -> str:
     """Return a hash of what a model and its user are told of *tool*."""
     annotations = None if tool.annotations is None else tool.annotations.model_dump(mode="json", exclude_none=True)
-    told: dict[str, Any] = {
+    definition: dict[str, Any] = {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
         "schema": tool.input_schema,
         "annotations": annotations,
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(definition, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
 @dataclass(slots=True)

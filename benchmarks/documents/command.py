@@ -26,7 +26,7 @@ from benchmarks.documents.technical import (
     judge,
     technical_questions,
 )
-from memory import KnowledgeBase, open_memory
+from memory import KnowledgeBase, SentenceEncoder, local_embedder, open_memory
 
 Say = Callable[[str], None]
 _PASSAGES = 10
@@ -42,6 +42,13 @@ def add_command(commands: Any) -> None:
         "--folders", type=Path, help=f"a folder with {', '.join(FOLDERS)} instead, in any format that is read"
     )
     command.add_argument("--work", type=Path, help="keep the memory files here, and use those that are there")
+    command.add_argument(
+        "--passages",
+        choices=("static", "encoder"),
+        default="static",
+        help="vectors of passages: static ones, as is usual, or the sentence encoder's",
+    )
+    command.add_argument("--only", choices=FOLDERS, action="append", help="this documentation only; repeatable")
     command.add_argument("--wrong", choices=HALVES, help="print the questions of this half that are answered wrongly")
     command.add_argument("--packages", help="the versions of these packages, for the file of --json")
     command.add_argument(
@@ -53,16 +60,18 @@ def add_command(commands: Any) -> None:
 
 def run_documents(given: argparse.Namespace, words: Sequence[str], say: Say) -> int:
     """Measure, print the table; return the exit code."""
-    folders = {name: given.folders / name if given.folders else given.root / FOLDERS[name] for name in FOLDERS}
+    folders = {
+        name: given.folders / name if given.folders else given.root / FOLDERS[name] for name in given.only or FOLDERS
+    }
     missing = [str(folder) for folder in folders.values() if not folder.is_dir()]
     if missing:
         raise ValueError(f"not there: {', '.join(missing)}; the packages are {', '.join(PACKAGES)}")
     with ExitStack() as stack:
         work = given.work or Path(stack.enter_context(TemporaryDirectory()))
         work.mkdir(parents=True, exist_ok=True)
-        rows, ingests = asyncio.run(_measure(folders, work, given.wrong, say))
+        rows, ingests = asyncio.run(_measure(folders, work, given.wrong, given.passages, say))
         reading = _measure_reading(folders, work, say) if given.reading else {}
-    lines = [_line(name, rows) for name in ("", *FOLDERS)]
+    lines = [_line(name, rows) for name in ("", *folders)]
     for line in lines:
         say(f"{line['documentation'] or 'all':12}" + "".join(f"{half:>10}" for half in HALVES))
         for figure in FIGURES:
@@ -96,13 +105,14 @@ def _measure_reading(folders: Mapping[str, Path], work: Path, say: Say) -> dict[
 
 
 async def _measure(
-    folders: Mapping[str, Path], work: Path, wrong: str | None, say: Say
+    folders: Mapping[str, Path], work: Path, wrong: str | None, passages_by: str, say: Say
 ) -> tuple[list[tuple[TechnicalQuestion, dict[str, bool]]], list[dict[str, Any]]]:
     questions, rows, ingests = technical_questions(), [], []
     for name, folder in folders.items():
         path = work / f"{name}.db"
         known = path.exists()
-        async with open_memory(path) as memory:
+        embedder = SentenceEncoder() if passages_by == "encoder" else local_embedder()
+        async with open_memory(path, embedder=embedder) as memory:
             knowledge = KnowledgeBase(memory)
             if not known:
                 began, cpu = time.perf_counter(), time.process_time()

@@ -28,6 +28,8 @@ _WORD = re.compile(r"\w+")
 _BATCH = 256
 _FILES = 200
 """Files of a documentation that the two pipelines read."""
+_NOTES, _LEAST_NOTE, _MOST_NOTE = 1_000, 2_000, 6_000
+"""Markdown files, and the characters that each has at least and at most."""
 _JUDGED = 40
 """Files whose text is compared."""
 
@@ -53,9 +55,20 @@ class Extraction(NamedTuple):
 
 
 def measure_speed(folder: Path, work: Path) -> list[Speed]:
-    """Return the ingest of the first HTML files of *folder* by us and by the plain pipeline, if Chroma is installed."""
+    """Return the ingest of the first HTML files of *folder* by us and by the plain pipeline, if Chroma is installed.
+
+    Behind them that of 1,000 Markdown files made of the same pages, and the same again when nothing changed.
+    """
     files = sorted(folder.rglob("*.html"))[:_FILES]
-    return [speed for speed in (_ours(files, work), _chroma(files, work)) if speed is not None]
+    notes = work / "notes"
+    _write_notes(sorted(folder.rglob("*.html")), notes)
+    speeds = (
+        _ours(files, work / "speed.db", "tellback"),
+        _chroma(files, work),
+        _ours([notes], work / "notes.db", "tellback, 1,000 Markdown files"),
+        _ours([notes], work / "notes.db", "tellback, again"),
+    )
+    return [speed for speed in speeds if speed is not None]
 
 
 def measure_extraction(html: Path, pdf: Path) -> list[Extraction]:
@@ -76,13 +89,32 @@ def measure_extraction(html: Path, pdf: Path) -> list[Extraction]:
     return found
 
 
-def _ours(files: Sequence[Path], work: Path) -> Speed:
+def _write_notes(pages: Sequence[Path], folder: Path) -> None:
+    """Write the sections of *pages* as Markdown files, 1,000 of 2,000 to 6,000 characters, with yesterday's time."""
+    folder.mkdir(exist_ok=True)
+    yesterday, written = time.time() - 86_400, 0
+    for page in pages:
+        text = HtmlLoader().load(page.read_bytes(), page.name).text
+        for start in range(0, len(text) - _LEAST_NOTE, _MOST_NOTE):
+            path = folder / f"{written:04}.md"
+            path.write_text(text[start : start + _MOST_NOTE], "utf-8")
+            os.utime(path, (yesterday, yesterday))
+            written += 1
+            if written == _NOTES:
+                return
+
+
+def _ours(paths: Sequence[Path], memory_file: Path, name: str) -> Speed:
+    counts: list[int] = []
+
     async def ingest() -> int:
-        async with open_memory(work / "speed.db") as memory:
-            return (await KnowledgeBase(memory).ingest(files)).chunks
+        async with open_memory(memory_file) as memory:
+            report = await KnowledgeBase(memory).ingest(paths)
+            counts.append(len(report.lines))
+            return report.chunks
 
     chunks, seconds, cpu = _timed(lambda: asyncio.run(ingest()))
-    return Speed("tellback", len(files), chunks, seconds, cpu)
+    return Speed(name, counts[0], chunks, seconds, cpu)
 
 
 def _chroma(files: Sequence[Path], work: Path) -> Speed | None:

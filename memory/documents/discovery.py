@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -59,19 +60,24 @@ class FileSelection:
 
 
 EVERY_FILE: Final = FileSelection()
+_SETTLING_NS: Final = 2_000_000_000
+"""Nanoseconds in which a second write may leave the times of a file equal: FAT counts them in steps of 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFile:
     """File to read: *location* is its real, absolute path, *source* its path below *root* with slashes.
 
-    A *loader* of None is chosen by the content.
+    A *loader* of None is chosen by the content. *size* in bytes. *state* is equal as long as the file was not written;
+    "" where it changed so lately that a further change could leave it equal.
     """
 
     location: Path
     source: str
     root: Path
     loader: Loader | None
+    size: int = 0
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,15 +152,18 @@ def _classify_file(
         name.encode()
     except UnicodeEncodeError:
         return _skipped(name.encode("utf-8", "backslashreplace").decode(), "its name is not UTF-8; rename it")
-    kind = _path_kind(real)
-    if kind != "file":
+    try:
+        status = real.lstat()
+    except OSError as error:
+        return _skipped(name, f"cannot be looked at ({error.strerror}), not a regular file")
+    if kind := _other_kind(status.st_mode):
         return _skipped(name, f"{kind}, not a regular file")
-    if max_size is not None and real.lstat().st_size > max_size:
+    if max_size is not None and status.st_size > max_size:
         return _skipped(name, "larger than was asked for")
     loader = loaders.choose(name, by_name=by_name)
     if isinstance(loader, Unreadable):
         return IngestLine(name, IngestAction.UNREADABLE, loader.reason)
-    return DocumentFile(real, name, root, loader)
+    return DocumentFile(real, name, root, loader, status.st_size, _file_state(status))
 
 
 class _FolderWalk:
@@ -242,19 +251,22 @@ class _FolderWalk:
         return self._classify(real, name)
 
 
-def _path_kind(path: Path) -> str:
-    try:
-        mode = path.lstat().st_mode
-    except OSError as error:
-        return f"cannot be looked at ({error.strerror})"
+def _other_kind(mode: int) -> str:
+    """Return what a path with *mode* is that is no regular file; "" for one."""
     tests = (
-        (stat.S_ISREG, "file"),
+        (stat.S_ISREG, ""),
         (stat.S_ISDIR, "a folder"),
         (stat.S_ISLNK, "a link"),
         (stat.S_ISFIFO, "a pipe"),
         (stat.S_ISSOCK, "a socket"),
     )
     return next((kind for test, kind in tests if test(mode)), "a device")
+
+
+def _file_state(status: os.stat_result) -> str:
+    if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) < _SETTLING_NS:
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def plan_ingest(paths: Paths, selection: FileSelection = EVERY_FILE) -> IngestReport:

@@ -20,7 +20,7 @@ from memory.documents.manifest import DocumentRecord
 from memory.models import Memory, Source, Trust
 from memory.timestamps import to_aware
 from memory.write.embedding_service import EmbeddedText
-from vectorstore import Entry, Metadata, RevisionConflict
+from vectorstore import Entry, Metadata, RevisionConflict, Vector
 
 _TITLE_LIMIT = 200
 _MIN_SECTION = 80
@@ -29,26 +29,32 @@ _MIN_SECTION = 80
 
 @dataclass(frozen=True, slots=True)
 class DocumentDraft:
-    """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record."""
+    """Document as it is to be stored: its *record*, and a memory for each chunk; *before* is the stored record.
+
+    *renamed* is the record of the document of the same content whose file is gone, if there is one.
+    """
 
     file: DocumentFile | GivenDocument
     document: Document
     record: DocumentRecord
     memories: tuple[Memory, ...]
     before: DocumentRecord | None
+    renamed: DocumentRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPlan:
     """The writes that a draft needs.
 
-    *new* chunks are not there yet. *rewritten* entries have another context, *patched* ones other metadata
-    only; *vectorless* ones stay as they are and wait for a vector. *gone* ids are no longer of the document.
-    *expect* holds the revision of everything that the plan was made from.
+    *new* chunks are not there yet; *carried* entries are those of a renamed document under its new name. *rewritten*
+    entries have another context, *patched* ones other metadata only; *vectorless* ones stay as they are and wait for a
+    vector. *gone* ids are no longer of the document. *expect* holds the revision of everything that the plan was made
+    from.
     """
 
     draft: DocumentDraft
     new: tuple[Memory, ...]
+    carried: tuple[Entry, ...]
     vectorless: tuple[Entry, ...]
     rewritten: tuple[Entry, ...]
     patched: Mapping[str, Metadata]
@@ -121,6 +127,9 @@ def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again
     """Return the writes that *draft* needs as things stand; forgotten chunks are brought back only *again*."""
     entries = collection.memory.store.get([memory.id for memory in draft.memories], namespace=collection.partition)
     existing = {entry.id: entry for entry in entries if entry is not None}
+    renamed = _stored_chunks(collection, draft.renamed)
+    carried: list[Entry] = []
+    left_out = 0
     forgotten = () if again else collection.forgotten(draft.memories)
     new: list[Memory] = []
     vectorless: list[Entry] = []
@@ -129,7 +138,11 @@ def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again
     for memory in draft.memories:
         entry = existing.get(memory.id)
         if entry is None:
-            if memory.id not in forgotten:
+            if same := renamed.get(memory.text):
+                carried.append(_moved_entry(same.pop(0), memory))
+            elif memory.id in forgotten or draft.renamed is not None:
+                left_out += 1
+            else:
                 new.append(memory)
             continue
         if entry.text != memory.text:
@@ -143,17 +156,33 @@ def plan_document(collection: DocumentCollection, draft: DocumentDraft, *, again
         if entry.vector is None and entry.no_vector is None and renewed.context == entry.context:
             vectorless.append(entry)
     kept = {memory.id for memory in draft.memories}
-    before = draft.before.chunks if draft.before is not None else ()
+    before = [id for record in (draft.before, draft.renamed) if record is not None for id in record.chunks]
     return DocumentPlan(
         draft=draft,
         new=tuple(new),
+        carried=tuple(carried),
         vectorless=tuple(vectorless),
         rewritten=tuple(rewritten),
         patched=patched,
         gone=tuple(id for id in before if id not in kept),
-        forgotten=sum(memory.id in forgotten and memory.id not in existing for memory in draft.memories),
+        forgotten=left_out,
         expect={memory.id: existing[memory.id].revision if memory.id in existing else 0 for memory in draft.memories},
     )
+
+
+def _stored_chunks(collection: DocumentCollection, record: DocumentRecord | None) -> dict[str, list[Entry]]:
+    """Return the stored chunks of the document of *record*, in order, by their text; none without a record."""
+    chunks: dict[str, list[Entry]] = {}
+    for entry in [] if record is None else collection.memory.store.get(record.chunks, namespace=collection.partition):
+        if entry is not None:
+            chunks.setdefault(entry.text, []).append(entry)
+    return chunks
+
+
+def _moved_entry(entry: Entry, memory: Memory) -> Entry:
+    """Return *entry*, with all that was set on it and its vector, at the place that *memory* has now."""
+    moved = replace(from_entry(entry), id=memory.id, source=memory.source, tags=memory.tags, metadata=memory.metadata)
+    return to_entry(moved, vector=entry.vector, no_vector=entry.no_vector)
 
 
 class StalePlan(Exception):
@@ -171,15 +200,16 @@ class EmbeddedPlan:
 def write_plans(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
     """Write all *works* in one transaction; return their lines, None where the plan had become stale."""
     store = collection.lifecycle("ingest")
-    lines: list[IngestLine | None] = []
+
+    def write(several: Sequence[EmbeddedPlan]) -> list[IngestLine | None]:
+        try:
+            with store.transaction():
+                return [*_write_together(collection, several)]
+        except (StalePlan, RevisionConflict):
+            return [None] if len(several) == 1 else [line for work in several for line in write([work])]
+
     with store.transaction():
-        for work in works:
-            try:
-                with store.transaction():
-                    lines.append(_write_plan(collection, work))
-            except (StalePlan, RevisionConflict):
-                lines.append(None)
-    return lines
+        return write(works)
 
 
 def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ban: bool) -> int | None:
@@ -202,45 +232,75 @@ def erase_document(collection: DocumentCollection, record: DocumentRecord, *, ba
     return erased
 
 
-def _write_plan(collection: DocumentCollection, work: EmbeddedPlan) -> IngestLine:
-    plan, record = work.plan, work.plan.draft.record
-    before, manifest = plan.draft.before, collection.manifest
-    if manifest.get(record.source) != before or manifest.at(record.location) not in (None, before):
-        raise StalePlan
-    embedded = collection.memory.embedding.still(work.embedded)
-    new, late = embedded[: len(plan.new)], embedded[len(plan.new) :]
-    waiting = zip(plan.vectorless, late, strict=True)
-    filled = {entry.id: text.vector for entry, text in waiting if text.vector is not None}
-    entries = [
-        to_entry(memory, vector=text.vector, no_vector=text.no_vector)
-        for memory, text in zip(plan.new, new, strict=True)
-    ]
-    entries += plan.rewritten
-    store, partition = collection.lifecycle("ingest"), collection.partition
+def _write_together(collection: DocumentCollection, works: Sequence[EmbeddedPlan]) -> list[IngestLine]:
+    """Write *works* and return their lines; if one of the plans is stale, nothing is written and it raises."""
+    store, partition, manifest = collection.lifecycle("ingest"), collection.partition, collection.manifest
+    works = [replace(work, embedded=collection.memory.embedding.still(work.embedded)) for work in works]
+    plans = [work.plan for work in works]
+    for plan in plans:
+        record, before, renamed = plan.draft.record, plan.draft.before, plan.draft.renamed
+        if manifest.get(record.source) != before or manifest.at(record.location) not in (None, before):
+            raise StalePlan
+        if renamed is not None and manifest.get(renamed.source) != renamed:
+            raise StalePlan
+    entries = [entry for work in works for entry in _entries_to_write(work)]
+    filled = {id: vector for work in works for id, vector in _late_vectors(work).items()}
+    patched = {id: metadata for plan in plans for id, metadata in plan.patched.items()}
+    expect = {id: revision for plan in plans for id, revision in plan.expect.items()}
     if entries:
-        expect = {entry.id: plan.expect[entry.id] for entry in entries}
-        collection.memory.entries.add(entries, partition, expect)
+        collection.memory.entries.add(entries, partition, {entry.id: expect[entry.id] for entry in entries})
     if filled:  # before the patches, which give another revision
-        store.put_vectors(filled, namespace=partition, expect={id: plan.expect[id] for id in filled})
-    if plan.patched:
-        store.patch(plan.patched, namespace=partition, expect={id: plan.expect[id] for id in plan.patched})
-    erased = _erase_chunks(collection, plan.gone)
-    collection.memory.tombstones.lift(collection.partition, [collection.mark_of(record.location)])
-    manifest.put(record)
+        store.put_vectors(filled, namespace=partition, expect={id: expect[id] for id in filled})
+    if patched:
+        store.patch(patched, namespace=partition, expect={id: expect[id] for id in patched})
+    gone = [set(plan.gone) for plan in plans]
+    stored = store.get([id for ids in gone for id in ids], namespace=partition) if any(gone) else []
+    still_stored = {entry.id for entry in stored if entry is not None}
+    _erase_chunks(collection, [*still_stored])
+    collection.memory.tombstones.lift(partition, [collection.mark_of(plan.draft.record.location) for plan in plans])
+    for plan in plans:
+        if plan.draft.renamed is not None:
+            manifest.remove(plan.draft.renamed.source)
+    manifest.put(*(plan.draft.record for plan in plans))
+    return [_line(work, erased=len(ids & still_stored)) for work, ids in zip(works, gone, strict=True)]
+
+
+def _entries_to_write(work: EmbeddedPlan) -> list[Entry]:
+    """Return the entries of a plan that are written whole."""
+    plan = work.plan
+    new = [
+        to_entry(memory, vector=text.vector, no_vector=text.no_vector)
+        for memory, text in zip(plan.new, work.embedded, strict=False)
+    ]
+    return [*new, *plan.carried, *plan.rewritten]
+
+
+def _late_vectors(work: EmbeddedPlan) -> dict[str, Vector]:
+    """Return the vectors of the entries of a plan that waited for one, by id."""
+    waiting = zip(work.plan.vectorless, work.embedded[len(work.plan.new) :], strict=True)
+    return {entry.id: text.vector for entry, text in waiting if text.vector is not None}
+
+
+def _line(work: EmbeddedPlan, *, erased: int) -> IngestLine:
+    plan, record, new = work.plan, work.plan.draft.record, work.embedded[: len(work.plan.new)]
     pending = sum(text.vector is None and text.no_vector is None for text in new)
     notes = plan.draft.document.notes
-    if cut := sum(text.truncated is not None for text in embedded):
+    if cut := sum(text.truncated is not None for text in work.embedded):
         longer = "1 chunk is" if cut == 1 else f"{cut} chunks are"
         notes += (f"{longer} longer than the embedder reads: the beginning alone is in the vector",)
+    reason = next((text.deferred for text in work.embedded if text.deferred is not None), "") if pending else ""
+    renamed = plan.draft.renamed
+    if renamed is not None:
+        reason = f"renamed from {renamed.source}" + (f", {reason}" if reason else "")
     return IngestLine(
         record.source,
         _ingest_action(plan),
-        reason=next((text.deferred for text in embedded if text.deferred is not None), "") if pending else "",
+        reason=reason,
         chunks=len(plan.draft.memories) - plan.forgotten,
-        embedded=sum(text.vector is not None for text in new) + len(filled),
+        embedded=sum(text.vector is not None for text in new) + len(_late_vectors(work)),
         pending=pending,
         forgotten=plan.forgotten,
-        erased=erased,
+        erased=erased if renamed is None else 0,
         notes=notes,
     )
 
@@ -257,6 +317,8 @@ def _erase_chunks(collection: DocumentCollection, ids: Sequence[str]) -> int:
 
 def _ingest_action(plan: DocumentPlan) -> IngestAction:
     before, record = plan.draft.before, plan.draft.record
+    if plan.draft.renamed is not None:
+        return IngestAction.UPDATED
     if before is None:
         return IngestAction.ADDED
     changes = plan.new or plan.rewritten or plan.patched or plan.gone

@@ -125,11 +125,16 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class IngestProgress:
-    """Progress of an ingest: *done* of *total* files; *line* is the document that was just finished."""
+    """Progress of an ingest: *done* of *total* files, *bytes_done* of the *bytes_total* that are read.
+
+    *line* is the document that was just finished.
+    """
 
     done: int
     total: int
     line: IngestLine
+    bytes_done: int = 0
+    bytes_total: int = 0
 
 
 OnIngestProgress: TypeAlias = Callable[[IngestProgress], None]

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from fnmatch import fnmatchcase
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, Literal
 
 from memory.chunking import Chunker, CodeChunker, FunctionChunker, MarkdownChunker, TextChunker
 from memory.chunking.pieces import ChunkFunction
@@ -24,22 +29,25 @@ from memory.codec import from_entry
 from memory.documents.answers import MAX_COMPARED, best_sentences, with_meaning
 from memory.documents.citations import Citation, cite
 from memory.documents.collection import DocumentCollection, open_collection
-from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths
+from memory.documents.discovery import EVERY_FILE, FileSelection, GivenDocument, Paths, check_paths
 from memory.documents.document import Passage, Passages, passage_of, passages_of
 from memory.documents.document_writer import erase_document
+from memory.documents.folder_watch import WatchStep, watch_folders
 from memory.documents.ingest import IngestRun
 from memory.documents.ingest_report import IngestAction, IngestLine, IngestReport, OnIngestProgress
 from memory.documents.loaders.base import Loader, checked_limits
 from memory.documents.loaders.content import known_content
-from memory.documents.loaders.registry import LoaderRegistry
+from memory.documents.loaders.registry import LoaderRegistry, type_names
 from memory.documents.manifest import DocumentRecord
 from memory.errors import ArgumentError, LoadError, translating
 from memory.long_term import LongTermMemory
 from memory.partitions import DOCUMENTS
+from memory.timestamps import to_aware
 from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter, lifecycle_of
 from vectorstore.internals import idf
 
+_SECTION: Final = "section"
 _COMPARED = 5
 """Best passages whose sentences are compared with the question."""
 _COMPARED_SHARE = 0.5
@@ -117,6 +125,24 @@ class KnowledgeBase:
         selection = FileSelection(include, exclude, max_size, ignore_files)
         return await self._run(selection, again, retire_missing, on_progress).run(paths)
 
+    def watch(
+        self,
+        folders: Paths,
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_size: int | None = None,
+        ignore_files: bool = True,
+        on_progress: OnIngestProgress | None = None,
+    ) -> AsyncGenerator[WatchStep, None]:
+        """Ingest *folders*, and again whenever something changes below them; yield a step for each, without end.
+
+        A step has the ``report`` of an ingest, or None where its ``folders`` are gone: their documents stay, and they
+        are read again when they are back. The options are those of ``ingest``. Needs the extra ``watch``.
+        """
+        selection = FileSelection(include, exclude, max_size, ignore_files)
+        return watch_folders(folders, lambda changed: self._run(selection, on_progress=on_progress).run(changed))
+
     async def ingest_text(
         self,
         content: str | bytes | Mapping[str, Any] | Sequence[Any],
@@ -178,9 +204,9 @@ class KnowledgeBase:
         record = await asyncio.to_thread(self._collection.manifest.get, document)
         return None if record is None else record.location
 
-    async def passage(self, id: str, *, neighbours: int = 0) -> Passage | None:
+    async def passage(self, id: str, *, neighbours: int | Literal["section"] = 0) -> Passage | None:
         """Return the passage with this *id*, with the text of its *neighbours*; None for an unknown id."""
-        checked_int(neighbours, "neighbours")
+        _check_neighbours(neighbours)
         found = await asyncio.to_thread(_load_passages, self._collection, [id])
         if neighbours and found:
             found = list(await asyncio.to_thread(_add_neighbours, self._collection, found, neighbours))
@@ -203,12 +229,52 @@ class KnowledgeBase:
         """
         return await asyncio.to_thread(self._remove, document)
 
+    async def document_filter(
+        self,
+        *,
+        sources: Sequence[str] = (),
+        types: Sequence[str] = (),
+        modified_since: datetime | None = None,
+        modified_until: datetime | None = None,
+    ) -> Filter:
+        """Return the filter of the documents that these choose, for *where* of ``retrieve``, ``recall`` or ``forget``.
+
+        *sources* are names of files or folders, or patterns such as "guides/*.md"; *types* are endings, names of
+        formats or media types ("pdf", "markdown", "text/html"). *modified_since* and *modified_until* bound when the
+        file was changed (naive times are taken in the memory's zone); they leave out what has no such time.
+        """
+        zone = self._collection.memory.zone
+        since, until = (
+            None if moment is None else to_aware(moment, zone, argument=name)
+            for name, moment in (("modified_since", modified_since), ("modified_until", modified_until))
+        )
+        patterns = checked_labels(sources, "sources")
+        wanted = {name.casefold().removeprefix(".") for name in checked_labels(types, "types")}
+        records = await asyncio.to_thread(self._collection.manifest.all)
+        chosen = [
+            record.source
+            for record in records
+            if (not patterns or any(_is_named(record, pattern) for pattern in patterns))
+            and (not wanted or not wanted.isdisjoint(type_names(record.source)))
+            and (since is None or (record.modified is not None and since <= record.modified))
+            and (until is None or (record.modified is not None and record.modified <= until))
+        ]
+        return {"document": {"$in": chosen}}
+
+    async def remove_folder(self, folder: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Erase all documents that were read below *folder*, also where it is gone; return their sources.
+
+        As with ``remove``, an ingest does not bring them back by itself.
+        """
+        (path,) = check_paths(folder, missing_allowed=True)
+        return await asyncio.to_thread(self._remove_folder, path.resolve())
+
     async def retrieve(
         self,
         question: str,
         k: int = 5,
         *,
-        neighbours: int = 0,
+        neighbours: int | Literal["section"] = 0,
         where: Filter | None = None,
         tags: Sequence[str] = (),
         as_of: datetime | None = None,
@@ -220,11 +286,12 @@ class KnowledgeBase:
         """Return the *k* passages that answer *question* best, best first.
 
         The first few are in the order of the sentences in them that answer best; scores are those of ``recall``, as are
-        the options that are not named here. *neighbours*: how many chunks before and after each to give with it.
+        the options that are not named here. *neighbours*: how many chunks before and after each to give with it, or
+        "section" for all of the section that it stands in, with what is below its heading.
         *per_document*: how many passages of one document at most (None: any). Which documents: *where* filters by
         ``document`` (the source), ``title`` or fields of the metadata.
         """
-        checked_int(neighbours, "neighbours")
+        _check_neighbours(neighbours)
         checked_int(k, "k")
         if per_document is not None:
             checked_int(per_document, "per_document", 1)
@@ -271,7 +338,7 @@ class KnowledgeBase:
     def _run(
         self,
         selection: FileSelection,
-        again: bool,
+        again: bool = False,
         retire_missing: bool = False,
         on_progress: OnIngestProgress | None = None,
     ) -> IngestRun:
@@ -301,6 +368,17 @@ class KnowledgeBase:
             if erased is not None:
                 return erased
 
+    def _remove_folder(self, folder: Path) -> tuple[str, ...]:
+        with self._collection.lifecycle("remove").transaction():
+            below = [
+                record.source
+                for record in self._collection.manifest.all()
+                if record.location and Path(record.location).is_relative_to(folder)
+            ]
+            for source in below:
+                self._remove(source)
+        return tuple(below)
+
     def _cite(self, question: str, passages: Sequence[Passage]) -> list[Citation]:
         store, partition = lifecycle_of(self._collection.memory.store), self._collection.partition
         if store is None:
@@ -311,6 +389,13 @@ class KnowledgeBase:
             count, frequencies = view.count(namespace=partition), view.df(terms, namespace=partition)
         weights = {term: idf(count, df) for term, df in zip(terms, frequencies, strict=True)}
         return cite(question, passages, terms=analyzer.terms, weights=weights)
+
+
+def _is_named(record: DocumentRecord, pattern: str) -> bool:
+    """Return whether *pattern* names a document by its source, or by a file or folder of the path where it was read."""
+    location, name = record.location.replace("\\", "/"), pattern.replace("\\", "/").rstrip("/")
+    named = fnmatchcase(record.source, name) or fnmatchcase(location, f"*/{name.lstrip('./')}")
+    return named or f"/{name.lstrip('./')}/" in f"/{location}/" or record.source.startswith(f"{name}/")
 
 
 def _date_text(value: object) -> str:
@@ -348,7 +433,14 @@ def _at_most(passages: Sequence[Passage], count: int | None) -> Sequence[Passage
     return kept
 
 
-def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage], count: int) -> tuple[Passage, ...]:
+def _check_neighbours(neighbours: object) -> None:
+    if neighbours != _SECTION:
+        checked_int(neighbours, "neighbours")
+
+
+def _add_neighbours(
+    collection: DocumentCollection, passages: Sequence[Passage], neighbours: int | Literal["section"]
+) -> tuple[Passage, ...]:
     widened = []
     for passage in passages:
         record = collection.manifest.get(passage.document)
@@ -356,12 +448,20 @@ def _add_neighbours(collection: DocumentCollection, passages: Sequence[Passage],
             widened.append(passage)
             continue
         index = record.chunks.index(passage.id)
+        count = len(record.chunks) if neighbours == _SECTION else neighbours
         before = _load_passages(collection, record.chunks[max(0, index - count) : index])
         after = _load_passages(collection, record.chunks[index + 1 : index + 1 + count])
+        if neighbours == _SECTION:
+            before = [*takewhile(partial(_is_in_section, passage.heading), reversed(before))][::-1]
+            after = [*takewhile(partial(_is_in_section, passage.heading), after)]
         reached, whole = _join_passages([*before, passage]), _join_passages([*before, passage, *after])
         begin, end = len(reached) - len(passage.text), len(reached)
         widened.append(replace(passage, before=whole[:begin], after=whole[end:]))
     return tuple(widened)
+
+
+def _is_in_section(heading: tuple[str, ...], passage: Passage) -> bool:
+    return passage.heading[: len(heading)] == heading
 
 
 def _load_passages(collection: DocumentCollection, ids: Sequence[str]) -> list[Passage]:

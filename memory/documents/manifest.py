@@ -3,14 +3,13 @@
 A record names a document's chunks in order, so that an ingest can tell what changed; it holds no word of them. Titles
 and texts are in the chunks alone, where forgetting reaches them. It is a component of the memory's database:
 
-documents    collection, source, where it was read, keyed hash of its bytes, recipe, chunk ids, checksum
+documents    collection, source, where it was read, keyed hash of its bytes, recipe, chunk ids, file state, checksum
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from memory.tables.erasers import ErasedItems
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from memory.validation import check_known_fields, checked_label, checked_labels, checked_text
 from vectorstore import Connection, DamageError, Database, Finding, TableComponent, VectorStore
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from vectorstore.sqlite import SalvageSource
@@ -34,7 +34,8 @@ class DocumentRecord:
 
     *location* is where it was read (an absolute path, or its URI). *digest* is a keyed hash of its bytes,
     *recipe* names the chunker and its settings. *chunks* are the ids of its chunks in order, forgotten ones
-    included.
+    included. *file_state* is the loader with size and times of the file: where it is still the same, the file is not
+    read again; "" where that cannot be told.
     """
 
     source: str
@@ -44,9 +45,10 @@ class DocumentRecord:
     chunks: tuple[str, ...]
     modified: datetime | None = None
     ingested: datetime | None = None
+    file_state: str = ""
 
 
-_COLUMNS: Final = "source, location, digest, recipe, chunks, modified, ingested"
+_COLUMNS: Final = "source, location, digest, recipe, chunks, modified, ingested, file_state"
 _ALL_ROWS: Final = f"SELECT collection, {_COLUMNS}, checksum FROM documents"
 
 
@@ -54,7 +56,7 @@ class ManifestTables(TableComponent):
     """The records of all collections as a component of a database."""
 
     def __init__(self) -> None:
-        super().__init__("documents", (m001_documents,), ("documents",))
+        super().__init__("documents", (m001_documents, m002_file_state), ("documents",))
 
     def verify(self, connection: Connection) -> list[Finding]:
         """Compare every record with its checksum."""
@@ -69,7 +71,7 @@ class ManifestTables(TableComponent):
         columns = ("collection", *_COLUMNS.split(", "))
 
         def check(row: Mapping[str, Any]) -> str | None:
-            whole = _checksum([row[name] for name in columns]) == row["checksum"]
+            whole = _checksum([row.get(name) for name in columns]) == row["checksum"]
             return None if whole else "a record is not what was written"
 
         source.copy(target, "documents", check)
@@ -98,6 +100,11 @@ def m001_documents(connection: Connection) -> None:
         connection.execute(statement)
 
 
+def m002_file_state(connection: Connection) -> None:
+    """Add the state of the file, NULL where it is not known."""
+    connection.execute("ALTER TABLE documents ADD COLUMN file_state TEXT")
+
+
 class DocumentManifest:
     """Records of one collection (its store namespace), in a table of *database*.
 
@@ -121,14 +128,20 @@ class DocumentManifest:
         """Return every document, in order of source."""
         return self._select("ORDER BY source")
 
-    def put(self, record: DocumentRecord) -> None:
-        """Write a document's record, in the place of an earlier one of the same source."""
-        texts = (record.source, record.location, record.digest, record.recipe, json.dumps(record.chunks))
-        times = (None if time is None else timestamp_to_text(time) for time in (record.modified, record.ingested))
-        row = (self.collection, *texts, *times)
+    def put(self, *records: DocumentRecord) -> None:
+        """Write the records of documents, each in the place of an earlier one of the same source."""
+        rows = []
+        for record in records:
+            texts = (record.source, record.location, record.digest, record.recipe, json.dumps(record.chunks))
+            times = (None if time is None else timestamp_to_text(time) for time in (record.modified, record.ingested))
+            row = (self.collection, *texts, *times, record.file_state or None)
+            rows.append((*row, _checksum(row)))
+        marks = ", ".join("?" * (len(_COLUMNS.split(", ")) + 2))
         with self._database.write() as connection:
-            self.remove(record.source)
-            _insert_record(connection, (*row, _checksum(row)))
+            connection.executemany(
+                "DELETE FROM documents WHERE collection = ? AND source = ?", [row[:2] for row in rows]
+            )
+            connection.executemany(f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES ({marks})", rows)
 
     def remove(self, source: str) -> bool:
         """Remove a document; return whether there was one."""
@@ -159,21 +172,18 @@ class DocumentManifest:
             return [_parse_record(row) for row in connection.execute(sql, (self.collection, *bound))]
 
 
-def _insert_record(connection: Connection, row: tuple[Any, ...]) -> None:
-    marks = ", ".join("?" * len(row))
-    connection.execute(f"INSERT INTO documents (collection, {_COLUMNS}, checksum) VALUES ({marks})", row)
-
-
 def _parse_record(row: tuple[Any, ...]) -> DocumentRecord:
-    _, source, location, digest, recipe, chunks, *times, checksum = row
+    _, source, location, digest, recipe, chunks, *times, state, checksum = row
     if _checksum(row[:-1]) != checksum:
         raise DamageError([Finding("documents", "a record is not what was written", source)])
     modified, ingested = (None if time is None else timestamp_from_text(time) for time in times)
-    return DocumentRecord(source, location, digest, recipe, tuple(json.loads(chunks)), modified, ingested)
+    return DocumentRecord(source, location, digest, recipe, tuple(json.loads(chunks)), modified, ingested, state or "")
 
 
 def _checksum(row: Sequence[str | None]) -> int:
-    parts = json.dumps(list(row), ensure_ascii=True).encode("ascii")
+    """Return the checksum of *row*, whose last field, the state of the file, early rows have not."""
+    known = row if row[-1] is not None else row[:-1]
+    parts = json.dumps(list(known), ensure_ascii=True).encode("ascii")
     return int.from_bytes(blake2b(parts, digest_size=8).digest(), "little", signed=True)
 
 
@@ -186,6 +196,8 @@ def attach_documents(memory: LongTermMemory) -> None:
     """Let *memory* forget and export the lists of its documents; again is harmless."""
     if any(eraser.name == ManifestEraser.name for eraser in memory.erasers):
         return
+    if _has_table(memory.database):
+        memory.database.attach(ManifestTables())  # here, since tables of an older Tellback are changed outside of reads
     part = ManifestEraser(memory)
     memory.erasers.append(part)
     memory.carried.append(part)
@@ -254,8 +266,8 @@ class ManifestEraser:
     def _records(self, namespace: str) -> Iterator[tuple[DocumentManifest, DocumentRecord]]:
         """Yield every record of the user's *namespace* with its manifest, by store namespace."""
         database = self._memory.database
+        exists = _has_table(database)
         with database.read() as connection:
-            exists = connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is not None
             rows = connection.execute("SELECT DISTINCT collection FROM documents").fetchall() if exists else []
         for partition in sorted(partition for (partition,) in rows):
             if parse_store_namespace(partition)[0] == namespace:
@@ -286,6 +298,11 @@ class ManifestEraser:
         source = checked_label(fields.get("source"), "item.source")
         manifest = DocumentManifest(self._memory.database, partition)
         return manifest, DocumentRecord(source=source, chunks=checked_labels(chunks, "item.chunks"), **values)
+
+
+def _has_table(database: Database) -> bool:
+    with database.read() as connection:
+        return connection.execute(database.dialect.table_exists, ("documents",)).fetchone() is not None
 
 
 def _loses_chunks(manifest: DocumentManifest, record: DocumentRecord, gone: ErasedItems) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -19,6 +18,7 @@ from memory.embedders.protocol import EmbeddingKind, Embeddings, Truncation, mea
 from memory.errors import ArgumentError, EmbedderError
 from memory.tokens.counter import TokenCounter, checked_counter
 from memory.tokens.estimating_counter import EstimatingCounter
+from vectorstore.value_class import dataclass
 
 
 def check_embedder_input(texts: Sequence[str], kind: str) -> None:

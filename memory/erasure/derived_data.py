@@ -5,7 +5,6 @@ Every open memory has them, and few use them: what they need is imported when th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, groupby
 
 from memory.history.rows import HistoryRows
@@ -13,6 +12,7 @@ from memory.partitions import prefix_of
 from memory.retrieval.index.index_cache import IndexCache
 from memory.tables.erasers import ErasedItems
 from memory.write.embedding_service import EmbeddingService
+from vectorstore.value_class import dataclass
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from memory.backup_files import kept_backups
 from memory.entry_store import EntryStore
 from memory.models import Operation
 from memory.results import ExternalCopy
@@ -53,7 +54,8 @@ class ExternalCopies:
             for change in export.changes
         ]
         if (database := self.entries.database) is not None:
-            backups = database.backups().items()
+            own = set() if database.path is None else {str(path) for path in kept_backups(database.path)}
+            backups = [(path, time) for path, time in database.backups().items() if path not in own]
             copies += [ExternalCopy("backup", path, datetime.fromisoformat(time)) for path, time in backups]
             folders = {Path(copy.path).parent for copy in copies if copy.path != STREAM_PATH}
             copies += _unfinished_copies(folders if database.path is None else folders | {database.path.parent})

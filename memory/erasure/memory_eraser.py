@@ -19,6 +19,7 @@ from typing import Final
 from memory.codec import from_entry
 from memory.entry_store import ERASED_PAGE_SIZE, EntryStore
 from memory.erasure.backreferences import remove_backreferences
+from memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenPart
 from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
 from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
@@ -57,6 +58,7 @@ class MemoryEraser:
     soft_deletes: SoftDeletes
     erasers: Sequence[Eraser]
     clock: Clock
+    backups: BackupEraser
     zone: tzinfo | None = None
     last_due_check: datetime | None = None
 
@@ -92,7 +94,7 @@ class MemoryEraser:
             return replace(planned, dry_run=True, unreached=tuple(self._copies.list(namespace)))
         now = self.clock()
         due = None if grace is None else _due_time(now, grace)
-        with self.entries.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction():
             plan = self._plan(selection, namespace, final=final)
             operation = self.operations.new_id()
             copies = tuple(self._copies.list(namespace))
@@ -116,6 +118,11 @@ class MemoryEraser:
                 removed["held"] = self._soft_deleter.erase(soft_deleted)
             if changes := [MemoryChange(id, gone=True) for id in plan.memories]:
                 self.operations.record(namespace, "forget", caller.actor, changes, id=operation)
+            if due is None and (plan.entries or plan.messages):
+                ids = list(dict.fromkeys([*plan.targets, *plan.derived, *plan.also]))
+                words = sorted({*texts, *plan.texts.texts, *(row.message.text for row in plan.messages)})
+                in_backups.parts.append(ForgottenPart(namespace, ids, words))
+                self.backups.note(in_backups)
         receipt = replace(
             plan_receipt(plan, namespace),
             operation=operation if changes or due is not None else None,
@@ -125,7 +132,7 @@ class MemoryEraser:
             hashes=self._hashes(operation, erased),
             unreached=copies,
         )
-        return self._finish(receipt, removed, remove_backups and bool(plan.entries or plan.messages))
+        return self._finish(receipt, removed, in_backups, remove_backups and bool(plan.entries or plan.messages))
 
     def forget_namespace(self, caller: Caller, *, dry_run: bool, remove_backups: bool) -> Receipt:
         """Forget everything of the caller's namespace: all partitions, history, operations, data of every eraser."""
@@ -140,7 +147,7 @@ class MemoryEraser:
         now, salt = self.clock(), self.operations.new_id()
         hashes: set[str] = set()
         removed: Counter[str] = Counter()
-        with self.entries.transaction():
+        with self.backups.erasing() as in_backups, self.entries.transaction():
             if not caller.may_change(Memory("", trust=Trust.USER)):  # an owner also forgets damaged soft deletes
                 self._check_may_forget_namespace(caller)
             for partition, page in self.entries.pages_to_erase(namespace):
@@ -162,9 +169,11 @@ class MemoryEraser:
             removed.update(run_erasers(self.erasers, rest))
             removed["operations"] = self.operations.clear(namespace)
             removed["held"] = self._soft_deleter.erase_namespace(namespace)
+            in_backups.parts.append(ForgottenPart(namespace, whole=True))
+            self.backups.note(in_backups)
         receipt = namespace_receipt(namespace, found, messages)
         receipt = replace(receipt, at=now, salt=salt, hashes=tuple(sorted(hashes)), unreached=copies)
-        return self._finish(receipt, removed, remove_backups and bool(messages or found))
+        return self._finish(receipt, removed, in_backups, remove_backups and bool(messages or found))
 
     def has_soft_delete(self, operation: str, namespace: str) -> bool:
         """Return whether the forgetting *operation* can be restored: its grace period is not over."""
@@ -192,7 +201,8 @@ class MemoryEraser:
     def erase_due(self) -> int:
         """Erase every soft delete whose grace period is over; return how many there were."""
         self.last_due_check = now = self.clock()
-        erased = self._soft_deleter.erase_due(now)
+        erased = self._soft_deleter.erase_due(now, self.backups)
+        self.backups.finish()
         self._next_due = self.soft_deletes.next_due()
         return erased
 
@@ -249,13 +259,16 @@ class MemoryEraser:
         if conversation not in plan.entries and plan.versions:
             self.entries.erase((), conversation)  # a version that was live once has left its terms there
 
-    def _finish(self, receipt: Receipt, removed: Counter[str], remove_backups: bool) -> Receipt:
+    def _finish(
+        self, receipt: Receipt, removed: Counter[str], in_backups: BackupErasure, remove_backups: bool
+    ) -> Receipt:
         """Return *receipt* with what is known after the commit: what is pending, *removed* parts, backups deleted."""
         copies = receipt.unreached
         if remove_backups:
             copies = self._copies.delete_backups(copies)
         pending = self.entries.pending_erasure() or self.entries.rows.database.pending_erasure()
         self.erase_due_quietly()
+        pending, removed["backups"] = pending or in_backups.pending, in_backups.changed
         parts = {name: count for name, count in removed.items() if count}
         return replace(receipt, pending=pending, parts=parts, unreached=copies)
 

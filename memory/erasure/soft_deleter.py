@@ -12,6 +12,7 @@ from datetime import datetime
 from memory.codec import from_entry
 from memory.entry_store import EntryStore
 from memory.erasure.backreferences import BACKREFERENCES, restore_backreferences
+from memory.erasure.backup_eraser import BackupEraser, ForgottenPart
 from memory.erasure.cascade_plan import is_archive, owner_of
 from memory.erasure.verbatim_match import VerbatimTexts
 from memory.errors import ArgumentError
@@ -22,7 +23,7 @@ from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDelete, SoftDeletes
 from memory.tables.tombstones import Tombstones, history_partition, message_hashes
 from memory.write.access_control import Caller
-from vectorstore import Entry
+from vectorstore import DamageError, Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +168,28 @@ class SoftDeleter:
         owners = {owner_of(partition, entry) for partition, entry in package.entries if is_archive(partition)}
         self.tombstones.lift(store_namespace(package.namespace, CONVERSATION), sorted(owners))
 
-    def erase_due(self, now: datetime) -> int:
-        """Erase every soft delete whose grace period is over; return how many there were. Opens its transaction."""
+    def erase_due(self, now: datetime, backups: BackupEraser) -> int:
+        """Erase every soft delete whose grace period is over, from *backups* too; return how many there were.
+
+        Opens its transaction.
+        """
         due = self.soft_deletes.due(now)
         database = self.entries.database
         if not due or (database is not None and database.read_only):
             return 0
-        with self.entries.lifecycle("forget").transaction():
+        with backups.erasing() as in_backups, self.entries.transaction():
+            for namespace, operation in due:
+                in_backups.parts.append(self._forgotten_part(namespace, operation))
+            backups.note(in_backups)
             return sum(self.soft_deletes.erase(namespace, operation) for namespace, operation in due)
+
+    def _forgotten_part(self, namespace: str, operation: str) -> ForgottenPart:
+        """Return what the soft delete holds; of a damaged one, words that nobody can search for."""
+        try:
+            package = self.soft_deletes.get(namespace, operation)
+        except DamageError:
+            return ForgottenPart(namespace, texts=("",))
+        if package is None:
+            return ForgottenPart(namespace)
+        ids = sorted({owner_of(partition, entry) for partition, entry in package.entries})
+        return ForgottenPart(namespace, ids, package.words)

@@ -17,6 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from memory.backup_files import kept_backups
 from memory.entry_store import EntryStore
 from memory.erasure.bytes_search import byte_forms
 from memory.erasure.cascade_plan import owner_of
@@ -182,6 +183,7 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
     own_files = [path for suffix in _FILE_SUFFIXES if os.path.lexists(path := f"{database.path}{suffix}")]
     named = [copy.path for copy in receipt.unreached]
     named += map(str, unfinished_files(Path(str(database.path)).parent))
+    named += map(str, kept_backups(Path(str(database.path))))
     if receipt.at is not None and receipt.due is not None:  # and the backups made within its grace period
         times = {path: datetime.fromisoformat(time) for path, time in database.backups().items()}
         named += [path for path, time in times.items() if receipt.at <= time <= receipt.due]
@@ -191,9 +193,9 @@ def _search_bytes(database: Database, receipt: Receipt, texts: Sequence[str]) ->
         f"text {number} is too short to be told from chance; its bytes were not searched for" for number in too_short
     ]
     pieces = [
-        (number, piece) for number, text in enumerate(texts) if number not in too_short for piece in _text_pieces(text)
+        (number, piece) for number, text in enumerate(texts) if number not in too_short for piece in text_pieces(text)
     ]
-    answer = _run_search([*own_files, *copies], [piece for _, piece in pieces])
+    answer = run_search([*own_files, *copies], [piece for _, piece in pieces])
     remnants = [Remnant(path, f"not searched: {why}") for path, why in answer["unread"].items()]
     for path in own_files:
         if dirty := answer["free"].get(path):
@@ -222,11 +224,12 @@ def _uncleared_gaps(database: Database) -> int:
             database.mark_erasure(connection)
         database.finish_erasure()
     path = str(database.path)
-    uncleared: int = _run_search([path], [])["gaps"].get(path, 0)
+    uncleared: int = run_search([path], [])["gaps"].get(path, 0)
     return uncleared
 
 
-def _text_pieces(text: str) -> list[str]:
+def text_pieces(text: str) -> list[str]:
+    """Return *text*, or pieces of a long one, to be searched for in the bytes of files."""
     if len(text) <= _MAX_WHOLE_LENGTH:
         return [text]
     starts = range(0, len(text) - _PIECE_LENGTH, max(_PIECE_LENGTH, (len(text) - _PIECE_LENGTH) // _MAX_PIECES))
@@ -243,7 +246,7 @@ def _visible_texts(database: Database, texts: Sequence[str]) -> dict[str, bool]:
     return visible
 
 
-def _run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
+def run_search(files: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     """Run the search script over *files*; return its answer."""
     done = subprocess.run(  # noqa: S603 - our own interpreter and script, no shell
         [sys.executable, "-I", str(_SEARCH_SCRIPT)],

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
+from typing import TYPE_CHECKING, Any
 
 from memory.errors import ArgumentError
-from memory.messages import Message, Role
 from memory.validation import checked_int, checked_text
+
+if TYPE_CHECKING:
+    from memory.messages import Message, Role
 
 _ROLES = ("system", "user", "assistant", "tool")
 _NAME_LIMIT = 1024
@@ -27,7 +26,7 @@ def message_to_json(message: Message, argument: str) -> str:
         text = message.model_dump_json()
         text.encode()
         same = message_from_json(text) == message
-    except (PydanticSerializationError, ValidationError, UnicodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ArgumentError(argument, message, f"cannot be written as JSON ({type(error).__name__})") from error
     if not same:
         expected = "metadata and arguments must be plain JSON (finite numbers, lists, text keys) to come back equal"
@@ -37,6 +36,8 @@ def message_to_json(message: Message, argument: str) -> str:
 
 def message_from_json(text: str) -> Message:
     """Return the message that *text* stores."""
+    from memory.messages import Message
+
     return Message.model_validate_json(text)
 
 
@@ -47,6 +48,8 @@ def messages_to_json(messages: Sequence[Message]) -> list[str]:
 
 def checked_messages(messages: Sequence[Message]) -> Sequence[Message]:
     """Return *messages* if they are a list of messages; what a history gives is a ``StoredMessage``, and has one."""
+    from memory.messages import Message
+
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise ArgumentError("messages", messages, "a list of messages is needed")
     for position, message in enumerate(messages):

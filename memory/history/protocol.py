@@ -13,14 +13,16 @@ A storage keeps everything and filters nothing; what a model sees of it is the b
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from memory.errors import ArgumentError
 from memory.history.codec import checked_sequences, checked_summary_name
-from memory.messages import Message, Role
 from memory.validation import checked_text
+from vectorstore.value_class import dataclass
+
+if TYPE_CHECKING:
+    from memory.messages import Message, Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ reader; the rows that long-term memory has still to take are deleted when it has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any, Literal
 
 from memory.errors import ArgumentError
 from memory.history.codec import message_from_json
-from memory.messages import Message, message_groups
 from memory.timestamps import timestamp_to_text
 from vectorstore import Connection
+from vectorstore.value_class import dataclass
+
+if TYPE_CHECKING:
+    from memory.messages import Message
 
 LOOK_AHEAD = 256
 """Messages beyond those that go that are looked at, so that no call is parted from its results."""
@@ -79,6 +79,8 @@ def first_retained(head: Sequence[tuple[int, Message]], excess: int, *, whole: b
     *head* are the oldest messages of a session without its system messages; *whole*: they are all it has, and the
     newest group stays whatever it is. None: more of them are needed to say it.
     """
+    from memory.messages import message_groups
+
     found = message_groups([message for _, message in head])
     dropped = 0
     for group in found[:-1]:
@@ -161,5 +163,7 @@ def delete_hidden_messages(connection: Connection, session: int, *, drop: bool =
 def _read_message(role: Any, text: str) -> Message:
     try:
         return message_from_json(text)
-    except ValidationError:  # damaged: reading it will say so, adding to the session must not fail for it
+    except ValueError:  # damaged: reading it will say so, adding to the session must not fail for it
+        from memory.messages import Message
+
         return Message(role=role)

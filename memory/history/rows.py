@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
 from memory.history import retention as bounds
@@ -39,9 +39,11 @@ from memory.history.schema import (
     history_checksum,
     summary_checksum,
 )
-from memory.messages import Message, Role, message_excerpt
 from memory.timestamps import Clock, system_clock, timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, DamageError, Database, Finding
+
+if TYPE_CHECKING:
+    from memory.messages import Message, Role
 
 _GROUP_SIZE: Final = 200
 _MAX_INTEGER: Final = 2**63 - 1
@@ -185,6 +187,8 @@ class HistoryRows:
             "GROUP BY s.key ORDER BY MAX(m.at) DESC, s.session LIMIT ?"
         )
         bound = (checked_namespace(namespace), self._session_cutoff(), _sql_limit(limit))
+        from memory.messages import message_excerpt
+
         sessions = []
         with self.database.read() as connection:
             for key, name, count, *times, sequence in list(connection.execute(sql, bound)):

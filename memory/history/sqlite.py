@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from types import CoroutineType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memory.history.codec import checked_sequences
 from memory.history.retention import Retention
 from memory.history.rows import HistoryRows
-from memory.messages import Message
 from memory.timestamps import Clock, system_clock
 from vectorstore import Database
+
+if TYPE_CHECKING:
+    from memory.messages import Message
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")

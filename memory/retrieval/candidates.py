@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date, tzinfo
 
 import numpy as np
@@ -38,6 +37,7 @@ from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
 from vectorstore import Filter, Vector, VectorStore, View
 from vectorstore.internals import sorted_distinct
+from vectorstore.value_class import dataclass
 
 Rows = NDArray[np.int64]
 IdFilter = Callable[[list[str]], NDArray[np.bool_]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from inspect import isawaitable, iscoroutinefunction
 from math import isfinite
@@ -17,6 +17,7 @@ from memory.retrieval.query import Query
 from memory.retrieval.scoring.scores import QueryVariant
 from memory.retrieval.token_budget import pack_hits
 from memory.runtime import run_in_thread
+from vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _MAX_CHARACTERS = 2000

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
@@ -22,6 +22,7 @@ from memory.timestamps import to_aware
 from memory.tokens.counter import TextMeasure, measuring_function
 from memory.validation import checked_bool, checked_int, checked_labels
 from vectorstore import Filter, Vector
+from vectorstore.value_class import dataclass
 
 EXCHANGE: Final = "exchange"
 NeighbourExpansion: TypeAlias = int | Literal["exchange"]

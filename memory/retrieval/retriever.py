@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import TypeVar, Unpack
@@ -56,6 +56,7 @@ from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
 from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
 from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
+from vectorstore.value_class import dataclass
 
 T = TypeVar("T")
 _EXTRA_CANDIDATES = 20

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -24,6 +23,7 @@ from memory.secrets.checks import (
     is_seed_phrase,
     is_wallet_key,
 )
+from vectorstore.value_class import dataclass
 
 _WORD_START: Final = r"(?<![A-Za-z0-9_\-])"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
+from vectorstore.value_class import dataclass
 
 _QUOTES: Final = "\"'`"
 _CLOSING_SIGNS: Final = ",;.)]}>"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from memory.history.codec import message_from_json
 from memory.history.protocol import HistoryRow
 from memory.timestamps import timestamp_from_text, timestamp_to_text
 from vectorstore import Connection, DamageError, Database, Entry, Finding, TableComponent
+from vectorstore.value_class import dataclass
 
 if TYPE_CHECKING:
     from vectorstore.sqlite import SalvageSource

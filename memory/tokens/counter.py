@@ -14,21 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
 from inspect import getattr_static
-from typing import Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from memory.errors import ArgumentError, TokenizerUnavailable
-from memory.messages import (
-    Block,
-    DocumentBlock,
-    ImageBlock,
-    Message,
-    OpaqueBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-)
 from memory.tokens.estimating_counter import EstimatingCounter
 from memory.tokens.tiktoken_counter import ENCODING, TiktokenCounter
+
+if TYPE_CHECKING:
+    from memory.messages import Block, Message
 
 # Start-of-frame markers of JPEG: all C0-CF but the tables C4 (Huffman), C8 (reserved) and CC (arithmetic).
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -184,6 +177,8 @@ def measures_exactly(measure: TextMeasure) -> bool | None:
 
 def message_tokens(message: Message, counter: TokenCounter) -> int:
     """Return what *message* takes in a model's context: its text, tool calls and results, thinking, media."""
+    from memory.messages import Message
+
     if not isinstance(message, Message):
         raise ArgumentError("message", message, "a Message is needed")
     if not hasattr(counter, "count"):
@@ -193,19 +188,19 @@ def message_tokens(message: Message, counter: TokenCounter) -> int:
 
 
 def _block_tokens(block: Block, counter: TokenCounter) -> int:
-    if isinstance(block, TextBlock):
+    if block.type == "text":
         return counter.count(block.text)
-    if isinstance(block, ImageBlock):
+    if block.type == "image":
         return image_tokens(block.data)
-    if isinstance(block, DocumentBlock):
+    if block.type == "document":
         if block.media_type == "text/plain":
             return counter.count(block.data.decode("utf-8", "replace"))
         return math.ceil(len(block.data) / DOCUMENT_BYTES_PER_TOKEN)
-    if isinstance(block, ThinkingBlock):
+    if block.type == "thinking":
         return counter.count(block.text + (block.redacted or ""))
-    if isinstance(block, OpaqueBlock):
+    if block.type == "opaque":
         return counter.count(json.dumps(block.data, ensure_ascii=False))
-    if isinstance(block, ToolCallBlock):
+    if block.type == "tool_call":
         arguments = block.invalid if block.invalid is not None else json.dumps(block.arguments, ensure_ascii=False)
         return counter.count(block.name) + counter.count(arguments)
     return counter.count(block.name) + sum(_block_tokens(part, counter) for part in block.content)

@@ -12,7 +12,6 @@ ends or erases nothing that is trusted more, unless somebody who is trusted enou
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from memory.errors import NotTrusted
@@ -22,6 +21,7 @@ from memory.models import Actor, Memory, Operation, Trust, choice
 from memory.partitions import CONVERSATION, store_namespace
 from memory.validation import checked_actor
 from vectorstore import Entry
+from vectorstore.value_class import dataclass
 
 
 def may_change(actor: Actor, memory: Memory, *, approved_by: Actor | None = None) -> bool:

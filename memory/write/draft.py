@@ -7,16 +7,20 @@ policies make of items are drafts too, each among the ``facts`` of the first ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from memory.codec import entry_text, to_entry
 from memory.errors import MemoryLayerError
-from memory.messages import Message
 from memory.models import Actor, Memory
 from memory.results import Outcome, Report
 from memory.write.embedding_service import NOT_YET_EMBEDDED, EmbeddedText
 from vectorstore import Entry
+from vectorstore.value_class import dataclass
+
+if TYPE_CHECKING:
+    from memory.messages import Message
 
 
 @dataclass(frozen=True, slots=True)

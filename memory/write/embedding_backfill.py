@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -18,6 +18,7 @@ from memory.runtime import run_in_thread
 from memory.write.access_control import may_embed_entry
 from memory.write.embedding_service import NOT_SENT, EmbeddedText, EmbeddingService
 from vectorstore import Entry, RevisionConflict
+from vectorstore.value_class import dataclass
 
 BACKFILL_BATCH = 256
 _MAX_FAILED_TEXTS = 16

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
@@ -41,6 +41,7 @@ from memory.tables.embedder_probes import EmbedderProbes, ProbeVectors
 from memory.validation import checked_seconds
 from memory.write.access_control import SENSITIVE_REASON
 from vectorstore import Database, Space, SpaceMismatch, UnsupportedError, Vector, VectorStore, lifecycle_of
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

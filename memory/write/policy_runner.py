@@ -14,11 +14,10 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from memory.errors import ArgumentError
-from memory.messages import Message
 from memory.models import Memory, Trust
 from memory.results import Outcome
 from memory.tables.operation_log import least_trusted_actor
@@ -37,6 +36,10 @@ from memory.write.policies.base import (
     TurnPolicy,
     WritePolicy,
 )
+from vectorstore.value_class import dataclass
+
+if TYPE_CHECKING:
+    from memory.messages import Message
 
 _CONCURRENCY: Final = 8
 _PROGRAMMING_ERRORS: Final = (TypeError, AttributeError, NameError)
@@ -312,4 +315,6 @@ def redacted_message(message: Message, policies: Sequence[RedactionPolicy]) -> t
         }
 
     fields = kept(message.model_dump(mode="json")) if policies else {}
+    from memory.messages import Message
+
     return (Message.model_validate(fields), spans) if spans else (message, 0)

@@ -127,10 +127,10 @@ def _fields(memory: Memory) -> tuple[object, ...]:
 
 def _sayings(stored: Memory, memory: Memory) -> tuple[Repetition, ...]:
     """Return the repetitions of *stored* with that of *memory*, unless it is one of them, or the first saying."""
-    first, said = _saying(stored), _saying(memory)
-    if said is None or said == first or said in stored.repeated:
+    first, repetition = _saying(stored), _saying(memory)
+    if repetition is None or repetition == first or repetition in stored.repeated:
         return stored.repeated
-    return (*stored.repeated[1 - _MAX_REPETITIONS :], said)
+    return (*stored.repeated[1 - _MAX_REPETITIONS :], repetition)
 
 
 def _saying(memory: Memory) -> Repetition | None:

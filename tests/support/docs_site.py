@@ -19,7 +19,7 @@ FACES = ("memory", "agent", "vectorstore")
 
 def api_page(face: str) -> str:
     """Return the page of a package's public names, each by its docstring."""
-    modules = import_module(face)._MODULE_OF
+    modules = import_module(face)._FACE.modules
     intro = f"Each name is imported from `{face}`. From the docstrings; by task: [public names](names.md)."
     return "\n\n".join([f"# API: {face}", intro, *(f"::: {modules[name]}.{name}" for name in sorted(modules))])
 

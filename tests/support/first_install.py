@@ -122,6 +122,7 @@ def run_everything(folder: Path) -> list[str]:
     (guard / "sitecustomize.py").write_text(f"REPORT = {str(report)!r}\n{_NETWORK_GUARD}")
     path = f"{Path(python).parent}{os.pathsep}{environment['PATH']}"
     guarded = {**environment, "PATH": path, "PYTHONPATH": str(guard), "PYTHONIOENCODING": "utf-8"}
+    guarded["TELLBACK_CACHE"] = str(folder / "cache")  # or each job, in its empty home, converts the encoder anew
     control = Job("guard", (python, "-c", "import socket; socket.create_connection(('host.invalid', 80))"))
     if control.run(guarded) is None or not report.exists():
         raise SystemExit("the guard lets the network be looked up")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,8 @@ import pytest
 from typer.main import get_command
 
 from agent.assistant.cli.app import app, run_command_line
+from agent.assistant.cli.output import TimeLeft
+from agent.assistant.cli.plain_recall import run_plain_recall
 from memory import KnowledgeBase, Memory, open_memory, run_sync
 from tests.support.command_line import CommandLine
 
@@ -49,6 +52,47 @@ def notes(tmp_path: Path) -> Path:
 
 
 # remember, recall
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "recall where is Miso",
+        "--memory a.db recall Miso --json",
+        "--json search -k 3 Miso --full",
+        "recall --explain Miso --all --namespace=ana --offline",
+        "--namespace bob recall Miso --namespace ana --memory b.db --language de --model none",
+    ],
+)
+def test_a_plain_recall_is_read_as_the_whole_command_line_reads_it(
+    arguments: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Any] = []
+
+    def note(settings: Any, question: str, k: int, **options: Any) -> None:
+        options.pop("narrow", None)  # for options that are not plain
+        given = {name: value for name, value in options.items() if value not in (False, None, (), {}, 0)}
+        calls.append((settings, question, k, given))
+
+    for module in ("recall", "recall_output"):
+        monkeypatch.setattr(f"agent.assistant.cli.{module}.print_recall", note)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    assert (run_plain_recall(arguments.split()), run_command_line(arguments.split())) == (0, 0)
+    plain, whole = calls
+    assert plain == whole
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "", "remember Miso", "recall", "recall -", "recall --help", "recall Miso -k 0", "recall Miso -k",
+        "recall Miso -x", "recall Miso --tag pets", "--debug recall Miso", "recall --memory",
+        "recall --namespace -x Miso", "recall -- Miso", "--namespace recall", "memories list",
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_recall_is_left_to_the_whole_command_line(arguments: str) -> None:
+    assert run_plain_recall(arguments.split()) is None
 
 
 def test_a_remembered_text_is_recalled_with_speaker_date_score_and_id(tellback: CommandLine) -> None:
@@ -221,6 +265,23 @@ def test_ingest_reports_the_action_for_each_file(tellback: CommandLine, notes: P
     }
 
 
+def test_documents_of_a_folder_are_forgotten_with_a_yes(tellback: CommandLine, notes: Path) -> None:
+    tellback("ingest", notes)
+    assert "--yes" in tellback("documents", "forget", notes).err
+    assert tellback("documents", "forget", notes / "nothing", "--yes").code == 2
+    assert tellback("--namespace", "ben", "documents", "forget", notes, "--yes").code == 2
+    assert tellback("documents", "forget", notes, "--yes").out == f"forgot 2 documents of {notes}\n"
+    assert tellback.json("documents")["total"] == 0
+    assert "--again" in tellback("ingest", notes).err
+
+
+def test_the_time_left_is_an_average_that_moves_slowly() -> None:
+    clock = TimeLeft()
+    assert [clock.after(done, 100, now) for done, now in ((0, 0.0), (10, 1.0), (10, 10.0))] == ["", "", "1:30 left"]
+    assert clock.after(50, 100, 12.0) == "1:13 left"  # a wave that ends at once moves it by a fifth
+    assert clock.after(100, 100, 13.0) == "0:57 left"
+
+
 def test_quiet_ingest_prints_the_totals_only(tellback: CommandLine, notes: Path) -> None:
     assert len(tellback("ingest", "--quiet", notes).out.splitlines()) == 1
 
@@ -268,7 +329,7 @@ def test_the_first_answer_from_documents_names_the_next_step(
     tellback("ingest", notes)
     assert re.search(r"^Next: \S+ ingest FOLDER", tellback("ask", "How many steps has the tower?").err, re.MULTILINE)
     with monkeypatch.context() as later:
-        later.setattr("agent.assistant.cli.ask._JUST_BEGUN", timedelta(0))
+        later.setattr("agent.assistant.cli.conversation.ask._JUST_BEGUN", timedelta(0))
         assert tellback("ask", "How many steps has the tower?").err == ""
     tellback("remember", "The tower is open on Sundays.")
     assert tellback("ask", "How many steps has the tower?").err == ""
@@ -581,7 +642,7 @@ def test_help_and_version_import_nothing_of_the_library() -> None:
     code = (
         "import sys; from agent.assistant.cli.app import run_command_line as run\n"
         "code = run(['--version']) + run(['--help'])\n"
-        "heavy = {'memory', 'vectorstore', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
+        "heavy = {'memory', 'vectorstore.types', 'numpy', 'pydantic', 'httpx', 'apsw', 'rich'} & set(sys.modules)\n"
         "assert (code, heavy) == (0, set()), (code, heavy)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -647,6 +708,32 @@ def test_config_shows_each_setting_with_its_origin_and_hides_secrets(
     assert "quite-secret" not in shown
     assert "password" not in shown
     assert not tellback.path.exists()
+
+
+def test_config_changes_one_line_of_a_private_file_and_never_prints_a_key(
+    tellback: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "c" / "config.toml"
+    monkeypatch.setenv("TELLBACK_CONFIG", str(file))
+    file.parent.mkdir()
+    file.write_text('# mine\nsystem = """\nBe\nbrief."""  # two lines\n\n[mcp.servers.x]\ncommand = "run"\n')
+    assert tellback.json("config", "set", "token-budget", "900")["value"] == 900
+    assert tellback("config", "set", "system", "Be kind.").code == 0
+    assert tellback("config", "set", "offline", "yes").out == f"offline: yes ({file})\n"
+    assert tellback("config", "set", "api_key", "-", text="sk-hush\n").out == f"api_key: set ({file})\n"
+    assert file.read_text() == (
+        '# mine\nsystem = "Be kind."\ntoken_budget = 900\noffline = true\napi_key = "sk-hush"\n'
+        '\n[mcp.servers.x]\ncommand = "run"\n'
+    )
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert tellback("config", "get", "api_key").out == "set\n"
+    assert tellback("config", "unset", "api_key").code == 0
+    assert "hush" not in file.read_text()
+    refused = [("get", "modl"), ("set", "api_key", "sk-hush"), ("set", "token_budget", "few"), ("set", "mcp", "x")]
+    lines = [tellback("config", *words).err for words in refused]
+    expected = ["did you mean 'model'?", "not given on the command line", "an integer of", "by hand"]
+    assert [word in line and line.count("\n") == 1 for word, line in zip(expected, lines, strict=True)] == [True] * 4
+    assert tellback("config", "path").out == f"{file}\n"
 
 
 def test_the_language_of_a_memory_is_fixed_at_creation_and_shown_by_doctor(tellback: CommandLine) -> None:

@@ -28,9 +28,10 @@ _DRAWN = re.compile(
 
 COMMANDS = {
     "ask": ["ask", "Where is the key of the shed?"],
-    "chat": ["chat", "--new", "monday"],
+    "chat": ["chat", "--session", "monday"],
     "correct": ["correct", "m1", "The key of the shed is in the blue jar."],
     "documents": ["documents"],
+    "documents list": ["documents", "list", "--json"],
     "eval": ["eval", "--questions", "5"],
     "export": ["export", "export.jsonl"],
     "forget": ["forget", "m2", "--yes"],
@@ -69,6 +70,8 @@ COMMANDS = {
     "why-not": ["why-not", "Where is the key of the shed?", "m3"],
 }
 OF_THE_FILE = {
+    "backup": "the owner's: the file as a whole",
+    "restore": "the owner's: the file as a whole",
     "config": "what is set",
     **{f"config {name}": "what is set" for name in ("list", "get", "set", "unset", "path", "models")},
     "doctor": "the owner's: what works here, and the file as a whole",
@@ -82,6 +85,8 @@ OF_THE_FILE = {
     "mcp": "one namespace for all clients; its tools have tests of their own",
     "memories namespaces": "the owner's: what namespaces there are",
     "reembed": "vectors are the file's",
+    "documents forget": "what was read below a path, which the copies do not share; its own test has two namespaces",
+    "watch": "it goes on until it is interrupted; each reading is that of ingest",
 }
 """Commands that are not about one namespace, each with the reason."""
 

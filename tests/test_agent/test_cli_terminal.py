@@ -17,13 +17,15 @@ import pytest
 
 from agent.assistant.cli.app import run_command_line
 from agent.testing import OpenAIServer, RawReply, Reply, call
-from tests.support.slow import first_fast
 
 pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
 
 ROOT = Path(__file__).resolve().parents[2]
 TELLBACK = [sys.executable, "-c", "from agent.assistant.cli import main; main()"]
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]")
+
+FORWARD = re.compile(r"(\x08?)\x1b\[(\d*)C")
+"""The cursor moves on: an editor leaves out spaces at the end of what it draws."""
 
 
 class Terminal:
@@ -94,7 +96,8 @@ class Terminal:
             data = os.read(self._ours, 65536)
         except OSError:  # Linux says so when the other side has closed
             return False
-        self.shown += ESCAPE.sub("", data.decode(errors="replace")).replace("\r", "")
+        moved = FORWARD.sub(lambda match: " " * (int(match[2] or 1) - len(match[1])), data.decode(errors="replace"))
+        self.shown += ESCAPE.sub("", moved).replace("\r", "")
         return bool(data)
 
     def _waits(self, end: float) -> bool:
@@ -155,10 +158,7 @@ def known(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "code", "left"),
-    first_fast([("n\n", 1, 1), ("y\n", 0, 0), ("yes\n", 0, 0), ("\n", 1, 1), ("\x04", 1, 1)]),
-)
+@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 1), ("yes\n", 0, 0), ("\x04", 1, 1)])
 def test_forget_on_a_terminal_lists_the_memories_and_asks_for_confirmation(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int
 ) -> None:
@@ -237,7 +237,7 @@ def test_an_interrupt_in_an_answer_stops_the_answer_and_keeps_nothing_of_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "left"), first_fast([("y\n", 0), ("n\n", 1), ("\n", 1), ("\x04", 1), ("\x03", 1)]))
+@pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("\n", 1), ("\x03", 1)])
 def test_a_forget_call_of_the_model_needs_approval_on_the_terminal(
     path: Path, capsys: pytest.CaptureFixture[str], answer: str, left: int
 ) -> None:
@@ -315,7 +315,7 @@ def test_ingest_on_a_terminal_shows_a_progress_bar_and_removes_it_at_the_end(pat
     terminal = Terminal("--memory", path, "ingest", "--again", folder)
     assert terminal.ended() == 0
     assert "ingesting" in terminal.shown
-    assert "/130" in terminal.shown
+    assert "of 130 files" in terminal.shown
     assert terminal.shown.splitlines()[-1].startswith(("130 ", "nothing changed: 130 "))
 
 

@@ -45,9 +45,15 @@ def filled(contender: Contender, folder: Path, data: Path) -> Asked:
         raise
 
 
-@pytest.fixture
-def store(request: pytest.FixtureRequest, tmp_path: Path, data: Path) -> Iterator[Asked]:
-    asked = filled(request.param, tmp_path / "store", data)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("stores")
+
+
+@pytest.fixture(scope="module")
+def store(request: pytest.FixtureRequest, folder: Path, data: Path) -> Iterator[Asked]:
+    """Each store in turn, filled once; the tests that change it stand last."""
+    asked = filled(request.param, folder / request.param.key, data)
     yield asked
     asked.stop()
 
@@ -105,11 +111,11 @@ def test_a_row_that_was_added_is_found_and_one_that_was_deleted_is_not(store: As
 
 
 @those("seen")
-def test_a_persistent_adapter_finds_its_rows_after_a_reopen(store: Asked, tmp_path: Path, data: Path) -> None:
+def test_a_persistent_adapter_finds_its_rows_after_a_reopen(store: Asked, folder: Path, data: Path) -> None:
     store.ask("add_together", extra=[7])
     store.ask("close")
     store.stop()
-    again = Asked(store.contender, tmp_path / "store", data)
+    again = Asked(store.contender, folder / store.contender.key, data)
     try:
         assert again.ask("see", extra=7)["seen"]
     finally:

@@ -147,6 +147,7 @@ def test_the_recall_command_rejects_invalid_arguments_before_any_measurement(
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_floors_of_recall_hold_on_one_conversation(data_dir: Path) -> None:
     """Floors of quality on a slice of the development data: what is below is a defect, whatever the speed."""
     turns = next(task for task in locomo_tasks(data_dir) if task.key == "locomo-turns")

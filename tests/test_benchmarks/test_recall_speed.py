@@ -33,6 +33,7 @@ def test_the_same_seed_gives_the_same_turns_and_questions(data_dir: Path) -> Non
     assert questions(data_dir, 5, 1) == questions(data_dir, 5, 1) != questions(data_dir, 5, 2)
 
 
+@pytest.mark.slow
 def test_each_speed_measure_reports_its_times_and_sizes(data_dir: Path, tmp_path: Path) -> None:
     file = str(tmp_path / "m.db")
     told = {name: asyncio.run(measure(file, data_dir, 300, 1)) for name, measure in MEASURES.items()}  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from memory.internals import local_available
 pytestmark = pytest.mark.skipif(not local_available(), reason="the extra local is not installed")
 
 
+@pytest.mark.slow
 def test_each_system_gets_a_line_of_its_own(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "remember.json"
     words = ["remember", "--data", str(data_dir), "--sizes", "120", "--peers", "sqlite-rows", "--json", str(out)]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from memory import ArgumentError, HashingEmbedder, KnowledgeBase, LongTermMemory, TextChunker
+from memory.chunking import MarkdownChunker
 
 pytestmark = pytest.mark.anyio
 
+JANUARY_2020 = datetime(2020, 1, 1, tzinfo=UTC)
 PARAGRAPHS = [
     "The lighthouse was built in 1862 by the harbour board.",
     "Its keeper, Ada Brandt, lived there for forty years.",
@@ -102,6 +106,42 @@ async def test_a_filter_and_tags_narrow_the_retrieval(memory, tmp_path):
     knowledge = await knowledge_of(memory, tmp_path / "a.md", tmp_path / "b.md")
     assert [one.document for one in await knowledge.retrieve("keeper", tags=["new"])] == ["b.md"]
     assert [one.document for one in await knowledge.retrieve("keeper", where={"document": "a.md"})] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"types": ["markdown"]}, {"guides/boat.md"}),
+        ({"types": [".TXT", "text/markdown"]}, {"guides/boat.md", "old/boat.txt"}),
+        ({"sources": ["guides"]}, {"guides/boat.md"}),
+        ({"sources": ["*.txt"]}, {"old/boat.txt"}),
+        ({"modified_since": JANUARY_2020}, {"guides/boat.md"}),
+        ({"modified_until": JANUARY_2020}, {"old/boat.txt"}),
+        ({"sources": ["nothing"]}, set()),
+    ],
+)
+async def test_documents_are_chosen_by_source_type_and_time_of_the_file(memory, tmp_path, options, expected):
+    for name in ("guides/boat.md", "old/boat.txt"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("The boat leaves at noon.")
+    os.utime(tmp_path / "old/boat.txt", (10**9, 10**9))
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(tmp_path)
+    chosen = await knowledge.document_filter(**options)
+    found = await knowledge.retrieve("When does the boat leave?", where=chosen)
+    assert {passage.document for passage in found} == expected
+
+
+async def test_a_passage_comes_with_its_whole_section(memory, tmp_path):
+    sections = (
+        "# Boat\n\nIt is old.\n\n## Times\n\nIt leaves at noon.\n\nIt returns at six.\n\n## Price\n\nIt is free.\n"
+    )
+    (tmp_path / "boat.md").write_text(sections)
+    knowledge = KnowledgeBase(memory, chunker=MarkdownChunker(32))
+    await knowledge.ingest(tmp_path)
+    (found,) = await knowledge.retrieve("When does it leave at noon?", 1, neighbours="section")
+    assert "returns at six" in found.after
+    assert "free" not in found.before + found.after
 
 
 async def test_retrieve_abstains_on_an_empty_collection(memory):

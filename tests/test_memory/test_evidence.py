@@ -35,6 +35,7 @@ KINDS = {
         "Recuérdame comprar pan",
     ),
     UtteranceKind.QUESTION: (
+        "In which town is Ana these days?",
         "when is my shift?",
         "what's my locker code again?",
         "how far is Lisbon from Faro?",

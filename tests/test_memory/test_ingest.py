@@ -106,6 +106,43 @@ async def test_touching_a_file_changes_nothing(memory, docs):
     assert not (await knowledge.ingest(docs)).changed
 
 
+async def test_an_unchanged_file_is_not_opened_and_a_disguised_change_is_read(memory, docs, monkeypatch):
+    monkeypatch.setattr("memory.documents.discovery._SETTLING_NS", 0)
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    with monkeypatch.context() as closed:
+        closed.setattr(ingest, "read_file", None)
+        assert set(actions(await knowledge.ingest(docs)).values()) == {UNCHANGED}
+    times = (docs / "b.txt").stat()
+    (docs / "b.txt").write_text("Bananas are orange.")  # of equal length
+    os.utime(docs / "b.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert actions(await knowledge.ingest(docs)) == {"a.md": UNCHANGED, "b.txt": UPDATED, "deep/c.md": UNCHANGED}
+
+
+async def test_a_renamed_file_keeps_its_vectors_and_what_was_set_on_its_passages(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    (cool,) = [entry for entry in memory.store.scan(namespace=LANE) if "cool" in entry.text]
+    memory.store.patch({cool.id: {**cool.metadata, "pinned": True}}, namespace=LANE)
+    memory.embedder.texts.clear()
+    (docs / "a.md").rename(docs / "deep/fruit.md")
+    (line,) = (await knowledge.ingest(docs)).of(UPDATED)
+    assert (line.source, line.reason, line.erased) == ("deep/fruit.md", "renamed from a.md", 0)
+    assert memory.embedder.texts == []
+    (moved,) = [entry for entry in memory.store.scan(namespace=LANE) if "cool" in entry.text]
+    assert np.array_equal(moved.vector, cool.vector)
+    assert from_entry(moved).pinned
+    assert {info.source for info in await knowledge.documents()} == {"b.txt", "deep/c.md", "deep/fruit.md"}
+
+
+async def test_several_files_are_parsed_at_once_and_reported_in_order(memory, tmp_path):
+    sizes = [(tmp_path / f"{number}.html").write_text(f"<p>Page {number} tells of its own.") for number in range(9)]
+    steps = []
+    report = await KnowledgeBase(memory, limits={"processes": 2}).ingest(tmp_path, on_progress=steps.append)
+    assert [line.source for line in report.of(ADDED)] == [f"{number}.html" for number in range(9)]
+    assert (steps[0].bytes_done, steps[-1].bytes_done, steps[-1].bytes_total) == (sizes[0], sum(sizes), sum(sizes))
+
+
 async def test_only_the_changed_chunks_of_a_changed_file_are_embedded(memory, docs):
     knowledge = KnowledgeBase(memory)
     await knowledge.ingest(docs)

@@ -117,6 +117,15 @@ async def test_a_removed_document_is_skipped_until_ingested_with_again_or_change
     assert actions(await knowledge.ingest(docs))["b.txt"] is UPDATED
 
 
+async def test_all_documents_of_a_folder_are_removed_also_when_it_is_gone(memory, docs):
+    knowledge = KnowledgeBase(memory)
+    await knowledge.ingest(docs)
+    shutil.rmtree(docs / "deep")
+    assert await knowledge.remove_folder(docs / "deep") == ("deep/c.md",)
+    assert await knowledge.remove_folder(docs) == ("a.md", "b.txt")
+    assert set(actions(await knowledge.ingest(docs)).values()) == {SKIPPED}
+
+
 async def test_removing_an_unknown_document_is_refused(memory):
     with pytest.raises(ArgumentError) as caught:
         await KnowledgeBase(memory).remove("none.md")

@@ -32,10 +32,10 @@ def load(loaders, name, data):
 
 def test_one_process_reads_all_files_in_turn(loaders):
     assert load(loaders, "a.html", b"<h1 id=t>Trees").anchors == ((0, "t"),)
-    first = loaders._worker._process.pid
+    first = loaders._workers._idle[-1]._process.pid
     assert load(loaders, "a.pdf", make_pdf("First.", "Second.")).pages == ((0, 6), (8, 15))
     assert load(loaders, "a.md.gz", gzip.compress(b"---\ntags: [a]\n---\n# Trees\n")).tags == ("a",)
-    assert loaders._worker._process.pid == first
+    assert loaders._workers._idle[-1]._process.pid == first
 
 
 @pytest.mark.parametrize(

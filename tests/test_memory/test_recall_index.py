@@ -521,7 +521,8 @@ def test_products_stay_exact_in_float32_for_long_vectors() -> None:
 def test_the_nearest_term_is_found_and_none_without_vectors() -> None:
     held = Held()
     held.count(["apple", "pear", "x1"])
-    assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
+    for _ in range(3):  # by rough vectors first
+        assert held.vectors.nearest(query("apple", "x9")) == ["apple", ""]
     none = TermVectors(None, held.vocabulary)
     assert none.of_question(["a"], ["a"]) is None
     assert none.cosines(query("apple"), held.of("apple")).tolist() == [[0.0]]
@@ -593,6 +594,7 @@ def test_session_bm25_scores_equal_the_plain_version_through_writes_removals_and
     print(f"seed {seed}")
     monkeypatch.setattr(module, "_MIN_MERGE", merge_at)
     monkeypatch.setattr(module, "_BULK_SIZE", many)
+    monkeypatch.setattr(module, "_MAX_PENDING_BULK", many + 1)
     rng = np.random.default_rng(seed)
     kept: list[tuple[int, list[int]]] = []
     counted = SessionBm25()
@@ -604,10 +606,11 @@ def test_session_bm25_scores_equal_the_plain_version_through_writes_removals_and
             session, text = int(rng.integers(6)), rng.integers(1, 15, int(rng.integers(0, 6))).tolist()
             kept.append((session, text))
             add(counted, session, text)
-    scores = counted.scores([1, 2, 3, 14, 99])
-    expected = plain(kept, [1, 2, 3, 14, 99], len(scores))
-    assert any(expected)
-    assert scores.tolist() == pytest.approx(expected)
+    for _ in range(4):  # what is not sorted for the first questions is for the later ones
+        scores = counted.scores([1, 2, 3, 14, 99])
+        expected = plain(kept, [1, 2, 3, 14, 99], len(scores))
+        assert any(expected)
+        assert scores.tolist() == pytest.approx(expected)
 
 
 def test_a_session_that_was_emptied_counts_no_more() -> None:

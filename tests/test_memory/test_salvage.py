@@ -24,6 +24,7 @@ from memory import (
     salvage_memory,
 )
 from memory.internals import parse_store_namespace
+from tests.support.slow import first_fast
 from vectorstore import DamageError, NotAStore
 
 _COUNTED = (
@@ -113,36 +114,38 @@ _BAD = "CAST(x'ff' AS TEXT)"
 
 @pytest.mark.parametrize(
     ("table", "lost", "sql"),
-    [
-        ("history_messages", 1, f"UPDATE history_messages SET message = {_BAD} WHERE key = 1"),
-        ("history_messages", 1, "UPDATE history_messages SET message = '{}' WHERE key = 1"),
-        ("history_messages", 0, "UPDATE history_sessions SET session = 'another' WHERE key = 1"),
-        ("history_messages", 0, f"UPDATE history_sessions SET session = {_BAD} WHERE key = 1"),
-        ("history_messages", 0, "DELETE FROM history_sessions WHERE key = 1"),
-        ("entries", 1, f"UPDATE entries SET text = {_BAD} WHERE key = 3"),
-        ("entries", 1, "UPDATE entries SET text = 'other words' WHERE key = 3"),
-        ("vectors", 1, "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = 3"),
-        ("operations", 1, f"UPDATE operations SET actor = {_BAD} WHERE number = 1"),
-        ("operations", 1, "UPDATE operations SET at = 'no time' WHERE number = 2"),
-        ("operation_changes", 1, "UPDATE operation_changes SET fields = 'no json' WHERE place = 0 AND number = 2"),
-        ("memory_facts", 1, "UPDATE memory_facts SET value = x'00' WHERE name = 'key'"),
-        ("tombstones", 1, "UPDATE tombstones SET at = 'no time' WHERE id = (SELECT min(id) FROM tombstones)"),
-        ("held", 1, f"UPDATE held SET space = {_BAD}"),
-        ("held_things", 1, "UPDATE held_things SET data = '[]' WHERE key = 1"),
-        (
-            "keys",
-            1,
-            f"UPDATE keys SET id = {_BAD} WHERE (namespace, name) IN (SELECT namespace, name FROM keys LIMIT 1)",
-        ),
-        ("documents", 1, "UPDATE documents SET location = 'elsewhere'"),
-        ("embedder_probes", 1, "UPDATE embedder_probes SET texts = 7"),
-        (
-            "embedding_cache",
-            1,
-            "UPDATE embedding_cache SET vector = x'00' WHERE used = (SELECT max(used) FROM embedding_cache)",
-        ),
-        ("components", 0, "DELETE FROM components"),
-    ],
+    first_fast(
+        [
+            ("history_messages", 1, f"UPDATE history_messages SET message = {_BAD} WHERE key = 1"),
+            ("history_messages", 1, "UPDATE history_messages SET message = '{}' WHERE key = 1"),
+            ("history_messages", 0, "UPDATE history_sessions SET session = 'another' WHERE key = 1"),
+            ("history_messages", 0, f"UPDATE history_sessions SET session = {_BAD} WHERE key = 1"),
+            ("history_messages", 0, "DELETE FROM history_sessions WHERE key = 1"),
+            ("entries", 1, f"UPDATE entries SET text = {_BAD} WHERE key = 3"),
+            ("entries", 1, "UPDATE entries SET text = 'other words' WHERE key = 3"),
+            ("vectors", 1, "UPDATE vectors SET vector = zeroblob(length(vector)) WHERE key = 3"),
+            ("operations", 1, f"UPDATE operations SET actor = {_BAD} WHERE number = 1"),
+            ("operations", 1, "UPDATE operations SET at = 'no time' WHERE number = 2"),
+            ("operation_changes", 1, "UPDATE operation_changes SET fields = 'no json' WHERE place = 0 AND number = 2"),
+            ("memory_facts", 1, "UPDATE memory_facts SET value = x'00' WHERE name = 'key'"),
+            ("tombstones", 1, "UPDATE tombstones SET at = 'no time' WHERE id = (SELECT min(id) FROM tombstones)"),
+            ("held", 1, f"UPDATE held SET space = {_BAD}"),
+            ("held_things", 1, "UPDATE held_things SET data = '[]' WHERE key = 1"),
+            (
+                "keys",
+                1,
+                f"UPDATE keys SET id = {_BAD} WHERE (namespace, name) IN (SELECT namespace, name FROM keys LIMIT 1)",
+            ),
+            ("documents", 1, "UPDATE documents SET location = 'elsewhere'"),
+            ("embedder_probes", 1, "UPDATE embedder_probes SET texts = 7"),
+            (
+                "embedding_cache",
+                1,
+                "UPDATE embedding_cache SET vector = x'00' WHERE used = (SELECT max(used) FROM embedding_cache)",
+            ),
+            ("components", 0, "DELETE FROM components"),
+        ]
+    ),
 )
 def test_a_damaged_row_costs_itself_alone_and_is_counted_and_named(
     table: str, lost: int, sql: str, path: Path, tmp_path: Path

@@ -62,7 +62,8 @@ def test_relations_lead_from_kin_to_name_and_back_but_not_from_one_sister_to_the
 def test_the_prefilter_misses_no_match_of_any_statement_pattern():
     names = (
         "kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", "several",
-        "tells_name", "tells_home", "tells_work", "asks_name", "asks_home", "asks_work", "then", "past", "verb",
+        "tells_name", "tells_home", "tells_work", "tells_their_home", "tells_their_work",
+        "asks_name", "asks_home", "asks_work", "then", "past", "verb",
     )  # fmt: skip
     prefilter = PatternPrefilter({name: statement_pattern(name) for name in names})
     more = [

@@ -85,9 +85,9 @@ def abstracts(folder: Path, data: Path, count: int) -> None:
         (folder / f"abstract-{number:02}.md").write_text(record.split("\n.I ")[0], encoding="utf-8")
 
 
-@pytest.mark.parametrize(("count", "right"), first_fast([(10, 8), (20, 17)]))
+@pytest.mark.slow
 def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_changes(
-    tmp_path: Path, data_dir: Path, count: int, right: int
+    tmp_path: Path, data_dir: Path
 ) -> None:
     folder, path = tmp_path / "paragraphs", tmp_path / "memory.db"
     folder.mkdir()
@@ -98,7 +98,7 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
     assert first["totals"]["added"] == FILES
     assert first["embedded"] + first["pending"] == first["chunks"] >= FILES
 
-    asked = questions[:: len(questions) // count][:count]  # spread evenly over the articles
+    asked = questions[:: len(questions) // 10][:10]  # spread evenly over the articles
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(lambda one: answered(path, "ask", one[0]), asked))
     wrong = [
@@ -106,7 +106,7 @@ def test_the_command_line_ingests_a_folder_answers_from_it_and_follows_its_chang
         for (question, name), answer in zip(asked, answers, strict=True)
         if not answer["citations"] or answer["citations"][0]["source"] != name
     ]
-    assert count - len(wrong) >= right, wrong
+    assert len(wrong) <= 2, wrong
     for citation in (citation for answer in answers for citation in answer["citations"]):
         text = (folder / citation["source"]).read_text(encoding="utf-8")
         assert text[citation["start"] : citation["end"]] == citation["quote"]

@@ -88,6 +88,7 @@ class TestFastNumpyStore(VectorStoreContract, FilterContract, LifecycleContract)
         return NumpyStore.open(backup, search="fast")
 
 
+@pytest.mark.slow
 class TestFastSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
     persists = True
     shares = True

@@ -32,6 +32,7 @@ class TestSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
         return SqliteStore(backup, matrix_limit=self.matrix_limit)
 
 
+@pytest.mark.slow
 class TestSqliteStoreWithoutAMatrix(TestSqliteStore):
     matrix_limit = 0
 

@@ -5,10 +5,10 @@ Inner parts, on no face: ``vectorstore.testing.suite``, ``vectorstore.testing.wr
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,53 +45,32 @@ def watched(store: VectorStore) -> VectorStore:
     return ObservableStore(store, broken)
 
 
-class WrappedNumpy(VectorStoreContract, FilterContract, LifecycleContract):
-    wrap: ClassVar[Callable[[VectorStore], VectorStore]]
-
+@pytest.mark.slow
+class TestWrappedNumpyStore(VectorStoreContract, FilterContract, LifecycleContract):
     def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
-        return type(self).wrap(NumpyStore(space=space, fields=fields))
+        return WrapperStore(NumpyStore(space=space, fields=fields))
 
     def restore(self, backup: Path, path: Path) -> VectorStore:
-        return type(self).wrap(NumpyStore.open(backup))
+        return WrapperStore(NumpyStore.open(backup))
 
 
-class WrappedSqlite(VectorStoreContract, FilterContract, LifecycleContract):
+@pytest.mark.slow
+@pytest.mark.usefixtures("caplog")
+class TestObservedSqliteStore(VectorStoreContract, FilterContract, LifecycleContract):
     persists = shares = True
-    wrap: ClassVar[Callable[[VectorStore], VectorStore]]
 
     def make_store(self, path: Path, *, space: Space | None, fields: tuple[str, ...] = ()) -> VectorStore:
-        return type(self).wrap(SqliteStore(path / "memory.db", space=space, fields=fields))
+        return watched(SqliteStore(path / "memory.db", space=space, fields=fields))
 
     def reopen(self, store: VectorStore, path: Path) -> VectorStore:
         store.close()
-        return type(self).wrap(SqliteStore(path / "memory.db"))
+        return watched(SqliteStore(path / "memory.db"))
 
     def open_beside(self, store: VectorStore, path: Path) -> VectorStore:
-        return type(self).wrap(SqliteStore(path / "memory.db"))
+        return watched(SqliteStore(path / "memory.db"))
 
     def restore(self, backup: Path, path: Path) -> VectorStore:
-        return type(self).wrap(SqliteStore(backup))
-
-
-@pytest.mark.slow
-class TestWrappedNumpyStore(WrappedNumpy):
-    wrap = staticmethod(WrapperStore)
-
-
-@pytest.mark.slow
-class TestWrappedSqliteStore(WrappedSqlite):
-    wrap = staticmethod(WrapperStore)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("caplog")
-class TestObservedNumpyStore(WrappedNumpy):
-    wrap = staticmethod(watched)
-
-
-@pytest.mark.usefixtures("caplog")
-class TestObservedSqliteStore(WrappedSqlite):
-    wrap = staticmethod(watched)
+        return watched(SqliteStore(backup))
 
 
 class NumpyInside(WrapperContract):

@@ -36,7 +36,7 @@ class GrowableArray(Generic[T]):
 
     def append(self, row: ArrayLike) -> int:
         """Add one row; return its number."""
-        self._make_room(1)
+        self.make_room(1)
         self._held[self._count] = row
         self._count += 1
         return self._count - 1
@@ -44,7 +44,7 @@ class GrowableArray(Generic[T]):
     def extend(self, rows: Sequence[Any] | NDArray[Any]) -> int:
         """Add rows; return the number of the first."""
         start = self._count
-        self._make_room(len(rows))
+        self.make_room(len(rows))
         self._held[start : start + len(rows)] = rows
         self._count += len(rows)
         return start
@@ -54,8 +54,8 @@ class GrowableArray(Generic[T]):
         self._count -= 1
         self._held[row] = self._held[self._count]
 
-    def _make_room(self, more: int) -> None:
-        """Grow by half when full, by a quarter when large."""
+    def make_room(self, more: int) -> None:
+        """Make room for *more* rows: grow by half when full, by a quarter when large."""
         needed = self._count + more
         if needed > len(self._held):
             share = 1.25 if needed > _LARGE_COUNT else 1.5

@@ -7,17 +7,26 @@ is made, so that none is ever there that the file does not name.
 from __future__ import annotations
 
 import os
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import apsw
 
 from vectorstore.database import Component
-from vectorstore.errors import DamageError, NotAStore, VectorStoreError
-from vectorstore.sqlite.connection import Access, fetch_all, open_connection, translate_errors, translate_system_errors
+from vectorstore.errors import BusyError, DamageError, NotAStore, VectorStoreError
+from vectorstore.sqlite.connection import (
+    Access,
+    fetch_all,
+    open_connection,
+    reading_access,
+    translate_errors,
+    translate_system_errors,
+)
 from vectorstore.sqlite.files import (
+    SQLITE_MAGIC,
     RandomBytes,
     abandoned,
     atomic_write,
@@ -110,21 +119,131 @@ def remove_abandoned_files(folder: Path) -> None:
 
 _PAGES_PER_STEP: Final = 1024
 """Pages copied in one step."""
+_SECONDS_FOR_SOLE_USE: Final = 2.0
+CopyProgress: TypeAlias = Callable[[int, int], object]
+"""Called with the bytes that are copied and all bytes."""
 
 
-def write_backup(source: apsw.Connection, path: Path, *, token: RandomBytes) -> None:
+def write_backup(
+    source: apsw.Connection, path: Path, *, token: RandomBytes, on_progress: CopyProgress | None = None
+) -> None:
     """Copy the state that *source* reads to *path*, where it is put once its pages were checked."""
     with translate_system_errors(path), atomic_write(path, token=token) as private:
-        target = open_connection(private, Access.WRITE, busy_timeout=0)
-        with closing(target), translate_errors(path, target):
-            target.pragma("journal_mode", "off")
-            target.pragma("synchronous", "off")  # the whole file is flushed before it is put in place
-            with target.backup("main", source, "main") as copying:
-                while not copying.done:
-                    copying.step(_PAGES_PER_STEP)
-            clear_page_gaps(target)  # nobody else has it open yet
-        target = open_connection(private, Access.FROZEN, busy_timeout=0)
-        with closing(target), translate_errors(path, target):
-            rows = target.execute("PRAGMA quick_check").fetchall()
-        if rows != [("ok",)]:
-            raise DamageError([Finding("pages", str(text)) for (text,) in rows])
+        copy_pages(source, private, path, on_progress)
+
+
+def copy_pages(source: apsw.Connection, private: Path, path: Path, on_progress: CopyProgress | None = None) -> None:
+    """Fill the file *private*, which is to stand at *path*, with the state that *source* reads, and check its pages."""
+    target = open_connection(private, Access.WRITE, busy_timeout=0)
+    with closing(target), translate_errors(path, target):
+        target.pragma("journal_mode", "off")
+        target.pragma("synchronous", "off")  # the whole file is flushed before it is put in place
+        page_size = int(source.pragma("page_size"))
+        with target.backup("main", source, "main") as copying:
+            while not copying.done:
+                copying.step(_PAGES_PER_STEP)
+                if on_progress is not None:
+                    on_progress((copying.page_count - copying.remaining) * page_size, copying.page_count * page_size)
+        clear_page_gaps(target)  # nobody else has it open yet
+    target = open_connection(private, Access.FROZEN, busy_timeout=0)
+    with closing(target), translate_errors(path, target):
+        rows = target.execute("PRAGMA quick_check").fetchall()
+    if rows != [("ok",)]:
+        raise DamageError([Finding("pages", str(text)) for (text,) in rows])
+
+
+def backup_damage(path: Path) -> str:
+    """Return what is wrong with the pages of the backup at *path*, "" for nothing; nothing is made beside it."""
+    try:
+        check_database_file(path)
+        connection = open_connection(path, reading_access(path, Access.FROZEN), busy_timeout=0)
+        with closing(connection), translate_errors(path, connection):
+            rows = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except (VectorStoreError, apsw.Error) as error:
+        return str(error)
+    return "" if rows == [("ok",)] else str(rows[0][0])
+
+
+def restore_file(
+    source: Path,
+    path: Path,
+    *,
+    kept: Path,
+    time: str,
+    check: Callable[[Path], object],
+    token: RandomBytes,
+    on_progress: CopyProgress | None = None,
+) -> bool:
+    """Put a copy of the backup *source* in the place of the file at *path*, which becomes *kept*; say if one was there.
+
+    *check* looks at the whole copy and raises if anything is wrong with it: then nothing was changed. ``BusyError``
+    says that another process has the file open. A crash leaves either the old file or the new one at *path*. The old
+    one is recorded in the new one as a backup made at *time*.
+    """
+    check_database_file(source)
+    with ExitStack() as held, translate_system_errors(path), atomic_write(path, token=token, replace=True) as private:
+        if damage := backup_damage(source):
+            raise DamageError([Finding("backup", damage)])
+        reading = open_connection(source, reading_access(source, Access.FROZEN), busy_timeout=0)
+        with closing(reading), translate_errors(source, reading):
+            copy_pages(reading, private, source, on_progress)
+        check(private)
+        if missing := is_missing(path):
+            return False
+        writing = open_connection(private, Access.WRITE, busy_timeout=0)
+        with closing(writing), translate_errors(path, writing):
+            record_backup(writing, kept, time)
+        held.enter_context(_sole_use(path))
+        _set_aside(path, kept)
+    return not missing
+
+
+@contextmanager
+def _sole_use(path: Path) -> Iterator[None]:
+    """Keep every other process out of the file at *path*; ``BusyError`` where one has it open.
+
+    Only the sole connection to a file can take it out of the mode with a log, which empties the log. A file that is
+    too damaged for that is nobody's to use.
+    """
+    with ExitStack() as held:
+        try:
+            check_restorable(path)
+            connection = held.enter_context(
+                closing(open_connection(path, Access.WRITE, busy_timeout=_SECONDS_FOR_SOLE_USE))
+            )
+            with translate_errors(path, connection):
+                if connection.pragma("journal_mode", "delete") != "delete":
+                    raise BusyError(f"{path}: another process has it open; end it, and try again")
+                connection.execute("BEGIN EXCLUSIVE")
+        except BusyError as error:
+            raise BusyError(f"{path}: another process has it open; end it, and try again") from error
+        except (DamageError, apsw.NotADBError, apsw.CorruptError):
+            held.close()
+        if os.name == "nt":
+            held.close()  # an open file cannot be replaced there
+        yield
+
+
+def check_restorable(path: Path) -> None:
+    """Raise ``DamageError`` for a file that is no database any more, ``NotAStore`` for one of another program."""
+    file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_MAIN_DB, 0])  # keeps locks
+    try:
+        is_database = file.xFileSize() >= 100 and file.xRead(len(SQLITE_MAGIC), 0) == SQLITE_MAGIC
+    finally:
+        file.xClose()
+    if not is_database:
+        raise DamageError([Finding("header", "it is no database any more")])
+    check_database_file(path)
+
+
+def _set_aside(path: Path, kept: Path) -> None:
+    """Give the file at *path* the name *kept* too, so that *path* is never without a file; its log goes along."""
+    for end in ("-wal", "-shm", "-journal"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).rename(kept.with_name(kept.name + end))
+    try:
+        os.link(path, kept)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        path.rename(kept)

@@ -197,7 +197,7 @@ class SqliteDatabase:
             truncated = self._transactions.compact(wait=_ERASURE_WAIT, mark=self._mark())
             return Compaction(before, size_on_disk(self.path), pending=not truncated)
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, on_progress: backup.CopyProgress | None = None) -> None:
         """Write a complete, checked copy (mode 0600) to *path*, where nothing may be; others go on writing.
 
         That it was made is recorded in this file (``backups``): at once, or where somebody else is writing with the
@@ -205,7 +205,7 @@ class SqliteDatabase:
         """
         with self._new_file(path, "backup") as target, self.read() as connection:
             backup.remove_abandoned_files(target.parent)
-            backup.write_backup(connection, target, token=self._token)
+            backup.write_backup(connection, target, token=self._token, on_progress=on_progress)
         timestamp = self._clock().isoformat()
         self._transactions.write_soon(lambda connection: backup.record_backup(connection, target, timestamp))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -27,6 +26,7 @@ from vectorstore.sqlite.database import SqliteDatabase
 from vectorstore.sqlite.filter_sql import filter_to_sql
 from vectorstore.sqlite.integrity import add_checksums, entry_checksum, vector_checksum
 from vectorstore.types import Changes, Cursor, Entry, Finding, Metric, Space, Vector
+from vectorstore.value_class import dataclass
 
 _ROWS_SQL = (
     "SELECT e.key, e.id, e.revision, e.text, e.context, e.metadata, e.no_vector, e.checksum, v.vector, v.checksum"

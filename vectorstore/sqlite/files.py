@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -39,6 +38,7 @@ from vectorstore.sqlite.connection import (
 )
 from vectorstore.sqlite.migrations import check_component_version, component_versions, run_migrations
 from vectorstore.types import Finding
+from vectorstore.value_class import dataclass
 
 RandomBytes: TypeAlias = Callable[[int], bytes]
 """So many random bytes, like ``os.urandom``."""
@@ -174,7 +174,7 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-_SQLITE_MAGIC = b"SQLite format 3\x00"
+SQLITE_MAGIC = b"SQLite format 3\x00"
 _FILE_KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a named pipe",
@@ -233,7 +233,7 @@ def check_database_file(path: Path) -> None:
         header = file.xRead(min(100, size), 0)
     finally:
         file.xClose()
-    if not header.startswith(_SQLITE_MAGIC) or len(header) < 100:
+    if not header.startswith(SQLITE_MAGIC) or len(header) < 100:
         raise NotAStore(str(path), "it is not a memory file of Tellback; choose another path")
     check_header(path, int.from_bytes(header[68:72]), int.from_bytes(header[60:64]))
 

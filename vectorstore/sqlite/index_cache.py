@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, repeat
 from typing import Any, Final
 
@@ -39,6 +38,7 @@ from vectorstore.sqlite.entry_reader import (
 from vectorstore.sqlite.integrity import add_checksums
 from vectorstore.sqlite.vector_sql import SqlVectorSearch, exact_scores_by_key
 from vectorstore.types import Entry, Finding, Space, Vector
+from vectorstore.value_class import dataclass
 
 ROW_CACHE_BYTES: Final = 8 << 20
 """Bytes that are kept, about."""

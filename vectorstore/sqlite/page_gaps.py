@@ -76,7 +76,7 @@ def _gaps_of(block: bytes, page_size: int, usable: int) -> Iterator[tuple[int, l
                 break  # a damaged chain is left as it is
             gaps.append((freeblock + 4, freeblock + size))
             freeblock = following
-        dirty = [(at, to) for at, to in gaps if at < to and block[page + at : page + to] != _ZEROS[: to - at]]
+        dirty = [(gap, to) for gap, to in gaps if gap < to and block[page + gap : page + to] != _ZEROS[: to - gap]]
         if dirty:
             yield number, dirty
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import apsw
@@ -41,6 +41,7 @@ from vectorstore.sqlite.integrity import (
 )
 from vectorstore.types import Finding, Space, SpaceMigration
 from vectorstore.validation import check_migration_complete, check_migration_running, check_migration_start
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -362,15 +362,20 @@ def contract_tests(contract: type[StoreContract]) -> dict[str, Callable[..., obj
     return {name: value for name, value in inspect.getmembers(contract, callable) if name.startswith("test_")}
 
 
-def failing_tests(contract: type[StoreContract], folder: Path) -> dict[str, BaseException]:
+def failing_tests(
+    contract: type[StoreContract], folder: Path, *, only: Collection[str] | None = None
+) -> dict[str, BaseException]:
     """Run every test of *contract* in new folders inside *folder*; return the failed ones with what they raised.
 
-    Of a test with parameters, the first case that fails counts. What the store lacks or skips does not fail.
+    *only* names the tests to run (None: all). Of a test with parameters, the first case that fails counts. What the
+    store lacks or skips does not fail.
     """
     failed: dict[str, BaseException] = {}
     numbers = itertools.count()
     for name, test in contract_tests(contract).items():
-        for case in () if name in contract.lacks else _parametrized_cases(test):
+        if name in contract.lacks or (only is not None and name not in only):
+            continue
+        for case in _parametrized_cases(test):
             suite = contract()
             (run := folder / f"run{next(numbers)}").mkdir()
             suite.begin(run)

@@ -12,7 +12,6 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from vectorstore.protocol import VectorStore, View
 from vectorstore.types import Entry
+from vectorstore.value_class import dataclass
 from vectorstore.wrappers.base import WrapperStore
 
 Observer: TypeAlias = Callable[["StoreEvent"], object]

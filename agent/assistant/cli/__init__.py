@@ -4,10 +4,28 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Run the command line as a process does."""
-    from agent.assistant.cli.app import main as run
+    """Run the command line as a process does.
 
-    run()
+    Garbage is collected seldom: imports and loading an index make many objects and no garbage, and looking through all
+    of them again and again takes a tenth of a recall.
+    """
+    import gc
+    import os
+    import sys
 
+    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    from agent.assistant.cli.plain_recall import run_plain_recall
+
+    code = run_plain_recall(sys.argv[1:])
+    if code is not None:
+        os._exit(code)  # all is closed and written: to take the process apart would take a twentieth of its time
+    from agent.assistant.cli.app import run_command_line
+
+    code = run_command_line()
+    gc.freeze()  # nothing of it is looked through at the end
+    sys.exit(code)
+
+
+_OBJECTS_PER_COLLECTION = 1_000_000
 
 __all__ = ["main"]

@@ -1,4 +1,4 @@
-"""The tree of commands, the global options, and the entry point.
+"""The tree of commands and the global options.
 
 Nothing of the library is imported here: ``--help`` and ``--version`` cost no more than typer does. The commands are
 named in ``command_groups``, and each is loaded when it is asked for.
@@ -7,7 +7,6 @@ named in ``command_groups``, and each is loaded when it is asked for.
 from __future__ import annotations
 
 import functools
-import gc
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -15,7 +14,7 @@ from typing import Annotated
 import typer
 
 from agent.assistant.cli.command_context import GlobalOptions, global_options
-from agent.assistant.cli.command_groups import Group, RootGroup, load_command
+from agent.assistant.cli.command_groups import Group, ListingGroup, RootGroup, load_command
 from agent.assistant.cli.errors import (
     EXIT_FAILED,
     EXIT_USAGE,
@@ -24,9 +23,8 @@ from agent.assistant.cli.errors import (
     report_usage_error,
     with_error_report,
 )
-from agent.assistant.cli.output import print_note
+from agent.assistant.cli.output import escape_unencodable, print_note
 
-_OBJECTS_PER_COLLECTION = 1_000_000
 app = typer.Typer(
     name="tellback",
     cls=RootGroup,
@@ -36,6 +34,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 memories_app = typer.Typer(name="memories", cls=Group, rich_markup_mode=None)
+documents_app = typer.Typer(
+    name="documents",
+    help="List what was ingested; forget what came from a folder.",
+    cls=ListingGroup,
+    rich_markup_mode=None,
+)
 sessions_app = typer.Typer(name="sessions", cls=Group, rich_markup_mode=None)
 config_app = typer.Typer(name="config", cls=Group, rich_markup_mode=None)
 hooks_app = typer.Typer(
@@ -122,9 +126,7 @@ def _command() -> Callable[..., object]:
 
 def run_command_line(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; None takes the arguments of the process."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # no text of a memory may fail for the encoding of a terminal
-            stream.reconfigure(errors="backslashreplace")
+    escape_unencodable()
     try:
         code = _command()(args=arguments, prog_name="tellback", standalone_mode=False)
         sys.stdout.flush()
@@ -140,15 +142,3 @@ def run_command_line(arguments: Sequence[str] | None = None) -> int:
         discard_stdout()
         return 0
     return code if isinstance(code, int) else 0
-
-
-def main() -> None:
-    """Run the command line as a process does.
-
-    Garbage is collected seldom: imports and loading an index make many objects and no garbage, and looking through all
-    of them again and again takes a tenth of a recall. At the end nothing of it is looked through.
-    """
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    code = run_command_line()
-    gc.freeze()
-    sys.exit(code)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
 from agent.assistant.cli.output import print_note
+from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 from agent.assistant.resident.host import current_environment, current_folder, current_host
 
 if TYPE_CHECKING:
+    import typer
+
     from agent.agent_memory import PassageRetriever
     from agent.assistant.config import AssistantSettings, Configuration
     from agent.assistant.wiring import Assistant, OpenedMemory
@@ -40,8 +41,10 @@ class GlobalOptions:
         return load_configuration(flags=self.flags, environ=current_environment())
 
 
-def global_options(context: typer.Context) -> GlobalOptions:
+def global_options(context: typer.Context | GlobalOptions) -> GlobalOptions:
     """Return the global options of *context*."""
+    if isinstance(context, GlobalOptions):
+        return context
     options: GlobalOptions | None = context.find_object(GlobalOptions)
     return options or GlobalOptions()
 
@@ -63,7 +66,7 @@ def compute_in_one_thread() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
 
 
-def _settings(context: typer.Context) -> AssistantSettings:
+def _settings(context: typer.Context | GlobalOptions) -> AssistantSettings:
     """Return the settings; mention the memory of the project's former name where it would be overlooked.
 
     What goes wrong on the way is said by the command itself; the library's log of it is for ``--debug``.
@@ -82,11 +85,11 @@ def _settings(context: typer.Context) -> AssistantSettings:
             f"or move {former.parent} to {folder}"
         )
     memory = Path(current_folder(), configuration.settings.memory)
-    return configuration.settings.model_copy(update={"memory": memory}) if current_host() else configuration.settings
+    return replace(configuration.settings, memory=memory) if current_host() else configuration.settings
 
 
 @contextmanager
-def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[OpenedMemory]:
+def opened_memory(context: typer.Context | GlobalOptions, *, create: bool = False) -> Iterator[OpenedMemory]:
     """Open the memory file that is configured; one that is not there is made only where *create* says so."""
     settings = _settings(context)
     if (host := current_host()) is not None:
@@ -100,6 +103,7 @@ def opened_memory(context: typer.Context, *, create: bool = False) -> Iterator[O
         yield opened
     finally:
         run(opened.close())
+        start_if_due(settings)
 
 
 @contextmanager
@@ -115,7 +119,10 @@ def opened_assistant(
     from agent.assistant.wiring import open_assistant
 
     assistant = open_assistant(settings, reads_only=reads_only, attached=attached)
+    watch = DailyBackupWatch(settings)
     try:
         yield assistant
     finally:
+        watch.stop()
         run(assistant.close())
+        start_if_due(settings)

@@ -19,8 +19,8 @@ from agent.assistant.cli.command_context import GlobalOptions
 
 COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     "tellback": {
-        "chat": "chat:chat",
-        "ask": "ask:ask",
+        "chat": "conversation.chat:chat",
+        "ask": "conversation.ask:ask",
         "ingest": "documents:ingest",
         "remember": "remember:remember",
         "recall": "recall:recall",
@@ -28,10 +28,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "correct": "edit:correct",
         "forget": "forget:forget",
         "undo": "edit:undo",
-        "documents": "documents:documents",
+        "watch": "watch:watch",
+        "documents": "app:documents_app",
         "show": "citations:show",
         "export": "export_import:export",
         "import": "export_import:import_export",
+        "backup": "backup:backup",
+        "restore": "backup:restore",
         "install": "install:install",
         "mcp": "mcp:mcp",
         "pause": "hook:pause",
@@ -60,6 +63,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "settle": "conflicts:settle",
         "eval": "recall:evaluate_memory",
     },
+    "documents": {"list": "documents:documents", "forget": "documents:forget_folder"},
     "sessions": {"list": "sessions:list_sessions", "show": "sessions:show_session"},
     "config": {
         "list": "config:list_settings",
@@ -79,9 +83,9 @@ FIRST_COMMANDS: Final = ("chat", "ask", "remember", "recall", "ingest", "memorie
 COMMAND_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Talk": ("chat", "ask"),
     "Memory": ("remember", "recall", "why-not", "correct", "forget", "undo", "memories", "sessions"),
-    "Documents": ("ingest", "documents", "show"),
+    "Documents": ("ingest", "watch", "documents", "show"),
     "Connect": ("install", "mcp", "config"),
-    "Care": ("doctor", "reembed", "export", "import"),
+    "Care": ("backup", "restore", "doctor", "reembed", "export", "import"),
 }
 """All visible commands, as ``tellback help --all`` shows them."""
 
@@ -219,6 +223,16 @@ class Group(TyperGroup):
         rest = super().parse_args(ctx, args)
         _take_inherited(ctx, super().get_params(ctx))
         return rest
+
+
+class ListingGroup(Group):
+    """Group whose command ``list`` is meant where none is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args*, with ``list`` before them where they begin with no command."""
+        if not args or (args[0] not in self.commands and args[0] != "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 class RootGroup(Group):

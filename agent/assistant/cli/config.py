@@ -6,6 +6,7 @@ Secrets are never shown, and are not taken from the command line, which other us
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -31,8 +32,10 @@ def list_settings(context: typer.Context, json: JsonOption = False) -> None:
 
     Settings come from options, the environment and a file; keys are never shown.
     """
+    from agent.assistant.config import SETTINGS
+
     configuration = global_options(context).configuration()
-    settings = {name: _shown_setting(configuration, name) for name in type(configuration.settings).model_fields}
+    settings = {name: _shown_setting(configuration, name) for name in SETTINGS}
     if json:
         print_json({"path": str(configuration.path), "settings": settings})
         return
@@ -129,7 +132,7 @@ def list_models(context: typer.Context, json: JsonOption = False) -> None:
     async def models() -> list[dict[str, Any]]:
         client = make_http_client(settings)
         try:
-            provider: Any = make_provider(settings.model_copy(update={"model": settings.model or "any"}), client)
+            provider: Any = make_provider(replace(settings, model=settings.model or "any"), client)
             found = await provider.models()  # every provider of an endpoint lists its models
         finally:
             await client.aclose()
@@ -176,11 +179,10 @@ def _shown_setting(configuration: Configuration, name: str) -> dict[str, Any]:
 
 def _redacted_setting(name: str, value: Any) -> Any:
     """Return *value* for display: "set" for a key, an address without user name and password."""
-    from pydantic import SecretStr
+    from agent.assistant.config import ADDRESS_SETTINGS
+    from agent.assistant.setting_checks import Secret, ollama_address
 
-    from agent.assistant.config import ADDRESS_SETTINGS, ollama_address
-
-    if isinstance(value, SecretStr):
+    if isinstance(value, Secret):
         return "set"
     if name in ADDRESS_SETTINGS and value is not None:
         return _shown_address(ollama_address(value) if name == "ollama_host" else value)

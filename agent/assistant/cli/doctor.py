@@ -35,6 +35,7 @@ from agent.assistant.cli.output import (
     print_text,
 )
 from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from agent.assistant.synced_folder import SYNCED_REMEDY, synced_warning
 
 if TYPE_CHECKING:
     from agent.assistant.config import AssistantSettings, Configuration
@@ -45,7 +46,9 @@ _PACKAGES = ("agent", "memory", "vectorstore")
 _FINDING_LIMIT = 20
 _MIN_FREE_BYTES = 100_000_000
 _PROBE_SECONDS = 20
-_SALVAGE_REMEDY = "`tellback doctor --salvage NEW` saves what can be read in a new file; or restore a backup"
+_SALVAGE_REMEDY = (
+    "`tellback restore` shows backups and puts one back; `tellback doctor --salvage NEW` saves what is left"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +230,17 @@ def check_memory_file(configuration: Configuration) -> Iterator[DoctorCheck]:
         if code == EXIT_USAGE:
             yield DoctorCheck("settings", False, line, code=EXIT_USAGE)
             return
-        remedy = _SALVAGE_REMEDY if isinstance(error, DamageError) else "restore a backup, or name another file"
+        remedy = (
+            _SALVAGE_REMEDY
+            if isinstance(error, DamageError)
+            else "`tellback restore` shows backups and puts one back; or name another file"
+        )
         yield DoctorCheck("memory file", False, line, remedy, EXIT_FILE)
         return
     try:
         yield DoctorCheck("memory file", True, f"{path}, {path.stat().st_size / 1e6:.1f} MB")
         yield from _access_checks(path)
+        yield from _backup_checks(opened.memory, settings)
         yield from _content_checks(opened.memory, settings.namespace)
     finally:
         run(opened.close())
@@ -247,10 +255,62 @@ def _access_checks(path: Path) -> Iterator[DoctorCheck]:
         yield DoctorCheck("private", private, f"mode {mode:04o}", "" if private else f"chmod 600 {path}", EXIT_FILE)
     free = shutil.disk_usage(path.parent).free
     remedy = "" if free >= _MIN_FREE_BYTES else "make room: writing may fail soon"
+    if (warning := synced_warning(path)) is not None:
+        yield DoctorCheck("synced folder", True, warning, SYNCED_REMEDY)
     yield DoctorCheck("disk", not remedy, f"{free / 1e9:.1f} GB free", remedy, EXIT_FILE)
     for left in unfinished_files(path.parent):
         remedy = "it may hold texts of the memory: delete it unless another command is writing it now"
         yield DoctorCheck("unfinished copy", True, str(left), remedy)
+
+
+def _backup_checks(memory: LongTermMemory, settings: AssistantSettings) -> Iterator[DoctorCheck]:
+    """Say when the last backup was made and which are damaged; every file is read whole."""
+    backups = run(memory.backups(check=True))
+    whole = [backup for backup in backups if not backup.note]
+    size = sum(backup.bytes for backup in backups if backup.automatic) / 1e6
+    seen = f"the last of {format_minute(max(backup.at for backup in whole))}" if whole else "none yet"
+    automatic = f"automatic ones take {size:.1f} of {settings.backup_space} MB"
+    remedy = "" if whole else "`tellback backup` makes one; the first write of a day does, too"
+    if not settings.automatic_backups:
+        automatic, remedy = "no automatic ones", "`tellback config set automatic_backups yes` has one made each day"
+    elif settings.memory.stat().st_size > settings.backup_space * 1_000_000:
+        remedy = "the memory is larger than backups may be: `tellback config set backup_space MEGABYTES`"
+    yield DoctorCheck("backups", True, f"{seen}; {automatic}", remedy)
+    for backup in backups:
+        if backup.bytes and backup.note:
+            remedy = "`tellback doctor --fix` removes it" if backup.automatic else "make another one: tellback backup"
+            yield DoctorCheck("backup", False, f"{backup.path}: damaged: {backup.note}", remedy, EXIT_FILE)
+
+
+def fix_backups(settings: AssistantSettings) -> Iterator[DoctorCheck]:
+    """Remove damaged automatic backups, finish what an erasure left undone in backups, and make one of today."""
+    if not settings.memory.exists():
+        return
+    from datetime import datetime
+
+    from agent.assistant.wiring import open_configured_memory
+    from memory.internals import make_daily_backup, remove_backup
+    from vectorstore.sqlite import SqliteDatabase
+
+    try:
+        opened = open_configured_memory(settings, create=False)
+    except Exception:  # what is wrong with the file is said by its own check
+        return
+    try:
+        database = opened.memory.database
+        assert isinstance(database, SqliteDatabase)
+        opened.memory.erase_due()
+        for backup in run(opened.memory.backups(check=True)):
+            if backup.automatic and backup.note:
+                remove_backup(database, backup.path)
+                yield DoctorCheck("backup", True, f"removed, it was damaged: {backup.path}")
+    finally:
+        run(opened.close())
+    if settings.automatic_backups:
+        limit = settings.backup_space * 1_000_000
+        now = datetime.now().astimezone()
+        if (path := make_daily_backup(settings.memory.absolute(), now=now, max_bytes=limit)) is not None:
+            yield DoctorCheck("backup", True, f"made: {path}")
 
 
 def _content_checks(memory: LongTermMemory, namespace: str) -> Iterator[DoctorCheck]:
@@ -340,9 +400,8 @@ def check_clients() -> Iterator[DoctorCheck]:
         if health is not None:
             yield DoctorCheck(f"hooks of {client.name}", health.fine, health.seen, health.remedy)
     if (since := paused_since()) is not None:
-        yield DoctorCheck(
-            "hooks", True, f"paused since {format_minute(since)}", "`tellback hooks resume` has them go on"
-        )
+        seen = f"paused since {format_minute(since)}"
+        yield DoctorCheck("hooks", True, seen, "`tellback hooks resume` has them go on")
 
 
 def _probe_client(settings: AssistantSettings) -> HttpClient:
@@ -354,7 +413,9 @@ def _probe_client(settings: AssistantSettings) -> HttpClient:
 @with_error_report
 def doctor(
     context: typer.Context,
-    fix: Annotated[bool, typer.Option("--fix", help="Offer to fetch the table for exact token counts.")] = False,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Mend backups; offer to fetch the table for exact token counts.")
+    ] = False,
     yes: YesOption = False,
     salvage: Annotated[
         Path | None,
@@ -369,7 +430,7 @@ def doctor(
     and says what was lost; the file itself stays as it is.
     """
     configuration = global_options(context).configuration()
-    fixes = [*fix_token_counts(configuration.settings, yes=yes)] if fix else []
+    fixes = [*fix_backups(configuration.settings), *fix_token_counts(configuration.settings, yes=yes)] if fix else []
     if salvage is not None:
         _salvage(configuration.settings.memory, salvage, json=json)
         return

@@ -1,20 +1,21 @@
-"""``tellback ingest`` and ``tellback documents``: read files and folders into the memory, and list what was
-ingested."""
+"""``tellback ingest`` and ``tellback documents``: read files and folders into the memory, list what was ingested, and
+forget what came from a folder."""
 
 from __future__ import annotations
 
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
 from agent.assistant.cli.command_context import global_options, opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption
+from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, YesOption
 from agent.assistant.cli.output import (
     format_count,
     format_day,
@@ -25,11 +26,14 @@ from agent.assistant.cli.output import (
     print_text,
     progress_bar,
 )
-from agent.assistant.cli.prompts import confirm
+from agent.assistant.cli.prompts import confirm, require_terminal_or_yes
+from agent.assistant.cli.times import parse_time
+from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
     from memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
+    from vectorstore import Filter
 
 _MAX_EQUAL_LINES = 4
 _NAMED_FILES = 3
@@ -40,6 +44,21 @@ _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)b?", re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SELECTION_PANEL: Final = "Which files of a folder"
 _SHOWN_SOURCES: Final = 5
+IncludeOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Only these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
+]
+ExcludeOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="GLOB", help="Not these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
+]
+MaxSizeOption: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="None larger, such as 10M.", rich_help_panel=_SELECTION_PANEL)
+]
+NoIgnoreOption: TypeAlias = Annotated[
+    bool,
+    typer.Option("--no-ignore", help="Do not follow .gitignore and .ignore.", rich_help_panel=_SELECTION_PANEL),
+]
 
 
 @with_error_report
@@ -53,24 +72,10 @@ def ingest(
         bool, typer.Option("--quiet", help="Print only the totals and what failed; no bar, nothing of what is skipped.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Retire the documents of a PATH that is gone, unasked.")] = False,
-    include: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GLOB", help="Only these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL
-        ),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="GLOB", help="Not these, as in .gitignore; repeatable.", rich_help_panel=_SELECTION_PANEL),
-    ] = None,
-    max_size: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="None larger, such as 10M.", rich_help_panel=_SELECTION_PANEL),
-    ] = None,
-    no_ignore: Annotated[
-        bool,
-        typer.Option("--no-ignore", help="Do not follow .gitignore and .ignore.", rich_help_panel=_SELECTION_PANEL),
-    ] = False,
+    include: IncludeOption = None,
+    exclude: ExcludeOption = None,
+    max_size: MaxSizeOption = None,
+    no_ignore: NoIgnoreOption = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read and what not; read nothing.")
     ] = False,
@@ -82,14 +87,7 @@ def ingest(
     anew; what vanished from a folder is retired. For a PATH that is gone itself, you are asked whether its documents
     are to be retired.
     """
-    from memory.internals import FileSelection
-
-    selection = FileSelection(
-        include=tuple(include or ()),
-        exclude=tuple(exclude or ()),
-        max_size=_parse_size(max_size),
-        ignore_files=not no_ignore,
-    )
+    selection = file_selection(include, exclude, max_size, no_ignore=no_ignore)
     pages = [place for place in places if _is_url(place)]
     paths = [Path(place) for place in places if not _is_url(place)]
     if dry_run:
@@ -119,13 +117,47 @@ def ingest(
     if json:
         print_json(report)
     elif read:
-        _print_ingest_report(report, quiet=quiet)
+        print_ingest_report(report, quiet=quiet)
     else:
         _print_unreadable(report)
     if not read:
         raise typer.Exit(EXIT_USAGE)
     if not report.complete:
         raise typer.Exit(EXIT_PARTIAL)
+
+
+def file_selection(
+    include: Sequence[str] | None, exclude: Sequence[str] | None, max_size: str | None, *, no_ignore: bool
+) -> FileSelection:
+    """Return the choice of files that the options name."""
+    from memory.internals import FileSelection
+
+    return FileSelection(tuple(include or ()), tuple(exclude or ()), _parse_size(max_size), not no_ignore)
+
+
+def chosen_documents(
+    opened: OpenedMemory,
+    sources: Sequence[str] | None,
+    types: Sequence[str] | None,
+    since: str | None,
+    until: str | None,
+    *,
+    collection: str | None,
+) -> Filter | None:
+    """Return the filter of the documents that the options choose; None without any. No such document is an error."""
+    if not (sources or types or since or until):
+        return None
+    where = run(
+        opened.knowledge(collection or "default").document_filter(
+            sources=sources or (),
+            types=types or (),
+            modified_since=parse_time(since, name="--modified-since"),
+            modified_until=parse_time(until, name="--modified-until"),
+        )
+    )
+    if not where["document"]["$in"]:
+        raise typer.BadParameter("no document is of that source, type or time; `tellback documents` lists all")
+    return where
 
 
 def _parse_size(text: str | None) -> int | None:
@@ -172,8 +204,7 @@ def _confirm_retiring(opened: OpenedMemory, gone: Sequence[Path], *, yes: bool) 
             raise _no_such_path(path)
         if yes:
             continue
-        shown = ", ".join(map(one_line, sources[:_SHOWN_SOURCES])) + (", …" if len(sources) > _SHOWN_SOURCES else "")
-        print_note(f"{path} is gone; {format_count(len(sources), 'document')} came from it: {shown}")
+        print_note(f"{path} is gone; {format_count(len(sources), 'document')} came from it: {_some_names(sources)}")
         if not sys.stdin.isatty():
             raise typer.BadParameter("needed to retire them where there is no terminal to ask on", param_hint="--yes")
         if not confirm("Retire them?"):
@@ -189,30 +220,39 @@ def _ingest_with_progress(
 
     if not paths:
         return IngestReport(())
+    with ingest_progress(quiet=quiet) as on_progress:
+        ingested = opened.knowledge().ingest(
+            paths, again=again, retire_missing=True, on_progress=on_progress, **asdict(selection)
+        )
+        return run(ingested)
+
+
+@contextmanager
+def ingest_progress(*, quiet: bool) -> Iterator[Callable[[IngestProgress], None]]:
+    """Show a bar for the ingest inside; an interrupted one says how far it came."""
     done = total = kept = 0
-    with progress_bar("ingesting", quiet=quiet) as advance:
+    try:
+        with progress_bar("ingesting", quiet=quiet, in_bytes=True) as advance:
 
-        def on_progress(step: IngestProgress) -> None:
-            nonlocal done, total, kept
-            done, total = step.done, step.total
-            kept += step.line.action in ("added", "updated")
-            advance(done, total, step.line.source)
+            def on_progress(step: IngestProgress) -> None:
+                nonlocal done, total, kept
+                done, total = step.done, step.total
+                kept += step.line.action in ("added", "updated")
+                advance(
+                    step.bytes_done, step.bytes_total, f"{done} of {format_count(total, 'file')} · {step.line.source}"
+                )
 
-        try:
-            ingested = opened.knowledge().ingest(
-                paths, again=again, retire_missing=True, on_progress=on_progress, **asdict(selection)
-            )
-            return run(ingested)
-        except KeyboardInterrupt:
-            pass
-    print_note(
-        f"stopped after {done} of {format_count(total, 'file')}: {kept} added or updated are kept; "
-        "the same command goes on"
-    )
-    raise KeyboardInterrupt
+            yield on_progress
+    except KeyboardInterrupt:
+        print_note(
+            f"stopped after {done} of {format_count(total, 'file')}: {kept} added or updated are kept; "
+            "the same command goes on"
+        )
+        raise
 
 
-def _print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
+def print_ingest_report(report: IngestReport, *, quiet: bool) -> None:
+    """Print what became of the documents, equal outcomes folded, and the totals."""
     for lines in _equal_outcomes(line for line in report.lines if line.action != "unchanged"):
         action = lines[0].action
         if action == "failed" or (action in _NOT_READ and not quiet):
@@ -301,6 +341,41 @@ def documents(
     chunks = format_count(sum(info.chunks for info in found), "chunk")
     some = f"{len(shown)} of {format_count(len(found), 'document')}, the rest with --limit" if shown != found else ""
     print_note(f"{some or format_count(len(found), 'document')}; {chunks} in all")
+
+
+@with_error_report
+def forget_folder(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="A folder or file that was ingested; it may be gone.")],
+    yes: YesOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Forget all documents that came from FOLDER.
+
+    Files are not touched; an ingest does not bring the documents back by itself (--again does). What else holds their
+    words stays: `tellback forget --document NAME` reaches that, too.
+    """
+    with opened_memory(context) as opened:
+        knowledge, path = opened.knowledge(), Path(current_folder(), folder).resolve()
+        listed = run(knowledge.documents())
+        below = [info.source for info in listed if info.location and Path(info.location).is_relative_to(path)]
+        if not below:
+            raise typer.BadParameter(f"no document came from {folder}", param_hint="FOLDER")
+        require_terminal_or_yes(yes=yes)
+        if not yes:
+            print_note(f"{format_count(len(below), 'document')} came from {folder}: {_some_names(below)}")
+            if not confirm("Forget them?"):
+                print_note("tellback: nothing was forgotten")
+                raise typer.Exit(EXIT_FAILED)
+        removed = run(knowledge.remove_folder(path))
+    if json:
+        print_json({"folder": str(path), "removed": removed})
+    else:
+        print_text(f"forgot {format_count(len(removed), 'document')} of {folder}")
+
+
+def _some_names(sources: Sequence[str]) -> str:
+    return ", ".join(map(one_line, sources[:_SHOWN_SOURCES])) + (", …" if len(sources) > _SHOWN_SOURCES else "")
 
 
 def _name_and_title(info: DocumentInfo) -> str:

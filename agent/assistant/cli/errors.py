@@ -42,19 +42,26 @@ def with_error_report(command: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(0) from None
         except UsageError as error:
             raise typer.Exit(report_usage_error(error, context.command_path)) from None
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             if global_options(context).debug:
                 raise
-            print_note("\ntellback: interrupted")
-            raise typer.Exit(EXIT_INTERRUPTED) from None
+            raise typer.Exit(report_error(error)) from None
         except Exception as error:  # the border: whatever it is, the user gets a line and a code
             if global_options(context).debug:
                 raise
-            code, line = describe_error(error)
-            print_note(f"tellback: {line}")
-            raise typer.Exit(code) from None
+            raise typer.Exit(report_error(error)) from None
 
     return wrapped
+
+
+def report_error(error: BaseException) -> int:
+    """Print in one line what went wrong; return the exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        print_note("\ntellback: interrupted")
+        return EXIT_INTERRUPTED
+    code, line = describe_error(error)
+    print_note(f"tellback: {line}")
+    return code
 
 
 def discard_stdout() -> None:

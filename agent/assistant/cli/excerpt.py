@@ -6,8 +6,6 @@ import re
 import sys
 from typing import Final
 
-import typer
-
 from agent.assistant.cli.output import escape_controls, screen_width, wrap_text
 from agent.assistant.resident.host import current_environment
 
@@ -53,4 +51,4 @@ def _bold(line: str, pattern: re.Pattern[str] | None) -> str:
     environ = current_environment()
     if pattern is None or not sys.stdout.isatty() or environ.get("NO_COLOR") or environ.get("TERM") == "dumb":
         return line
-    return pattern.sub(lambda match: typer.style(match[0], bold=True), line)
+    return pattern.sub(lambda match: f"\x1b[1m{match[0]}\x1b[0m", line)

@@ -74,6 +74,8 @@ def export(
 
 
 _REASON_LINE_LIMIT = 20
+_FOLDED_FROM = 2
+"""Equal reasons, of more lines than this, are one line."""
 
 
 @with_error_report
@@ -205,11 +207,18 @@ def _print_import_report(report: ImportReport, embedded: BackfillReport) -> None
         cut = f", {embedded.truncated} of them cut" if embedded.truncated else ""
         print_text(f"  embedded: {embedded.embedded}{cut}")
     explained = [line for line in report.lines if line.reason]
-    for line in explained[:_REASON_LINE_LIMIT]:
+    reasons = Counter((str(line.outcome), line.reason) for line in explained)
+    folded = [reason for reason, count in reasons.items() if count > _FOLDED_FROM]
+    for outcome, reason in folded:
+        print_note(f"  {reasons[outcome, reason]} {outcome}: {reason}")
+    single = [line for line in explained if (str(line.outcome), line.reason) not in folded]
+    for line in single[:_REASON_LINE_LIMIT]:
         print_note(f"  line {line.line}: {line.id}: {line.outcome}: {line.reason}")
-    if len(explained) > _REASON_LINE_LIMIT:
-        print_note(f"  and {len(explained) - _REASON_LINE_LIMIT} more (--json shows all)")
+    if len(single) > _REASON_LINE_LIMIT:
+        print_note(f"  and {len(single) - _REASON_LINE_LIMIT} more (--json shows all)")
     for kind, count in report.left.items():
         print_note(f"  {kind}: {count} not taken")
     for note in report.notes:
-        print_note(f"  {note}")
+        print_note(f"  {note.replace('say trust=user', 'say --trust user')}")
+    if any(report.left.values()) and not report.trusted:
+        print_note("     -> a whole memory moves by `tellback backup FILE`, and there `tellback restore FILE`")

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from agent.assistant.cli.app import run_command_line
 from agent.assistant.config import CONFIG_VARIABLE, AssistantSettings
+from agent.assistant.daily_backup import start_if_due
 from agent.assistant.resident import wire
 from agent.assistant.resident.host import CapturedStream, Host, hosted
 from agent.assistant.resident.memory_pool import MemoryPool
@@ -28,7 +29,7 @@ class HostedCommands:
 
     def __init__(self) -> None:
         self._pool = MemoryPool()
-        self.idle = float(AssistantSettings.model_fields["resident_idle"].default)
+        self.idle = float(AssistantSettings.resident_idle)
 
     def run(self, request: Mapping[str, Any], data: bytes) -> CommandOutput | None:
         """Return the outcome of the command of *request*, with *data* as its standard input.
@@ -67,6 +68,8 @@ class HostedCommands:
         """
         if seconds > _QUIET:
             self._pool.empty_logs()
+            for settings in self._pool.open_settings():
+                start_if_due(settings)
         worth = seconds <= _RELEASE_AFTER or resident_bytes() <= _KEPT_BYTES
         return 0 if worth else self._pool.release(unused_for=_RELEASE_AFTER)
 

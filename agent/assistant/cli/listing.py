@@ -17,12 +17,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-import typer
-
 from agent.assistant.resident.host import current_host
 from agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
+    import typer
+
     from agent.assistant.wiring import OpenedMemory
 
 ListingKind: TypeAlias = Literal["memories", "operations", "sessions", "citations"]
@@ -88,6 +88,8 @@ def changed_since_listed(word: str) -> typer.BadParameter:
 
 
 def _refusal(word: str, problem: str) -> typer.BadParameter:
+    import typer
+
     return typer.BadParameter(problem, param_hint=f"#{word.removeprefix('#')}")
 
 

@@ -14,6 +14,7 @@ import typer
 from agent.assistant.cli.command_context import compute_in_one_thread, global_options, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.output import print_note
+from agent.assistant.daily_backup import DailyBackupWatch, start_if_due
 
 if TYPE_CHECKING:
     from agent.assistant.config import Configuration
@@ -71,7 +72,12 @@ def mcp(
         finally:
             await close()
 
-    run(serve())
+    watch = DailyBackupWatch(configuration.settings)
+    try:
+        run(serve())
+    finally:
+        watch.stop()
+        start_if_due(configuration.settings)
 
 
 def _project_filter() -> Filter | None:

@@ -19,9 +19,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
-
-import typer
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from agent.assistant.cli.json_output import json_object
 from agent.assistant.resident.host import current_host
@@ -30,6 +29,10 @@ if TYPE_CHECKING:
     from memory import LongTermMemory, Memory
     from memory.internals import MemoryChange, Operation, TermMatch
 
+_SOONEST_ESTIMATE: Final = 2.0
+"""Seconds of work after which the time that is left is estimated."""
+_ESTIMATE_WEIGHT: Final = 0.2
+"""Share of a new estimate in the shown one."""
 _CONTROL_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but tab and line feed
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, embeddings, overrides, isolates
@@ -86,22 +89,22 @@ def _json_escape(character: str) -> str:
 def print_json(answer: Any) -> None:
     """Print one JSON object on one line."""
     ascii_only = codecs.lookup(sys.stdout.encoding or "ascii").name != "utf-8"
-    typer.echo(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
+    _write(escape_json_controls(json.dumps(answer, ensure_ascii=ascii_only, default=json_object)))
 
 
 def print_text(text: str = "", *, indent: str = "") -> None:
     """Print lines for people; *indent* begins every line but the first, so that no text can pass for another."""
-    typer.echo(escape_controls(text).replace("\n", "\n" + indent))
+    _write(escape_controls(text).replace("\n", "\n" + indent))
 
 
 def print_line(line: str) -> None:
-    """Print a line that is safe already, and may hold a link."""
-    typer.echo(line)
+    """Print a line that is safe already, and may hold a link or bold words where they go to a terminal."""
+    _write(line)
 
 
 def print_piece(text: str) -> None:
     """Print a piece of a line without a line feed."""
-    typer.echo(escape_controls(text), nl=False)
+    _write(escape_controls(text), end="")
 
 
 def print_note(text: str = "", *, command: str = "") -> None:
@@ -116,7 +119,25 @@ def print_note(text: str = "", *, command: str = "") -> None:
         line += " " + escape_controls(command)
     elif sys.stderr.isatty():
         line = "\n".join(wrap_text(line, screen_width()))
-    typer.echo(line, err=True)
+    _write(line, error=True)
+
+
+def _write(text: str, *, end: str = "\n", error: bool = False) -> None:
+    if sys.platform == "win32":  # where terminals need help with styles
+        import typer
+
+        typer.echo(text + end, nl=False, err=error)
+        return
+    stream = sys.stderr if error else sys.stdout
+    stream.write(text + end)
+    stream.flush()
+
+
+def escape_unencodable() -> None:
+    """Have the standard streams escape what their encoding lacks: no text of a memory may fail for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def fit_line(text: str, *, indent: int = 0) -> str:
@@ -160,7 +181,10 @@ def screen_width() -> int:
 
 def wrap_text(text: str, width: int) -> list[str]:
     """Return *text* in lines of at most *width* cells, broken between words where that can be; short ones stay."""
-    from rich.cells import cell_len, chop_cells
+    if text.isascii():
+        cell_len: Callable[[str], int] = len
+    else:
+        from rich.cells import cell_len
 
     lines: list[str] = []
     for paragraph in text.split("\n"):
@@ -174,10 +198,16 @@ def wrap_text(text: str, width: int) -> list[str]:
                 continue
             if line:
                 lines.append(line)
-            *whole, line = chop_cells(word, width)
+            *whole, line = [word] if cell_len(word) <= width else _chopped(word, width)
             lines += whole
         lines.append(line)
     return lines
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    from rich.cells import chop_cells
+
+    return chop_cells(word, width)
 
 
 def print_table(
@@ -222,7 +252,7 @@ def print_table(
         cells = [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=False)]
         end = _truncate_cell(line[-1], rest) if cuts else line[-1]
         shortened |= end != line[-1]
-        typer.echo(_COLUMN_GAP.join((*cells, end)).rstrip())
+        _write(_COLUMN_GAP.join((*cells, end)).rstrip())
     if shortened:
         note_shortened()
 
@@ -240,26 +270,58 @@ def _truncate_cell(text: str, width: int) -> str:
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
+OnStep: TypeAlias = Callable[[int, int, str], None]
+"""Takes what is done, of how much, and the last item."""
+
+
 @contextmanager
-def progress_bar(what: str, *, quiet: bool) -> Iterator[Callable[[int, int, str], None]]:
-    """Show the progress of the work; yields a function that takes (done, total, the last item)."""
+def progress_bar(what: str, *, quiet: bool, in_bytes: bool = False) -> Iterator[OnStep]:
+    """Show the progress of the work, in items or bytes; yields a function that takes (done, total, the last item)."""
     if quiet or not sys.stderr.isatty():
         yield lambda done, total, last: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn
     from rich.table import Column
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}", style="progress.remaining"),
         TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
+    clock = TimeLeft()
     with Progress(*columns, console=Console(stderr=True, highlight=False), transient=True) as bar:
-        task = bar.add_task(what, total=None, last="")
-        yield lambda done, total, last: bar.update(task, completed=done, total=total, last=one_line(last))
+        task = bar.add_task(what, total=None, last="", left="")
+
+        def advance(done: int, total: int, last: str) -> None:
+            left = clock.after(done, total, monotonic())
+            bar.update(task, completed=done, total=total, last=one_line(last), left=left)
+
+        yield advance
+
+
+class TimeLeft:
+    """Estimate of the time that is left, by the average speed so far; it moves slowly, since work comes in waves."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+        self._end = 0.0
+
+    def after(self, done: int, total: int, now: float) -> str:
+        """Return the time that is left at *now* (seconds), after *done* of *total*; "" as long as it is not known."""
+        if self._began is None:
+            self._began = now
+        elapsed = now - self._began
+        if not 0 < done <= total or elapsed < _SOONEST_ESTIMATE:
+            return ""
+        end = now + elapsed * (total - done) / done
+        self._end = end if not self._end else self._end + _ESTIMATE_WEIGHT * (end - self._end)
+        minutes, seconds = divmod(max(0, round(self._end - now)), 60)
+        return (
+            f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left" if minutes >= 60 else f"{minutes}:{seconds:02} left"
+        )
 
 
 _KINDS_WITHOUT_DETAIL: Final = ("pin", "unpin", "disable", "enable")

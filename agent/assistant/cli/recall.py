@@ -3,32 +3,31 @@ and the recall quality of the own memory, also with another embedder or other se
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from agent.assistant.cli.command_context import compute_in_one_thread, opened_memory, run
+from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.excerpt import excerpt, question_pattern
-from agent.assistant.cli.json_output import found_json
-from agent.assistant.cli.listing import keep_listing
 from agent.assistant.cli.options import (
     AsOfOption,
+    CollectionOption,
     FullOption,
     JsonOption,
     KnownAtOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
     QuestionArgument,
     ScopeOption,
+    SourceOption,
+    TagOption,
+    TypeOption,
     parse_scopes,
 )
 from agent.assistant.cli.output import (
-    describe_profile,
     format_count,
-    format_day,
-    matched_terms_line,
-    note_shortened,
     one_line,
     print_json,
     print_note,
@@ -38,17 +37,14 @@ from agent.assistant.cli.output import (
     score_line,
 )
 from agent.assistant.cli.prompts import read_text_argument
-from agent.assistant.cli.short_ids import resolve_id, short_id
+from agent.assistant.cli.recall_output import print_recall
+from agent.assistant.cli.short_ids import resolve_id
 from agent.assistant.cli.times import parse_time
 
 if TYPE_CHECKING:
-    from memory import Hit, RecallResult
+    from agent.assistant.wiring import OpenedMemory
+    from memory import RecallOptions
     from memory.internals import ConfidenceInterval, Evaluation, EvaluationLine
-
-_ABSTENTION_NOTES = {
-    "nothing": "not sure that this is about it; the nearest:",
-    "other": "something like it was said, but by or about someone else:",
-}
 
 _EVALUATION_HEADINGS = ("way", "questions", "asked", "first", "found", "MRR", "MRR less as it is", "")
 
@@ -58,10 +54,13 @@ def recall(
     context: typer.Context,
     question: QuestionArgument,
     k: Annotated[int, typer.Option("-k", metavar="COUNT", help="How many hits at most.", min=1)] = 5,
-    tag: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="Only what has this tag; may be repeated.")
-    ] = None,
+    tag: TagOption = None,
     scope: ScopeOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
     as_of: AsOfOption = None,
     known_at: KnownAtOption = None,
     around: Annotated[
@@ -82,83 +81,30 @@ def recall(
     words = read_text_argument(question, name="QUESTION", what="a question")
     if around != "exchange" and not (around.isascii() and around.isdigit()):
         raise typer.BadParameter("a number or 'exchange' is needed", param_hint="'--around'")
+    from memory.internals import DOCUMENTS
+
     turns: int | Literal["exchange"] = "exchange" if around == "exchange" else int(around)
-    with opened_memory(context) as opened:
-        found = run(
-            opened.memory.recall(
-                words,
-                k,
-                namespace=opened.namespace,
-                tags=tuple(tag or ()),
-                scopes=parse_scopes(scope or (), name="--scope"),
-                as_of=parse_time(as_of, name="--as-of"),
-                known_at=parse_time(known_at, name="--known-at"),
-                explain=explain,
-                all_utterances=every,
-                neighbours=turns,
-            )
-        )
-        if not json:
-            memories = [hit.memory for hit in found]
-            keep_listing(
-                "memories", opened, [memory.id for memory in memories], [memory.revision for memory in memories]
-            )
-        profile = describe_profile(opened.memory) if explain and not json else ""
-    if json:
-        print_json(found_json(found, explain=explain, around=bool(turns)))
-    else:
-        _print_hits(found, question_pattern(words), explain=explain, full=full)
-        if profile:
-            print_note(f"embedder profile: {profile}")
 
+    def narrow(opened: OpenedMemory) -> RecallOptions:
+        where = chosen_documents(opened, source, type, modified_since, modified_until, collection=collection)
+        documents: RecallOptions = {} if collection is None else {"collections": collection, "partitions": DOCUMENTS}
+        return {"where": where, **documents}
 
-def _print_hits(found: RecallResult, pattern: re.Pattern[str] | None, *, explain: bool, full: bool) -> None:
-    shortened = False
-    for text in found.notes:
-        print_note(text)
-    if not found.hits:
-        print_text("Nothing is remembered about that.")
-    elif found.abstain is not None:
-        print_note(_ABSTENTION_NOTES[found.abstain])
-    days = {hit.memory.id: format_day(hit.memory.occurred_at or hit.memory.recorded_at) for hit in found}
-    for number, hit in enumerate(found, start=1):
-        mark = f"{number}. "
-        margin = " " * len(mark)
-        # Further lines stand deeper than the line below: no text can pass for its own origin.
-        lines, cut = excerpt(hit.memory.text, pattern, indent=len(margin) + 4, full=full)
-        shortened |= cut
-        typer.echo(mark + f"\n{margin}  ".join(lines))
-        print_text(margin + _hit_origin_line(hit, days, full=full))
-        for side, turns in (("before", hit.before), ("after", hit.after)):
-            for turn in turns:
-                who = "" if hit.partition == "documents" else one_line(turn.speaker or turn.role or turn.kind) + ": "
-                print_text(f"{margin}{side}: {who}{one_line(turn.text)}", indent=margin + "  ")
-        if explain:
-            print_text(margin + score_line(hit.score, hit.parts))
-            print_text(f"{margin}words: {one_line(matched_terms_line(hit.matched))}")
-            if hit.memory.utterance is not None:
-                reason = hit.memory.utterance_reason
-                print_text(f"{margin}said: {hit.memory.utterance.value}" + (f" ({reason})" if reason else ""))
-    if shortened:
-        note_shortened()
-
-
-def _hit_origin_line(hit: Hit, days: Mapping[str, str], *, full: bool) -> str:
-    """Return origin, day, score and id of a hit in one line, and its newer or older statement; *days* are by id."""
-    memory, source = hit.memory, hit.memory.source
-    if source is not None and source.document is not None:
-        page = f", p. {source.page}" if source.page is not None else ""
-        parts = [source.document + page, " > ".join(source.heading)]
-    else:
-        parts = [memory.speaker or memory.role or memory.kind, format_day(memory.occurred_at or memory.recorded_at)]
-    shown = (lambda id: id) if full else short_id
-    parts += [f"score {hit.score:.2f}", shown(memory.id)]
-    if hit.outdated_by is not None:
-        until = f"until {days[hit.outdated_by]}, " if days.get(hit.outdated_by) else ""
-        parts.append(f"{until}outdated by {shown(hit.outdated_by)}")
-    if hit.later_than is not None:
-        parts.append(f"later than {shown(hit.later_than)}, may have changed it")
-    return " · ".join(one_line(part) for part in parts if part)
+    print_recall(
+        global_options(context),
+        words,
+        k,
+        narrow=narrow,
+        explain=explain,
+        full=full,
+        json=json,
+        tags=tuple(tag or ()),
+        scopes=parse_scopes(scope or (), name="--scope"),
+        as_of=parse_time(as_of, name="--as-of"),
+        known_at=parse_time(known_at, name="--known-at"),
+        all_utterances=every,
+        neighbours=turns,
+    )
 
 
 @with_error_report

@@ -66,14 +66,20 @@ def status(context: typer.Context, json: JsonOption = False) -> None:
 @with_error_report
 def stop(context: typer.Context, json: JsonOption = False) -> None:
     """End them; nothing is lost, and the next hook starts another one."""
-    reports = [*resident_reports("stop")]
-    until = time.monotonic() + _SECONDS_TO_END
-    while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < until:
-        time.sleep(0.02)
+    reports = end_residents()
     if json:
         print_json({"residents": reports})
     else:
         print_text(f"{format_count(len(reports), 'resident process', 'resident processes')} ended.")
+
+
+def end_residents() -> list[dict[str, Any]]:
+    """End the residents of this user, wait until they have ended, and return what each said last."""
+    reports = [*resident_reports("stop")]
+    until = time.monotonic() + _SECONDS_TO_END
+    while any(_runs(report.get("pid")) for report in reports) and time.monotonic() < until:
+        time.sleep(0.02)
+    return reports
 
 
 def _runs(pid: int | None) -> bool:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from agent.assistant.cli.command_context import run
 from agent.assistant.cli.listing import changed_since_listed, listed_id, listing_number
 from agent.assistant.cli.output import fit_line, one_line, print_note
@@ -32,8 +30,8 @@ _MADE_BY_US: Final = re.compile(
 
 def short_id(id: str) -> str:
     """Return the end of an id that we made; a name that somebody gave stays whole."""
-    base, at, revision = id.partition("@")
-    return base[-SHORT_LENGTH:] + at + revision if _MADE_BY_US.fullmatch(base) else id
+    base, separator, revision = id.partition("@")
+    return base[-SHORT_LENGTH:] + separator + revision if _MADE_BY_US.fullmatch(base) else id
 
 
 def resolve_ids(opened: OpenedMemory, words: Sequence[str], *, changes: bool = False) -> list[str]:
@@ -54,7 +52,7 @@ def resolve_id(opened: OpenedMemory, word: str, *, changes: bool = False) -> str
 
 
 def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
-    base, at, version = word.partition("@")
+    base, separator, version = word.partition("@")
     if listing_number(base) is not None:
         id, revision = listed_id("memories", opened, base, changes=changes)
         if changes:
@@ -64,7 +62,7 @@ def _resolve_id(opened: OpenedMemory, word: str, *, changes: bool) -> str:
             print_note(fit_line(f"#{base.removeprefix('#')} is {id}: {one_line(memory.text)}"))
     else:
         id = _only_match(base, lambda part: run(opened.memory.find_ids(part, namespace=opened.namespace)))
-    return id + at + version
+    return id + separator + version
 
 
 def resolve_session(opened: OpenedMemory, word: str) -> str:
@@ -102,4 +100,6 @@ def _only_match(word: str, matches: Callable[[str], Iterable[str]]) -> str:
     if len(found) <= 1:
         return found[0] if found else word
     shown = ", ".join(found[:_SHOWN_CANDIDATES]) + (", …" if len(found) > _SHOWN_CANDIDATES else "")
+    import typer
+
     raise typer.BadParameter(f"several ids begin or end so: {shown}", param_hint=word)

@@ -96,17 +96,17 @@ class Codex(HookClient):
         injected: list[str] = []
         lines = JsonLines(path, start)
         for line in lines:
-            payload, at = _payload(line), parsed_time(line.get("timestamp"))
+            payload, moment = _payload(line), parsed_time(line.get("timestamp"))
             if (text := _prompt(line, payload)) is not None:
                 typed.add(text)
                 if words := untagged_text(text):
-                    found.append(TranscriptEntry("user", words, session, at))
+                    found.append(TranscriptEntry("user", words, session, moment))
                 else:
                     skipped["command or wrapper"] += 1
             elif line.get("type") == "response_item" and payload.get("type") == "message":
                 texts = block_texts(payload.get("content"))
                 if payload.get("role") == "assistant" and texts:
-                    found.append(TranscriptEntry("assistant", "\n".join(texts), session, at))
+                    found.append(TranscriptEntry("assistant", "\n".join(texts), session, moment))
                 elif payload.get("role") in ("user", "developer"):
                     injected.append("\n".join(texts))
             elif line.get("type") == "response_item" and str(payload.get("type")).endswith("_output"):

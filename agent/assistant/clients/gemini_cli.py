@@ -89,12 +89,12 @@ class GeminiCli(HookClient):
         skipped: Counter[str] = Counter()
         for message in messages:
             text = "\n".join(block_texts(message.get("content")))
-            at, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
+            moment, id = parsed_time(message.get("timestamp")), str(message.get("id") or "")
             if message.get("type") == "gemini" and text.strip():
-                found.append(TranscriptEntry("assistant", text, session, at, id))
+                found.append(TranscriptEntry("assistant", text, session, moment, id))
             elif message.get("type") == "user":
                 if words := untagged_text(text):
-                    found.append(TranscriptEntry("user", words, session, at, id))
+                    found.append(TranscriptEntry("user", words, session, moment, id))
                 else:
                     skipped["command or wrapper"] += 1
         project = str(head.get("projectHash") or path.parent.parent.name)
@@ -117,8 +117,8 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
             whole = {}
         head = whole if isinstance(whole, dict) else {}
         return head, _objects(head.get("messages")), 0
-    described: Mapping[str, Any] = first_object(path) if start else {}
     messages: dict[str, Mapping[str, Any]] = {}
+    head = dict(first_object(path)) if start else {}
     lines = JsonLines(path, start)
     for record in lines:
         if "$rewindTo" in record:
@@ -129,12 +129,12 @@ def _records(path: Path, start: int) -> tuple[Mapping[str, Any], list[Mapping[st
         elif isinstance(change := record.get("$set"), dict):
             if "messages" in change:
                 messages = {str(message.get("id")): message for message in _objects(change["messages"])}
-            described = {**described, **change}
+            head = {**head, **change}
         elif "type" in record and "id" in record:
             messages[str(record["id"])] = record
         elif "sessionId" in record:
-            described = {**described, **record}
-    return described, [*messages.values()], lines.end
+            head = {**head, **record}
+    return head, [*messages.values()], lines.end
 
 
 def _objects(value: object) -> list[Mapping[str, Any]]:

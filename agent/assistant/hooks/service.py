@@ -39,8 +39,8 @@ async def serve_hook(
             send(_NO_REPLY)
         log_run(call.client, HookRun.failed(call, error, round(time.monotonic() - began, 3)))
     else:
-        at = call.received.isoformat()
+        received = call.received.isoformat()
         log_run(
             call.client,
-            HookRun(at=at, event=call.event, outcome="done", seconds=seconds, shown=shown, kept=kept.kept),
+            HookRun(at=received, event=call.event, outcome="done", seconds=seconds, shown=shown, kept=kept.kept),
         )

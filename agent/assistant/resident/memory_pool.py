@@ -44,7 +44,7 @@ class MemoryPool:
 
         A file that was put in the place of the one that is open is opened anew.
         """
-        pooled = self._taken(settings.model_copy(update={"namespace": ""}))
+        pooled = self._taken(replace(settings, namespace=""))
         try:
             with pooled.lock:
                 if pooled.opened is None:
@@ -59,6 +59,11 @@ class MemoryPool:
         """Return the files that are open."""
         with self._lock:
             return [str(pooled.settings.memory) for pooled in self._pooled if pooled.opened is not None]
+
+    def open_settings(self) -> list[AssistantSettings]:
+        """Return the settings of the memories that are open."""
+        with self._lock:
+            return [pooled.settings for pooled in self._pooled if pooled.opened is not None]
 
     def empty_logs(self) -> None:
         """Have every open file hold all that was written, with nothing beside it: it may be copied, or moved away."""

@@ -49,7 +49,8 @@ class LoadLimits:
     """Limits of what is read of one file.
 
     *size* in bytes; *unpacked* is the most bytes that an archive, an Office file or a compressed file may hold;
-    *characters* of text. *seconds* of time and *memory* in bytes bound the parser's process.
+    *characters* of text. *seconds* of time and *memory* in bytes bound each of the parsers' *processes*, of which
+    there are no more than cores.
     """
 
     size: int = 50_000_000
@@ -57,6 +58,7 @@ class LoadLimits:
     characters: int = 20_000_000
     seconds: int = 60
     memory: int = 1 << 30
+    processes: int = 4
 
     def __post_init__(self) -> None:
         for limit in fields(self):

@@ -1,7 +1,7 @@
 """The registry of loaders: chosen by a file's ending, and by its content where the ending is silent or wrong.
 
 A new format is a loader and a line in ``FORMATS``. A user's own loader is registered under an ending and read in this
-process; those of formats that are parsed by code which hostile bytes could break run in a worker.
+process; those of formats that are parsed by code which hostile bytes could break run in workers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, Loader, LoadLimits, UnknownFormat
 from memory.documents.loaders.content import is_binary, known_content
-from memory.documents.loaders.workers import LoaderWorker
+from memory.documents.loaders.workers import WorkerPool
 from vectorstore import MissingExtra
 
 
@@ -127,11 +127,11 @@ _UNREADABLE_ENDINGS: Final = MEDIA_ENDINGS | {
 
 @dataclass(frozen=True)
 class _FormatLoader:
-    """Loader of a built-in *format* in this process, or in *worker*; *packed* bytes are gunzipped there first."""
+    """Loader of a built-in *format* in this process, or in *workers*; *packed* bytes are gunzipped there first."""
 
     format: Format
     limits: LoadLimits
-    worker: LoaderWorker | None = None
+    workers: WorkerPool | None = None
     packed: bool = False
 
     @cached_property
@@ -151,8 +151,8 @@ class _FormatLoader:
     def load(self, data: bytes, source: str) -> LoadedDocument:
         if self.format.library and find_spec(self.format.library) is None:
             raise MissingExtra(f"reading {self.format.name.upper()} files", "docs")
-        if self.worker is not None:
-            return self.worker.load(self.format.name, data, source, packed=self.packed)
+        if self.workers is not None:
+            return self.workers.load(self.format.name, data, source, packed=self.packed)
         return self.inner.load(data, source)
 
 
@@ -166,8 +166,8 @@ class Unreadable:
 class LoaderRegistry:
     """Choice of a loader for each file; *loaders* by ending add to the built-in ones or replace them.
 
-    Its worker is started when it is first needed, and ended by ``close``. Any thread may call. One that is not
-    *isolated* has no worker: it is for the worker itself.
+    Its workers are started when they are first needed, and ended by ``close``. Any thread may call. One that is not
+    *isolated* has none: it is for the worker itself.
     """
 
     def __init__(
@@ -180,11 +180,17 @@ class LoaderRegistry:
         self.limits = limits
         self._isolated = isolated
         self._own = {ending.lower(): loader for ending, loader in loaders.items()}
-        self._worker = LoaderWorker(limits)
+        self._workers = WorkerPool(limits)
+        self._loaders: dict[tuple[str, bool], _FormatLoader] = {}
+
+    @property
+    def parallel(self) -> int:
+        """How many files can be parsed at once."""
+        return self._workers.count
 
     def close(self) -> None:
-        """End the worker; the next file that needs one starts another."""
-        self._worker.close()
+        """End the workers; the next file that needs one starts another."""
+        self._workers.close()
 
     def choose(self, name: str, *, by_name: bool = False) -> Loader | Unreadable | None:
         """Return the loader for a file called *name*, why there is none, or None where its content has to say.
@@ -241,8 +247,21 @@ class LoaderRegistry:
         return self._loader(known or _BY_NAME["text"])
 
     def _loader(self, known: Format, *, packed: bool = False) -> _FormatLoader:
-        worker = self._worker if self._isolated and (known.isolated or packed) else None
-        return _FormatLoader(known, self.limits, worker, packed)
+        loader = self._loaders.get((known.name, packed))
+        if loader is None:
+            workers = self._workers if self._isolated and (known.isolated or packed) else None
+            loader = self._loaders[known.name, packed] = _FormatLoader(known, self.limits, workers, packed)
+        return loader
+
+
+def type_names(name: str) -> frozenset[str]:
+    """Return all words for the type of a file called *name*: its ending, its format and the media types of that."""
+    path = PurePath(name)
+    ending = path.suffix.lower()
+    inner = type_names(path.stem) if ending == ".gz" else frozenset()
+    known = _BY_ENDING.get(ending)
+    names = {ending.removeprefix(".")} | (set() if known is None else {known.name, *known.media_types})
+    return inner | (names - {""})
 
 
 def load_document(

@@ -1,7 +1,8 @@
-"""The worker: a process with limits of time and memory that parses one file after another for a registry.
+"""Workers: processes with limits of time and memory that parse one file after another for a registry.
 
 A crafted file meets a small process without keys and without the memory. It is reused, and killed and replaced when it
-reaches a limit. Where the platform has no limits of memory for a process (Windows, macOS), time is the only one.
+reaches a limit. Several parse at once, no more than there are cores. Where the platform has no limits of memory for a
+process (Windows, macOS), time is the only one.
 """
 
 from __future__ import annotations
@@ -35,8 +36,32 @@ MEMORY_LIMITED: Final = sys.platform == "linux"
 """True where the memory of a worker is limited; elsewhere only its time is."""
 
 
+class WorkerPool:
+    """Worker processes of a registry, each started when all others are busy, at most ``count``. Any thread may call."""
+
+    def __init__(self, limits: LoadLimits, *, script: Path = _SCRIPT) -> None:
+        self.count = min(limits.processes, os.cpu_count() or 1)
+        self._free = threading.BoundedSemaphore(self.count)
+        self._workers = [LoaderWorker(limits, script=script) for _ in range(self.count)]
+        self._idle = list(self._workers)
+
+    def load(self, format: str, data: bytes, source: str, *, packed: bool = False) -> LoadedDocument:
+        """As ``LoaderWorker.load``, by the worker that was used last of those that are idle; else wait for one."""
+        with self._free:
+            worker = self._idle.pop()
+            try:
+                return worker.load(format, data, source, packed=packed)
+            finally:
+                self._idle.append(worker)
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
+            worker.close()
+
+
 class LoaderWorker:
-    """Worker process of a registry; started with the first file. Any thread may call, one file is parsed at a time."""
+    """Worker process; started with the first file. Any thread may call, one file is parsed at a time."""
 
     def __init__(self, limits: LoadLimits, *, script: Path = _SCRIPT) -> None:
         self._limits = limits
@@ -44,6 +69,7 @@ class LoaderWorker:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._files = 0
+        self._closing = False
         self._finalizer: finalize[Any, Any] | None = None
 
     def load(self, format: str, data: bytes, source: str, *, packed: bool = False) -> LoadedDocument:
@@ -54,14 +80,21 @@ class LoaderWorker:
         with self._lock:
             reused = self._process is not None
             answer = self._answer(format, data, source, packed=packed)
-            if reused and answer.get("error") in ("memory", "died"):  # earlier files may have used it up
+            if (
+                reused and not self._closing and answer.get("error") in ("memory", "died")
+            ):  # earlier files may have used it up
                 answer = self._answer(format, data, source, packed=packed)
         return _document(answer, source)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, and with it what it is parsing."""
+        self._closing = True
+        process = self._process
+        if process is not None:
+            process.kill()
         with self._lock:
             self._stop()
+            self._closing = False
 
     def _answer(self, format: str, data: bytes, source: str, *, packed: bool) -> dict[str, Any]:
         process = self._started()

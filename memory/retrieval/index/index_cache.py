@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from io import BytesIO
 from typing import Any, Final
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 
 from memory.retrieval.index.record_batch import RECORD_DTYPE, Ints, RecordBatch, concatenate_batches
 from vectorstore import Changes, Connection, Cursor, Database, Finding, TableComponent, VectorStoreError
+from vectorstore.value_class import dataclass
 
 _MAX_SEGMENT_ROWS = 4096
 """Rows of a segment: what is read and written to remove one memory from it."""
@@ -59,11 +59,9 @@ class IndexCache(TableComponent):
             state = _read_state(connection, namespace)
         return None if state is None or state[0] != basis else state[1]
 
-    def load(self, namespace: str, basis: str, take: Callable[[RecordBatch], object]) -> int | None:
-        """Hand all cached rows of a namespace to *take*, batch by batch, no two rows of one id.
-
-        Returns the position of the change log that they are of; None where nothing is cached, or it is damaged: then
-        what *take* was given is of no use.
+    def load(self, namespace: str, basis: str) -> tuple[list[RecordBatch], int] | None:
+        """Return all cached rows of a namespace in batches, no two rows of one id, and the position of the change log
+        that they are of; None where nothing is cached, or it is damaged.
         """
         with self._database.read() as connection:
             state = _read_state(connection, namespace)
@@ -72,12 +70,11 @@ class IndexCache(TableComponent):
             try:
                 segments = _segment_ids(connection, namespace)
                 surviving = surviving_rows([(ids, removed) for _, ids, removed in segments])
-                for (number, ids, _), rows in zip(segments, surviving, strict=True):
-                    batch = _read_segment(connection, namespace, number, ids).batch
-                    take(batch if rows is None else batch.take(rows))
+                batches = [_read_segment(connection, namespace, number, ids).batch for number, ids, _ in segments]
             except DamagedSegment:
                 return None
-        return state[1]
+        kept = [batch if rows is None else batch.take(rows) for batch, rows in zip(batches, surviving, strict=True)]
+        return kept, state[1]
 
     def save(
         self,

@@ -155,11 +155,12 @@ class IndexSynchronizer:
         """Fill the index from the cache; return whether the cache had it."""
         if self._cache is None:
             return False
-        index = RetrievalIndex(self._word_vectors)
-        position = self._cache.load(state.namespace, self._basis(conversation=state.conversation), index.extend)
-        if position is None:
+        loaded = self._cache.load(state.namespace, self._basis(conversation=state.conversation))
+        if loaded is None:
             return False
-        state.index, state.cursor = index, Cursor(state.namespace, position)
+        batches, position = loaded
+        state.index, state.cursor = RetrievalIndex(self._word_vectors), Cursor(state.namespace, position)
+        state.index.extend(*batches)
         state.since, state.unsaved = position, []
         return True
 

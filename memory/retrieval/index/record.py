@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from enum import IntFlag
 from functools import cache
@@ -22,6 +21,7 @@ from memory.retrieval.languages.statements import StatementAnalysis, StatementFe
 from memory.retrieval.languages.utterances import classify_utterance, is_judged
 from memory.timestamps import timestamp_from_text, to_zone
 from vectorstore import Entry, Metadata
+from vectorstore.value_class import dataclass
 
 
 class TextFeature(IntFlag):

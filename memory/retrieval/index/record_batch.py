@@ -7,7 +7,6 @@ list, and its number, from 0, everywhere else. In *words*, a term is its number 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import chain
 from typing import TypeAlias
@@ -20,6 +19,7 @@ from memory.retrieval.index.vocabulary import renumber
 from memory.retrieval.languages.lexicon import Lexicon
 from vectorstore import Analyzer, Entry
 from vectorstore.internals import GrowableArray
+from vectorstore.value_class import dataclass
 
 NO_SESSION = -1
 Ints: TypeAlias = NDArray[np.integer]
@@ -241,6 +241,10 @@ class RecordColumns:
         """All rows (``RECORD_DTYPE``)."""
         return self._values.rows.view(RECORD_DTYPE)
 
+    def make_room(self, more: int) -> None:
+        """Make room for *more* rows."""
+        self._values.make_room(more)
+
     def extend(self, values: NDArray[np.void]) -> None:
         """Add the rows *values*."""
         self._values.extend(values.view(_AS_BYTES))
@@ -248,6 +252,9 @@ class RecordColumns:
 
 def gather_spans(values: Ints, starts: Ints, rows: Ints) -> tuple[Ints, Ints]:
     """Return the spans of *rows* in *values* end to end, and their starts with the end of the last."""
+    if len(rows) > 1 and rows[-1] - rows[0] == len(rows) - 1 and bool((np.diff(rows) == 1).all()):
+        bounds = starts[rows[0] : rows[-1] + 2]
+        return values[bounds[0] : bounds[-1]].copy(), bounds.astype(np.int64) - bounds[0]
     first, lengths = starts[rows], starts[rows + 1] - starts[rows]
     ends = np.append(0, np.cumsum(lengths))
     positions = np.arange(int(ends[-1])) + np.repeat(first - ends[:-1], lengths)

@@ -21,9 +21,10 @@ from memory.retrieval.index.session_statistics import Participants, SessionBm25
 from memory.retrieval.index.turn_links import TurnLinks
 from memory.retrieval.index.vocabulary import NO_TERM, TermVectors, Vocabulary
 from memory.retrieval.languages.statements import StatementFeature
-from vectorstore.internals import GrowableArray, sorted_distinct
+from vectorstore.internals import GrowableArray, distinct_counts, sorted_distinct
 
 _MIN_WORN_GAPS = 1000
+_SESSION_BITS = 32
 
 
 class RowFields:
@@ -137,8 +138,27 @@ class RetrievalIndex:
                 hidden &= (sessions != session) | (demotion == DEMOTED_BY_CALLER)
         return np.asarray(hidden)
 
-    def extend(self, batch: RecordBatch) -> None:
-        """Add the rows of *batch*; they replace rows of the same ids."""
+    def extend(self, *batches: RecordBatch) -> None:
+        """Add the rows of *batches*, no two of one id; they replace rows of the same ids.
+
+        Rows that come together are counted together: that is how an index is filled quickly.
+        """
+        first = len(self.ids)
+        self._make_room(batches)
+        for batch in batches:
+            self._append(batch)
+        self.links.extend()
+        self._count(np.arange(first, len(self.ids)), 1)
+
+    def _make_room(self, batches: Sequence[RecordBatch]) -> None:
+        rows = sum(map(len, batches))
+        for column in (self.alive, self._columns, self._starts, self._texts, self._mark_starts):
+            column.make_room(rows)
+        self._words.make_room(sum(len(batch.words) for batch in batches))
+        self._marks.make_room(sum(len(batch.marks) for batch in batches))
+
+    def _append(self, batch: RecordBatch) -> None:
+        """Append the rows of *batch*, which are neither linked nor counted yet."""
         for id in self._rows.keys() & batch.ids:
             self.remove(id)
         first, columns = len(self.ids), copy_values(batch)
@@ -151,13 +171,11 @@ class RetrievalIndex:
         self.alive.extend(np.ones(len(batch), dtype=np.bool_))
         self._columns.extend(columns)
         self._extend_words(batch)
-        self.links.extend()
         for row, word in zip((batch.call_rows + first).tolist(), batch.calls.tolist(), strict=True):
             self._calls[row] = (*self._calls.get(row, ()), batch.called[word])
         about_person = columns["statement_features"][batch.mention_rows] & int(StatementFeature.ABOUT_PERSON) > 0
         rows = batch.mention_rows.astype(np.int64) + first
         self.people.extend(batch.people, batch.mentions, rows, about_person)
-        self._count(np.arange(first, len(self.ids)), 1)
 
     def remove(self, id: str) -> None:
         """Remove the row of *id*; an unknown id is no error."""
@@ -212,12 +230,15 @@ class RetrievalIndex:
         assistants = self.columns["speaker"][rows[self.columns["assistant"][rows]]]
         for speaker, count in Counter(assistants.tolist()).items():
             self._assistants[speaker] += sign * count
-        speakers, sessions = self.columns["speaker"][rows].tolist(), self.columns["session"][rows].tolist()
+        speakers, sessions = self.columns["speaker"], self.columns["session"]
         calls: dict[tuple[int, int], dict[str, int]] = {}
-        for position, row in enumerate(rows.tolist()):
+        for row in rows.tolist():
             if row in self._calls:
-                words = calls.setdefault((speakers[position], sessions[position]), {})
+                words = calls.setdefault((int(speakers[row]), int(sessions[row])), {})
                 for word in self._calls[row]:
                     words[word] = words.get(word, 0) + sign
-        for (speaker, session), count in Counter(zip(speakers, sessions, strict=True)).items():
+        keys, counts = distinct_counts((speakers[rows].astype(np.int64) << _SESSION_BITS) + sessions[rows])
+        numbers = (keys - NO_SESSION) >> _SESSION_BITS
+        pairs = zip(numbers.tolist(), (keys - (numbers << _SESSION_BITS)).tolist(), strict=True)
+        for (speaker, session), count in zip(pairs, counts.tolist(), strict=True):
             self.participants.add(speaker, session, sign * count, calls.get((speaker, session), {}))

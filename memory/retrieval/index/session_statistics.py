@@ -19,6 +19,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memory.retrieval.index.vocabulary import add_counts
 from vectorstore.internals import BM25_B, BM25_K1, GrowableArray, distinct_counts, idf_array
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -139,6 +140,7 @@ def _add_count(counter: Counter[_Key], key: _Key, change: int) -> None:
 _MIN_MERGE = 20_000
 _BULK_SIZE = 2000
 _MAX_PENDING_BULK = 1 << 18
+_QUESTIONS_BEFORE_SORTING = 2
 _SESSION_BITS = 32
 _SESSION_MASK = (1 << _SESSION_BITS) - 1
 
@@ -146,11 +148,17 @@ Ints = NDArray[np.int64]
 
 
 class SessionBm25:
-    """Counts by (term, session), both small integers that the caller chooses."""
+    """Counts by (term, session), both small integers that the caller chooses.
+
+    Many terms that are added at once, as when an index is filled, are sorted when several questions were asked. Before,
+    each question looks through them: that takes a tenth of the time to sort them.
+    """
 
     def __init__(self) -> None:
         self._keys: Ints = np.empty(0, dtype=np.int64)
         self._counts: NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        self._unsorted: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self._questions = 0
         self._bulk_changes: list[tuple[Ints, NDArray[np.int32]]] = []
         self._changes: dict[int, dict[int, int]] = {}
         self._change_count = 0
@@ -163,7 +171,10 @@ class SessionBm25:
         lacking = int(sessions.max()) + 1 - len(self._lengths)
         if lacking > 0:
             self._lengths.extend(np.zeros(lacking, dtype=np.int64))
-        np.add.at(self._lengths.rows, sessions, sign)
+        add_counts(self._lengths.rows, sessions, sign)
+        if len(terms) > _MAX_PENDING_BULK and sign > 0:
+            self._unsorted.append((terms.astype(np.int32), sessions.astype(np.int32)))
+            return
         keys, counts = distinct_counts((terms << _SESSION_BITS) | sessions)
         if len(keys) > _BULK_SIZE:
             self._bulk_changes.append((keys, (sign * counts).astype(np.int32)))
@@ -180,7 +191,8 @@ class SessionBm25:
 
     def scores(self, terms: Sequence[int]) -> NDArray[np.float64]:
         """Return BM25 of every session for the distinct *terms* of a question, shape (sessions,)."""
-        if self._bulk_changes:
+        self._questions += 1
+        if self._bulk_changes or (self._unsorted and self._questions > _QUESTIONS_BEFORE_SORTING):
             self._merge()
         lengths = self._lengths.rows
         scores = np.zeros(len(lengths))
@@ -188,10 +200,11 @@ class SessionBm25:
         if not used:
             return scores
         norm = BM25_K1 * (1 - BM25_B + BM25_B * lengths / (int(lengths.sum()) / used))
+        unsorted = self._unsorted_counts(terms)
         for term in terms:
-            counts = np.zeros(len(lengths), dtype=np.int64)
+            counts = unsorted.get(term, np.zeros(len(lengths), dtype=np.int64))
             start, end = np.searchsorted(self._keys, (term << _SESSION_BITS, (term + 1) << _SESSION_BITS))
-            counts[self._keys[start:end] & _SESSION_MASK] = self._counts[start:end]
+            counts[self._keys[start:end] & _SESSION_MASK] += self._counts[start:end]
             for session, change in self._changes.get(term, {}).items():
                 counts[session] += change
             matching = np.flatnonzero(counts > 0)
@@ -200,8 +213,28 @@ class SessionBm25:
                 scores[matching] += weight * counts[matching] * (BM25_K1 + 1) / (counts[matching] + norm[matching])
         return scores
 
+    def _unsorted_counts(self, terms: Sequence[int]) -> dict[int, Ints]:
+        """Return the counts by session of those of *terms* that occur in what is not sorted yet."""
+        size = len(self._lengths)
+        counts: dict[int, Ints] = {}
+        for added, sessions in self._unsorted:
+            is_asked = np.zeros(max(int(added.max()), *terms, 0) + 1, dtype=np.bool_)
+            is_asked[list(terms)] = True
+            positions = np.flatnonzero(is_asked[added])
+            for term in terms:
+                found = np.bincount(sessions[positions[added[positions] == term]], minlength=size)
+                counts[term] = counts[term] + found if term in counts else found
+        return counts
+
     def _merge(self) -> None:
         """Merge the pending changes into the base."""
+        for terms, sessions in self._unsorted:
+            pairs, occurrences = distinct_counts((terms.astype(np.int64) << _SESSION_BITS) | sessions)
+            self._bulk_changes.append((pairs, occurrences.astype(np.int32)))
+        self._unsorted = []
+        if not len(self._keys) and len(self._bulk_changes) == 1 and not self._changes:
+            (self._keys, self._counts), self._bulk_changes = self._bulk_changes[0], []
+            return
         keys, counts = self._take_changes()
         positions = np.searchsorted(self._keys, keys)
         known = positions < len(self._keys)

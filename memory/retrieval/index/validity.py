@@ -9,7 +9,6 @@ later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +19,7 @@ from memory.retrieval.index.record import FOREVER, NEVER, to_microseconds
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.timestamps import timestamp_to_text
 from vectorstore import Filter
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class Vocabulary:
         self._counts = GrowableArray(np.int64)
         self._lower_case_counts = GrowableArray(np.int64)
         self._forms_of_term: dict[int, list[int]] = {}
-        self._touched: list[NDArray[np.int32]] = []
+        self._touched: list[NDArray[np.int64]] = []
 
     def __len__(self) -> int:
         return len(self._terms)
@@ -85,11 +86,13 @@ class Vocabulary:
         if not len(marks):
             return
         forms = marks >> 1
-        np.add.at(self._counts.rows, forms, sign)
-        np.add.at(self._lower_case_counts.rows, forms[marks & 1 > 0], sign)
-        self._touched.append(sorted_distinct(self._term_of_form.rows[forms]))
+        add_counts(self._counts.rows, forms, sign)
+        add_counts(self._lower_case_counts.rows, forms[marks & 1 > 0], sign)
+        is_touched = np.zeros(len(self), dtype=np.bool_)
+        is_touched[self._term_of_form.rows[forms]] = True
+        self._touched.append(np.flatnonzero(is_touched))
 
-    def take_touched(self) -> list[NDArray[np.int32]]:
+    def take_touched(self) -> list[NDArray[np.int64]]:
         """Return the terms whose forms were counted since the last call of this method."""
         touched, self._touched = self._touched, []
         return touched
@@ -126,6 +129,14 @@ class Vocabulary:
         return self._forms[form] if form >= 0 else ""
 
 
+def add_counts(counts: NDArray[np.int64], numbers: NDArray[np.integer], sign: int) -> None:
+    """Add to *counts* in place how often each of *numbers* occurs, or subtract it with *sign* -1."""
+    if len(numbers) > len(counts):
+        counts += sign * np.bincount(numbers, minlength=len(counts))
+    else:
+        np.add.at(counts, numbers, sign)
+
+
 def renumber(numbers: NDArray[np.integer], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the distinct *numbers* (all below *size*), ascending, and the position of each of *numbers* in them."""
     occurs = np.zeros(size, dtype=np.bool_)
@@ -153,6 +164,8 @@ _NEAREST_BATCH = 64
 """Words whose nearest terms are searched at once."""
 _VECTOR_BATCH = 1024
 """Vectors made at once."""
+_ROUGH_BATCH = 2048
+_SHORTEST = 1e-9
 _NO_FORM_YET = -2
 """The form of a term whose vector was never needed."""
 
@@ -174,6 +187,9 @@ class TermVectors:
         self._squares = GrowableArray(np.int64)
         self._slot = GrowableArray(np.int32)
         self._form = GrowableArray(np.int64)
+        self._searched = False
+        self._rough: dict[int, VectorRows] = {}
+        """Centred vectors of forms that were made for the first search, and are not on the grid yet."""
         self._fresh = GrowableArray(np.bool_)
 
     def of_question(self, terms: Sequence[str], forms: Sequence[str]) -> VectorRows | None:
@@ -213,14 +229,37 @@ class TermVectors:
 
         The rarest terms of a large vocabulary are not searched.
         """
-        terms = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
+        common = self._vocabulary.commonest_terms(_MAX_NEAREST_TERMS)
         found: list[str] = []
         for start in range(0, len(queries), _NEAREST_BATCH):
+            terms = self._possibly_nearest(queries[start : start + _NEAREST_BATCH], common)
             cosines = self.cosines(queries[start : start + _NEAREST_BATCH], terms)
             best = cosines.max(axis=0, initial=0.0)
             ties = (terms[column == top] if top > 0 else () for column, top in zip(cosines.T, best, strict=True))
             found += [min((self._vocabulary.term(int(number)) for number in tied), default="") for tied in ties]
         return found
+
+    def _possibly_nearest(self, queries: VectorRows, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return *terms* without such as are surely not the nearest to one of *queries*.
+
+        The first time they are sorted out by vectors that are not put on the grid, which takes half the time; to keep
+        the vectors of all terms pays off when it is asked again.
+        """
+        if self._searched:
+            return terms
+        self._searched = True
+        parts = []
+        for start in range(0, len(terms), _ROUGH_BATCH):
+            forms = list(map(self._vocabulary.commonest_form, terms[start : start + _ROUGH_BATCH].tolist()))
+            vectors = self._centred(list(map(self._vocabulary.form_text, forms)))
+            self._rough.update(zip(forms, vectors, strict=True))
+            lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+            parts.append(
+                _dot_products(vectors, np.arange(len(vectors)), queries) / np.maximum(lengths, _SHORTEST)[:, None]
+            )
+        cosines = np.concatenate(parts) / np.maximum(np.sqrt((queries * queries).sum(axis=1)), 1.0)
+        margin = 4 * np.sqrt(queries.shape[1]) / GRID  # several times what rounding to the grid moves a cosine by
+        return np.asarray(terms[(cosines >= cosines.max(axis=0) - margin).any(axis=1)])
 
     def _of_terms(self, terms: NDArray[np.int64]) -> VectorRows:
         slots = self._slots(terms)
@@ -258,7 +297,7 @@ class TermVectors:
         is_changed = forms != self._form.rows[terms]
         changed = terms[is_changed]
         if len(changed):
-            vectors = self._of_words([self._vocabulary.form_text(form) for form in forms[is_changed].tolist()])
+            vectors = self._of_forms(forms[is_changed].tolist())
             new = changed[self._slot.rows[changed] == 0]
             self._slot.rows[new] = np.arange(len(self._rows), len(self._rows) + len(new))
             self._rows.extend(np.zeros((len(new), vectors.shape[1]), dtype=np.int16))
@@ -269,20 +308,35 @@ class TermVectors:
         self._form.rows[terms] = forms
         self._fresh.rows[terms] = True
 
+    def _of_forms(self, forms: Sequence[int]) -> VectorRows:
+        """Return centred grid vectors of surface forms, -1 for none; what was made for the first search is used up."""
+        made = [self._rough.pop(form, None) for form in forms]
+        vectors = np.empty((len(forms), self._rows.rows.shape[1]), dtype=np.float32)
+        lacking = [position for position, vector in enumerate(made) if vector is None]
+        for position, vector in enumerate(made):
+            if vector is not None:
+                vectors[position] = vector
+        if lacking:
+            vectors[lacking] = self._centred([self._vocabulary.form_text(forms[position]) for position in lacking])
+        return round_to_grid(vectors)
+
     def _of_words(self, words: Sequence[str]) -> VectorRows:
         """Return centred grid vectors of *words*; a row of zeros for a word without a vector."""
+        return round_to_grid(self._centred(words))
+
+    def _centred(self, words: Sequence[str]) -> VectorRows:
         assert self._word_vectors is not None
         if self._centre is None:
             common = self._word_vectors.words(common_words()).astype(np.float64)
             self._centre = common.mean(axis=0).astype(np.float32)
         vectors = self._word_vectors.words(list(words))
-        return round_to_grid(np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, 0.0))
+        return np.where(vectors.any(axis=1, keepdims=True), vectors - self._centre, np.float32(0))
 
 
-def _dot_products(rows: NDArray[np.int16], slots: NDArray[np.int32], queries: VectorRows) -> NDArray[np.float64]:
+def _dot_products(rows: NDArray[Any], slots: NDArray[np.integer], queries: VectorRows) -> NDArray[np.float64]:
     """Return rows[slots] @ queries.T, in blocks so small that BLAS stays on one thread: waking others takes longer.
 
-    The grid makes every product exact, so that blocks change nothing.
+    The grid makes every product of its rows exact, so that blocks change nothing.
     """
     products = np.empty((len(slots), len(queries)))
     step = max(1, _MAX_SINGLE_THREAD_PRODUCTS // max(queries.size, 1))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import lru_cache
 from typing import TypeAlias
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from memory.retrieval.languages.lexicon import Lexicon, alternatives
 from vectorstore.internals import sorted_distinct
+from vectorstore.value_class import dataclass
 
 NO_DAY = -(2**31)
 """The day of a memory without a date."""

@@ -7,13 +7,13 @@ A pure function of the text, computed once, when a memory's index record is deri
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import IntFlag
 from functools import cache, lru_cache
 from itertools import pairwise
 
 from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
 from memory.retrieval.languages.statement_patterns import kin_meanings, small_letter_pattern, statement_pattern
+from vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
 """Characters of a text that are analyzed: a longer one is no single statement."""
@@ -75,8 +75,6 @@ _OWN_ATTRIBUTES = {
     StatementFeature.OWN_HOME: "home",
     StatementFeature.OWN_WORK: "work",
 }
-
-
 _THEIR_ATTRIBUTES = {StatementFeature.THEIR_HOME: "their_home", StatementFeature.THEIR_WORK: "their_work"}
 
 
@@ -158,8 +156,8 @@ def analyze_statement(text: str) -> StatementAnalysis:
         features |= StatementFeature.ABOUT_SELF
         if small_letter_pattern("elliptical").match(statement.small):
             statement = _Statement(f"I {statement.text}")  # "Moved to Graz" leaves out who did
-    told = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
-    for feature, name in told.items():
+    attributes = _OWN_ATTRIBUTES if subject is None else {**_OWN_ATTRIBUTES, **_THEIR_ATTRIBUTES}
+    for feature, name in attributes.items():
         if statement.has(f"tells_{name}") and statement_pattern(f"tells_{name}").search(statement.text):
             features |= feature
     keys = tuple(dict.fromkeys(person.key for person in people))

@@ -18,13 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from configparser import ConfigParser
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 from memory.models import Memory, Utterance, UtteranceKind
 from memory.retrieval.languages.lexicon import Lexicon, lexicon_for
+from vectorstore.value_class import dataclass
 
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 _SENTENCE_END = re.compile(r"(?<=[.!?…\n])[\"')\u201d\u2019]*\s+|(?<=[\u3002\uff01\uff1f\n])")
@@ -178,6 +179,8 @@ class _Sentence:
             left = _WORD.findall(start[storing.end() :]) or _WORD.findall(storing[0])[1:]
             return _STORES if self._content(left, "objects") else Utterance(UtteranceKind.COMMAND, "a bare command")
         if self._is_question(rest, start):
+            if len(rest) > 1 and rest[0] in known.lists["functions"] and rest[1] in known.lists["question_words"]:
+                rest = rest[1:]  # "in which town", "since when"
             points = self._points(rest)
             long_enough = len(words) >= _LONG_QUESTION and (self._names() or self._first_person())
             if points >= 2 or (points == 1 and long_enough):

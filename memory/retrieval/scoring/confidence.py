@@ -9,7 +9,6 @@ about the question also answers it cannot be known without reading it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log
 from typing import Final, Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from memory.retrieval.index.session_statistics import NOBODY
 from memory.retrieval.scoring.features import AnalyzedQuestion, has_text_feature, speaker_match
 from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import AbstentionBounds
+from vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 AbstentionReason = Literal["nothing", "other"]

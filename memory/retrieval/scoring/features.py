@@ -7,7 +7,7 @@ weights them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from memory.retrieval.languages.question_time import QuestionTime, TimeKind
 from memory.retrieval.languages.statements import StatementFeature
 from vectorstore import Filter, Vector, View
 from vectorstore.internals import idf, idf_array, sorted_distinct
+from vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from memory.retrieval.scoring.features import NamespaceQuery, term_weights
 from memory.retrieval.scoring.scores import top_positions
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
 from vectorstore.internals import sorted_distinct
+from vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Attributes of people: statements that tell the name, home or work of who asks, or somebody else's home or work.
 
-"What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". Which
-attribute a statement tells, and of whom, is part of its analysis.
+"What is my name?" shares no word with "Hi, I'm Clara", nor "Where does Ana live?" with "My sister moved to Ghent". The
+attribute that a statement tells, and of whom, is part of its analysis.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memory.retrieval.index.record import TextFeature
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
-from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature
+from memory.retrieval.languages.statements import NOT_FACTUAL, StatementFeature, is_kin, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion
 from memory.retrieval.scoring.newer_statements import own_speakers
 from memory.retrieval.scoring.superseded import TIE_STEP, statement_times
@@ -35,7 +35,11 @@ def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> 
     features = columns["statement_features"]
     tells = (features & int(question.own & _OWN)) != 0
     of_person = np.flatnonzero((features & int(question.own & _THEIRS)) != 0)
-    tells[[i for i in of_person.tolist() if index.people.of(int(rows[i]))[0] in question.people]] = True
+    if len(of_person):
+        # "my friend Anna" is no other friend
+        names = [person for person in people_of(question.text) if not is_kin(person)]
+        people = index.people.with_relations(names) if names else question.people
+        tells[[i for i in of_person.tolist() if index.people.of(int(rows[i]))[0] in people]] = True
     tells &= (features & int(NOT_FACTUAL)) == 0
     tells &= (columns["text_features"] & int(TextFeature.ENDS_ASKING)) == 0
     return np.asarray(tells & np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"])

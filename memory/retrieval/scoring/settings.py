@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from memory.keywords import suggests_fields
 from memory.validation import checked_int
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

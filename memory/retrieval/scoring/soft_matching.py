@@ -10,7 +10,6 @@ seldom repeats the words of its question ("Biscuit, after the old one.").
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from memory.retrieval.index.turn_links import NO_ROW
 from memory.retrieval.index.vocabulary import NO_TERM, renumber
 from memory.retrieval.scoring.features import AnalyzedQuestion, TermFrequencies
 from vectorstore.internals import BM25_K1, idf_array, sorted_distinct
+from vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -58,7 +58,7 @@ class QuestionTerms:
 
     @property
     def has_rare_term(self) -> bool:
-        """Whether a term occurs in very few memories, so that one which has all terms is hardly there by chance."""
+        """True if a term occurs in so few memories that one with all terms is hardly there by chance."""
         return bool((self.seen & (self.weights >= self.rare_weight)).any())
 
     @property

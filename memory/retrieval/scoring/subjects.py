@@ -9,7 +9,6 @@ kin ("Ana is my sister"). Participants of a conversation are left to the feature
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from memory.retrieval.languages.statement_patterns import statement_pattern, sta
 from memory.retrieval.languages.statements import StatementFeature, is_kin, people_of
 from memory.retrieval.scoring.features import AnalyzedQuestion, NamespaceQuery, neighbour_window, row_positions
 from memory.retrieval.scoring.soft_matching import QuestionTerms
+from vectorstore.value_class import dataclass
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

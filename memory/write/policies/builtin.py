@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from memory.errors import ArgumentError
@@ -24,6 +24,7 @@ from memory.write.policies.base import (
     SimilarMemory,
     TurnDecision,
 )
+from vectorstore.value_class import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final, Literal
 
 from memory.errors import ArgumentError
@@ -15,6 +15,7 @@ from memory.models import Memory, Trust
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
 from memory.secrets.scanner import find_secrets, redact_spans
 from memory.write.policies.base import Action, OnPolicyFailure, PolicyDecision
+from vectorstore.value_class import dataclass
 
 _NAME_FIELDS: Final = ("id", "key", "session", "speaker", "kind", "role")
 _HARMLESS_LIMIT: Final = 1_000

@@ -608,9 +608,9 @@ def test_bytes_in_the_write_ahead_log_are_remnants_until_its_readers_end(file_me
 
 
 def test_an_unreadable_file_is_a_remnant(file_memory, monkeypatch):
-    ask = verify._run_search
+    ask = verify.run_search
     unread = {"unread": {"somewhere/m.db-wal": "Permission denied"}}
-    monkeypatch.setattr(verify, "_run_search", lambda *given: {**ask(*given), **unread})
+    monkeypatch.setattr(verify, "run_search", lambda *given: {**ask(*given), **unread})
     receipt = run(file_memory.forget([remembered(file_memory, SECRET)]))
     verified = run(file_memory.verify_forgotten(receipt, [SECRET]))
     assert places(verified) == [("m.db-wal", "not searched: Permission denied")]

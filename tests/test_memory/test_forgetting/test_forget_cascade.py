@@ -4,6 +4,7 @@ Inner parts, on no face: ``memory.erasure``, ``memory.erasure.verbatim_match``, 
 """
 
 import random
+import shutil
 from datetime import timedelta
 
 import pytest
@@ -706,11 +707,24 @@ def test_erasers_get_the_erased_items(memory):
 # --- one transaction
 
 
-@pytest.fixture
-def full_memory(tmp_path):
+def opened_in(folder):
     settings = EmbeddingSettings(cache_bytes=1 << 20)
-    opened = open_memory(tmp_path / "m.db", embedder=ToyEmbedder(), clock=lambda: NOW, embedding_settings=settings)
-    fill(opened, tmp_path)
+    return open_memory(folder / "m.db", embedder=ToyEmbedder(), clock=lambda: NOW, embedding_settings=settings)
+
+
+@pytest.fixture(scope="module")
+def filled_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("full")
+    memory = opened_in(folder)
+    fill(memory, folder)
+    run(memory.close())
+    return folder
+
+
+@pytest.fixture
+def full_memory(tmp_path, filled_folder):
+    shutil.copytree(filled_folder, tmp_path, dirs_exist_ok=True)
+    opened = opened_in(tmp_path)
     yield opened
     run(opened.close())
 

@@ -70,7 +70,7 @@ class ChatCompleter(Completer):
             yield short_id(info.session), info.begins
 
     def _models(self) -> Iterator[tuple[str, str]]:
-        from agent.assistant.config import NO_MODEL
+        from agent.assistant.setting_checks import NO_MODEL
 
         if (model := self._opened().settings.model) is not None:
             yield model, "the present one"

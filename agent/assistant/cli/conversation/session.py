@@ -6,7 +6,7 @@ import os
 import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -264,9 +264,7 @@ class ChatSession:
 
     def change_model(self, name: str) -> None:
         """Have the model *name* answer from now on; "none" answers by quotes."""
-        settings = self.opened.settings
-        changed = type(settings).model_validate({**dict(settings), "model": name})
-        self._change_assistant(changed)
+        self._change_assistant(replace(self.opened.settings, model=name))
 
     def attach(self, path: str) -> None:
         """Attach the file at *path* to the conversation."""

@@ -13,13 +13,25 @@ import typer
 from agent.assistant.cli.citations import citation_lines
 from agent.assistant.cli.command_context import compute_in_one_thread, opened_assistant, run
 from agent.assistant.cli.conversation.attachments import STANDARD_INPUT, Attachments, read_attachment
+from agent.assistant.cli.documents import chosen_documents
 from agent.assistant.cli.errors import EXIT_ENDPOINT, with_error_report
-from agent.assistant.cli.options import AttachOption, JsonOption, QuestionArgument
+from agent.assistant.cli.options import (
+    AttachOption,
+    CollectionOption,
+    JsonOption,
+    ModifiedSinceOption,
+    ModifiedUntilOption,
+    QuestionArgument,
+    SourceOption,
+    TagOption,
+    TypeOption,
+)
 from agent.assistant.cli.output import print_json, print_line, print_note, print_text
 from agent.assistant.cli.prompts import read_text_argument
 from agent.assistant.cli.waiting import WaitingStatus, show_wait
 
 if TYPE_CHECKING:
+    from agent.agent_memory import MemoryOptions
     from agent.assistant.wiring import Assistant, OpenedMemory
     from agent.results import RunResult
     from memory.internals import Block
@@ -29,7 +41,16 @@ _JUST_BEGUN = timedelta(minutes=10)
 
 @with_error_report
 def ask(
-    context: typer.Context, question: QuestionArgument, attach: AttachOption = None, json: JsonOption = False
+    context: typer.Context,
+    question: QuestionArgument,
+    attach: AttachOption = None,
+    tag: TagOption = None,
+    source: SourceOption = None,
+    type: TypeOption = None,
+    modified_since: ModifiedSinceOption = None,
+    modified_until: ModifiedUntilOption = None,
+    collection: CollectionOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Answer QUESTION from what is known, with citations.
 
@@ -38,12 +59,17 @@ def ask(
     """
     compute_in_one_thread()
     words = read_text_argument(question, name="QUESTION", what="a question")
+    from agent.agent_memory import MemoryOptions
+
     files = [read_attachment(path) for path in attach or ()]
-    if question != ["-"] and not sys.stdin.isatty() and (piped := sys.stdin.buffer.read()).strip():
+    if question != ["-"] and (piped := _piped_input()).strip():
         files.append((STANDARD_INPUT, piped))
     attachments = Attachments()
     with opened_assistant(context, reads_only=True, attached=attachments if files else None) as assistant:
-        result = run(_answer(assistant, words, attachments, files, WaitingStatus(shown=not json)))
+        where = chosen_documents(assistant.opened, source, type, modified_since, modified_until, collection=collection)
+        collections = None if collection is None else (collection,)
+        options = MemoryOptions(where=where, tags=tuple(tag or ()), collections=collections)
+        result = run(_answer(assistant, words, attachments, files, options, WaitingStatus(shown=not json)))
         model = assistant.opened.settings.model
         begins = not json and not files and _is_just_begun(assistant.opened)
         lines = [] if json else run(citation_lines(assistant.opened, result.citations))
@@ -78,11 +104,22 @@ def ask(
         raise typer.Exit(EXIT_ENDPOINT)
 
 
+def _piped_input() -> bytes:
+    """Return what is piped in; nothing on a terminal, or where standard input cannot be read."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError:
+        return b""
+
+
 async def _answer(
     assistant: Assistant,
     question: str,
     attachments: Attachments,
     files: Sequence[tuple[str, bytes]],
+    options: MemoryOptions,
     status: WaitingStatus,
 ) -> RunResult:
     """Return the answer to *question* about *files* and the memory; raise what ended the run."""
@@ -94,7 +131,8 @@ async def _answer(
         for name, data in files:
             await attachments.add(name, data, opened.settings, opened.memory.embedder)
         blocks: list[Block] = [TextBlock(text=question), *attachments.take_blocks()]
-        async for event in assistant.agent.stream(blocks if files else question, store=False):
+        prompt = blocks if files else question
+        async for event in assistant.agent.stream(prompt, store=False, memory_options=options):
             show_wait(event, status)
             if isinstance(event, RunEnded):
                 ended = event

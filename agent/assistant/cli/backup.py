@@ -1,0 +1,137 @@
+"""``tellback backup`` and ``restore``: a copy of the whole memory, and its way back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agent.assistant.cli.command_context import compute_in_one_thread, global_options, opened_memory, run
+from agent.assistant.cli.errors import with_error_report
+from agent.assistant.cli.options import JsonOption, QuietOption
+from agent.assistant.cli.output import (
+    format_count,
+    format_minute,
+    print_json,
+    print_note,
+    print_table,
+    print_text,
+    progress_bar,
+)
+from agent.assistant.cli.resident import end_residents
+from agent.assistant.resident.host import current_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory.internals import BackupFile
+
+_SHOWN_BYTES = 50_000_000
+"""Bytes of a memory below which a copy is made before anybody could read how far it is."""
+
+
+@with_error_report
+def backup(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where nothing is yet, or a folder; else beside the memory.")
+    ] = None,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Copy the whole memory to FILE.
+
+    Everything is in the copy: memories, documents, conversations, the log. Others may go on writing. The copy is
+    checked, and private. It is the way to another machine: there, `tellback restore FILE`.
+    """
+    compute_in_one_thread()
+    with opened_memory(context) as opened:
+        path = None if file is None else _target(Path(current_folder(), file.expanduser()), opened.settings.memory)
+        size = opened.settings.memory.stat().st_size
+        with progress_bar("backup", quiet=quiet or json or size < _SHOWN_BYTES) as shown:
+            done = run(opened.memory.backup(path, on_progress=_in_megabytes(shown)))
+    if json:
+        print_json(_backup_json(done))
+        return
+    print_text(f"{done.path}: {done.bytes / 1e6:.1f} MB, checked")
+    if file is not None:
+        print_note("     -> what is forgotten later stays in it; the receipt of each `tellback forget` names it")
+
+
+@with_error_report
+def restore(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A backup; alone, list those that are known.")
+    ] = None,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Put the backup FILE in the place of the memory.
+
+    FILE is checked first, page by page and row by row; a damaged one is refused, and nothing is changed. The memory
+    that was there stays beside it under another name.
+    """
+    if file is None:
+        _list_backups(context, json=json)
+        return
+    from memory.internals import restore_memory
+
+    path = Path(current_folder(), global_options(context).configuration().settings.memory)
+    source = Path(current_folder(), file.expanduser())
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    end_residents()
+    size = source.stat().st_size if source.is_file() else 0
+    with progress_bar("restore", quiet=quiet or json or size < _SHOWN_BYTES) as shown:
+        report = restore_memory(source, path, on_progress=_in_megabytes(shown))
+    if json:
+        kept = None if report.kept is None else str(report.kept)
+        print_json({"path": str(report.path), "source": str(report.source), "entries": report.entries, "kept": kept})
+        return
+    held = format_count(report.entries, "memory or passage", "memories and passages")
+    print_text(f"{report.path} is {report.source} now: {held}")
+    if report.kept is not None:
+        print_text(f"the memory that was there: {report.kept}")
+        print_note("     -> what was forgotten since the backup was made is in it again; delete the old file when done")
+
+
+def _target(path: Path, memory: Path) -> Path:
+    """Return the file of a backup at *path*, which may be a folder."""
+    if not path.is_dir():
+        return path
+    from datetime import datetime
+
+    return path / f"{memory.stem}-{datetime.now().astimezone():%Y-%m-%d}{memory.suffix}"
+
+
+def _in_megabytes(shown: Callable[[int, int, str], None]) -> Callable[[int, int], None]:
+    return lambda done, total: shown(done // 1_000_000, max(total // 1_000_000, 1), "MB")
+
+
+def _list_backups(context: typer.Context, *, json: bool) -> None:
+    from memory.internals import known_backups
+    from vectorstore import NotAStore
+
+    path = Path(current_folder(), global_options(context).configuration().settings.memory)
+    backups = known_backups(path)
+    if not backups and not path.exists():
+        raise NotAStore(str(path), "no memory is here yet, and no backup of one; name its file: tellback restore FILE")
+    if json:
+        print_json({"backups": [_backup_json(backup) for backup in backups]})
+        return
+    print_table(
+        ("made", "MB", "file", ""),
+        [(format_minute(backup.at), f"{backup.bytes / 1e6:.1f}", str(backup.path), backup.note) for backup in backups],
+    )
+    print_text("tellback restore FILE puts one back" if backups else "There are no backups yet: tellback backup")
+
+
+def _backup_json(backup: BackupFile) -> dict[str, Any]:
+    return {
+        "path": str(backup.path),
+        "at": backup.at.isoformat(),
+        "bytes": backup.bytes,
+        "automatic": backup.automatic,
+        "note": backup.note,
+    }

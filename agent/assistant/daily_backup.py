@@ -1,0 +1,86 @@
+"""Daily backup of a memory: made by a process of its own, which a command starts when it has written and is done.
+
+To see whether one is due costs a look at two files. The process leaves the terminal, gives way to others, and ends
+without a word: `tellback doctor` says when the last backup was made, and what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from agent.assistant.config import AssistantSettings
+
+_SECONDS_BETWEEN_LOOKS: Final = 600.0
+_MODULE: Final = "agent.assistant.daily_backup"
+
+
+def start_if_due(settings: AssistantSettings) -> bool:
+    """Start the process that makes the backup of today, if the settings want one and it is due; say whether."""
+    if not settings.automatic_backups:
+        return False
+    from memory.internals import is_backup_due, was_tried
+
+    memory = settings.memory.absolute()
+    try:
+        if not memory.is_file() or memory.stat().st_size > settings.backup_space * 1_000_000:
+            return False
+        if not is_backup_due(memory, datetime.now().astimezone()) or was_tried(memory, within=_SECONDS_BETWEEN_LOOKS):
+            return False
+        import subprocess  # only our own module is run, by our own interpreter
+
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module, no shell
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                f"from {_MODULE} import main; main()",
+                str(memory),
+                str(settings.backup_space),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            cwd=memory.parent,
+            start_new_session=True,
+        )
+        threading.Thread(target=process.wait, name="tellback-backup", daemon=True).start()  # where this one stays
+    except OSError:  # a command that was done must not seem to have failed
+        return False
+    return True
+
+
+class DailyBackupWatch:
+    """Looks every ten minutes whether a backup is due, in a process that stays; ``stop`` ends it."""
+
+    def __init__(self, settings: AssistantSettings) -> None:
+        self._settings = settings
+        self._ended = threading.Event()
+        if settings.automatic_backups:
+            threading.Thread(target=self._watch, name="tellback-daily-backup", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._ended.set()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+            start_if_due(self._settings)
+
+
+def main() -> None:
+    """Make the backup that the arguments name: the memory file, and megabytes that all backups may take."""
+    from memory.internals import make_daily_backup
+
+    if hasattr(os, "nice"):
+        os.nice(10)
+    memory, megabytes = Path(sys.argv[1]), int(sys.argv[2])
+    with suppress(Exception):  # nobody listens; doctor says what is wrong
+        make_daily_backup(memory, now=datetime.now().astimezone(), max_bytes=megabytes * 1_000_000)

@@ -1,0 +1,232 @@
+"""Checks of settings: each takes a value as flags, the environment or the file give it, and returns it as it is used.
+
+A value that is unusable raises ``ValueError`` with what would be right. Written by hand, since every command reads the
+settings, and a library for it takes longer to import than most commands take to run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+Check: TypeAlias = Callable[[Any], Any]
+_SWITCHES: Final = {
+    **dict.fromkeys(("1", "true", "t", "yes", "y", "on"), True),
+    **dict.fromkeys(("0", "false", "f", "no", "n", "off"), False),
+}
+
+
+class Secret:
+    """Text that no representation shows."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "'**********'"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def reveal(self) -> str:
+        """Return the text."""
+        return self._text
+
+
+def text(value: object) -> str:
+    """Return a text as it is."""
+    if not isinstance(value, str):
+        raise ValueError("a text is needed")
+    return value
+
+
+def secret(value: object) -> Secret:
+    """Return a text as one that is never shown."""
+    return value if isinstance(value, Secret) else Secret(text(value))
+
+
+def switch(value: object) -> bool:
+    """Return a boolean, which the environment gives as a word."""
+    if isinstance(value, bool):
+        return value
+    found = _SWITCHES.get(str(value).strip().lower()) if isinstance(value, (str, int)) else None
+    if found is None:
+        raise ValueError("a boolean is needed: true or false")
+    return found
+
+
+def path(value: object) -> Path:
+    """Return a path, a tilde being the home."""
+    if not isinstance(value, (str, Path)) or not str(value).strip():
+        raise ValueError("the path of a file is needed")
+    return Path(value).expanduser()
+
+
+def integer(least: int) -> Check:
+    """Return the check of an integer of at least *least*."""
+
+    def check(value: object) -> int:
+        number = _number(value, int)
+        if number is None or number < least:
+            raise ValueError(f"an integer of at least {least} is needed")
+        return int(number)
+
+    return check
+
+
+def number(*, least: float | None = None, above: float | None = None) -> Check:
+    """Return the check of a finite number of at least *least*, or greater than *above*."""
+
+    def check(value: object) -> float:
+        found = _number(value, float)
+        if found is None or (least is not None and found < least) or (above is not None and found <= above):
+            bound = f"of at least {least:g}" if least is not None else f"above {above:g}"
+            raise ValueError(f"a number {bound} is needed")
+        return float(found)
+
+    return check
+
+
+def _number(value: object, kind: type[int] | type[float]) -> float | None:
+    """Return *value*, a number or its text, as a finite number of *kind*; None where it is none."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    try:
+        found = kind(value)
+        return found if math.isfinite(found) and (isinstance(value, str) or found == value) else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def choice(*words: str) -> Check:
+    """Return the check of one of *words*."""
+
+    def check(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r} is needed")
+        return str(value)
+
+    return check
+
+
+def stripped(value: object) -> str | None:
+    """Return a text without blanks around it, None for a blank one."""
+    return text(value).strip() or None
+
+
+def model(value: object) -> str | None:
+    """Return the name of a model; None for 'none'."""
+    name = stripped(value)
+    return None if name is None or name.lower() == NO_MODEL else name
+
+
+def thinking(value: object) -> str | int:
+    """Return on, off or a number of tokens."""
+    word = str(value).strip().lower()
+    word = {"true": "on", "false": "off"}.get(word, word)
+    if word in ("on", "off"):
+        return word
+    if word.isdecimal() and int(word) > 0:
+        return int(word)
+    raise ValueError("on, off or a number of tokens is needed")
+
+
+def window(value: object) -> str:
+    """Return which part of a conversation a model sees: all, or a kind of window with its size."""
+    chosen = text(value).strip()
+    kind, _, size = chosen.partition(":")
+    if chosen != "all" and (kind not in WINDOW_KINDS or not size.isdecimal() or int(size) < 1):
+        raise ValueError("all, turns:NUMBER, tokens:NUMBER or summary:NUMBER (of tokens) is needed")
+    return chosen
+
+
+def embedder(value: object) -> str:
+    """Return the kind of the embedder, with its model where it has one."""
+    kind, colon, name = text(value).strip().partition(":")
+    has_model = kind in ("ollama", "onnx", "openai")
+    if kind not in EMBEDDER_KINDS or (colon and not (has_model and name.strip())):
+        kinds = "'auto', 'local', 'static', 'none', 'ollama:MODEL', 'onnx:MODEL' or 'openai:MODEL'"
+        raise ValueError(f"{kinds} is needed")
+    return text(value).strip()
+
+
+def reranker(value: object) -> str | None:
+    """Return the reranker's kind and model; None for 'none'."""
+    kind, _, name = text(value).strip().partition(":")
+    if kind in ("", "none") and not name:
+        return None
+    if kind != "onnx" or not name.strip():
+        raise ValueError("'onnx:MODEL' or 'none' is needed")
+    return f"{kind}:{name.strip()}"
+
+
+def http_address(value: object) -> str:
+    """Return an http address without a trailing slash."""
+    from urllib.parse import urlsplit
+
+    address = text(value).strip().rstrip("/")
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("an address such as http://localhost:8080/v1 is needed")
+    return address
+
+
+def ollama_host(value: object) -> str:
+    """Return what ``OLLAMA_HOST`` names, as it is."""
+    http_address(ollama_address(text(value)))
+    return text(value)
+
+
+def tables(value: object) -> Mapping[str, Mapping[str, Any]]:
+    """Return the tables of a TOML table by name."""
+    if not isinstance(value, Mapping) or not all(isinstance(table, Mapping) for table in value.values()):
+        raise ValueError("a table of tables is needed")
+    return value
+
+
+NO_MODEL = "none"
+WINDOW_KINDS = ("turns", "tokens", "summary")
+EMBEDDER_KINDS = ("auto", "local", "static", "none", "ollama", "onnx", "openai")
+_OLLAMA_PORTS = {"http": "80", "https": "443"}
+_OLLAMA_PORT = "11434"
+
+
+def ollama_address(host: str) -> str:
+    """Return the address of what ``OLLAMA_HOST`` names, by Ollama's own rules.
+
+    >>> ollama_address("192.168.1.4")
+    'http://192.168.1.4:11434'
+    """
+    scheme, separator, rest = host.strip().strip("\"'").partition("://")
+    if not separator:
+        scheme, rest = "http", scheme
+    port = _OLLAMA_PORTS[scheme] if separator and scheme in _OLLAMA_PORTS else _OLLAMA_PORT
+    authority, _, path = rest.partition("/")
+    name, named_port = _split_host_port(authority)
+    name = name or "127.0.0.1"
+    if name in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens; a client asks this machine
+        name = "127.0.0.1"
+    name = f"[{name}]" if ":" in name else name
+    return "/".join(part for part in (f"{scheme}://{name}:{named_port or port}", path.strip("/")) if part)
+
+
+def _split_host_port(authority: str) -> tuple[str, str]:
+    """Return host and port ("" where none is named) of ``host``, ``:port``, ``host:port``, ``[v6]:port`` or ``v6``."""
+    import ipaddress
+
+    try:
+        return str(ipaddress.ip_address(authority.strip("[]"))), ""
+    except ValueError:
+        host, _, port = authority.rpartition(":") if ":" in authority else (authority, "", "")
+        return host.strip("[]"), port

@@ -1,0 +1,217 @@
+"""Backups of a memory: made on request or once a day, listed, checked, thinned out, and put back.
+
+A daily backup is made by whoever finds that the memory was written since the last one; the newest of each of seven days
+and of four weeks are kept, as far as they fit. Erasing reaches all that stand in the folder (``memory.erasure``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memory.backup_files import (
+    backup_folder,
+    day_of,
+    day_path,
+    is_backup_due,
+    kept_backups,
+    locked_folder,
+    note_try,
+    read_mark,
+)
+from memory.errors import ArgumentError, store_errors
+from vectorstore import TableComponent, VectorStoreError, open_store
+
+if TYPE_CHECKING:
+    from vectorstore.sqlite import CopyProgress, SqliteDatabase
+
+DAILY, WEEKLY = 7, 4
+DEFAULT_MAX_BYTES: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFile:
+    """A backup at *path*, made *at* a time, of so many *bytes*; *automatic*: it may be thinned out.
+
+    *note* says what is wrong with it, or that it is not at its place any more.
+    """
+
+    path: Path
+    at: datetime
+    bytes: int
+    automatic: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What was put back at *path* from *source*: so many *entries*; *kept* is where the file that was there is now."""
+
+    path: Path
+    source: Path
+    entries: int
+    kept: Path | None
+
+
+def list_backups(database: SqliteDatabase, *, check: bool = False) -> list[BackupFile]:
+    """Return the backups in the folder of the memory, then recorded ones elsewhere; each the newest first.
+
+    *check* reads each one whole; *note* says what is wrong.
+    """
+    own = kept_backups(database.path)
+    recorded = {Path(path): datetime.fromisoformat(time) for path, time in database.backups().items()}
+    files = [_describe(path, recorded.get(path), check=check) for path in own]
+    elsewhere = sorted(recorded.items() - {(path, recorded.get(path)) for path in own}, key=lambda item: item[1])
+    return files + [_describe(path, at, check=check) for path, at in reversed(elsewhere)]
+
+
+def known_backups(memory: Path) -> list[BackupFile]:
+    """Return the backups of the file *memory*; those in its folder alone where it cannot be opened, or is gone."""
+    from vectorstore.sqlite import SqliteDatabase
+
+    try:
+        with closing(SqliteDatabase(memory, create=False)) as database:
+            return list_backups(database)
+    except VectorStoreError:
+        return [_describe(path, None, check=False) for path in kept_backups(memory)]
+
+
+def _describe(path: Path, at: datetime | None, *, check: bool) -> BackupFile:
+    try:
+        status = path.stat()
+    except OSError:
+        return BackupFile(path, at or datetime.now(UTC), 0, note="it is not there any more; it may have been moved")
+    made = at or datetime.fromtimestamp(status.st_mtime, UTC)
+    from vectorstore.sqlite import backup_damage
+
+    note = backup_damage(path) if check else ""
+    return BackupFile(path, made, status.st_size, automatic=day_of(path) is not None, note=note)
+
+
+def backup_path(memory: Path, now: datetime) -> Path:
+    """Return the path, in the folder of the backups of *memory*, of one that is asked for *now*."""
+    return backup_folder(memory) / f"{now:%Y-%m-%d-%H%M%S}.db"
+
+
+def make_backup(database: SqliteDatabase, path: Path, *, on_progress: CopyProgress | None = None) -> BackupFile:
+    """Write a complete, checked, private copy to *path*, where nothing may be; others go on writing meanwhile."""
+    own = path.parent == backup_folder(database.path)
+    with locked_folder(database.path, wait=60.0 if own else 0.0, make=own) as is_locked:
+        if own and not is_locked:
+            raise VectorStoreError(f"{path.parent}: another process makes a backup or erases in them; try again")
+        database.backup(path, on_progress=on_progress)
+    return _describe(path.absolute(), None, check=False)
+
+
+def make_daily_backup(
+    memory: Path, *, now: datetime, max_bytes: int = DEFAULT_MAX_BYTES, daily: int = DAILY, weekly: int = WEEKLY
+) -> Path | None:
+    """Make the backup of today, if it is due and fits into *max_bytes*, and thin out older ones; return its path."""
+    from vectorstore.sqlite import SqliteDatabase
+
+    with locked_folder(memory, wait=0.0, make=True) as is_locked:
+        if not is_locked or not is_backup_due(memory, now) or read_mark(memory) is not None:
+            return None
+        note_try(memory)
+        path = day_path(memory, now.date())
+        with closing(SqliteDatabase(memory, create=False)) as database:
+            if memory.stat().st_size <= max_bytes:
+                database.backup(path)
+            thin_out(database, max_bytes=max_bytes, daily=daily, weekly=weekly)
+    return path if path.exists() else None
+
+
+def thin_out(database: SqliteDatabase, *, max_bytes: int, daily: int = DAILY, weekly: int = WEEKLY) -> list[Path]:
+    """Remove the automatic backups that are too old, or too many for *max_bytes*; return their paths.
+
+    The newest always stays.
+    """
+    days = {day: path for path in kept_backups(database.path) if (day := day_of(path)) is not None}
+    wanted = kept_days([*days], daily=daily, weekly=weekly)
+    removed, total = [], 0
+    for day in sorted(days, reverse=True):
+        path = days[day]
+        total += path.stat().st_size
+        if day == max(days) or (day in wanted and total <= max_bytes):
+            continue
+        total -= path.stat().st_size
+        remove_backup(database, path)
+        removed.append(path)
+    return removed
+
+
+def kept_days(days: list[date], *, daily: int, weekly: int) -> set[date]:
+    """Return those of *days* to keep: the last *daily*, and the newest of each of the last *weekly* weeks.
+
+    >>> [day.day for day in sorted(kept_days([date(2026, 11, day) for day in range(1, 24)], daily=2, weekly=3))]
+    [15, 22, 23]
+    """
+    newest_of_week: dict[tuple[int, int], date] = {}
+    for day in sorted(days):
+        newest_of_week[day.isocalendar()[:2]] = day
+    return {*sorted(days)[-daily:], *sorted(newest_of_week.values())[-weekly:]}
+
+
+def remove_backup(database: SqliteDatabase, path: Path) -> None:
+    """Overwrite and remove the backup at *path*, also one too damaged to be known for a copy of this memory."""
+    from vectorstore.sqlite import wipe_file
+
+    try:
+        database.remove_backup(str(path))
+    except (ArgumentError, VectorStoreError):
+        with suppress(OSError):
+            wipe_file(path, of="")
+
+
+@store_errors()
+def restore_file_from(
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    components: Callable[[], list[TableComponent]],
+    now: datetime,
+    on_progress: CopyProgress | None = None,
+) -> RestoreReport:
+    """Put the backup *source* in the place of the memory file *path*; as ``restore_memory``."""
+    from vectorstore.sqlite import restore_file
+
+    backup, target = Path(source).expanduser().resolve(), Path(path).absolute()
+    if not backup.is_file():
+        raise ArgumentError("backup", str(source), "the path of a backup is needed; no file is there")
+    if target.exists() and backup.samefile(target):
+        raise ArgumentError("backup", str(source), "it is the memory itself, and no backup of it")
+    stamp = f"{target.name}.before-restore-{now:%Y%m%d-%H%M%S}"
+    numbers = ("", *(f"-{number}" for number in range(2, 100)))
+    kept = next(place for end in numbers if not os.path.lexists(place := target.with_name(stamp + end)))
+    counts: list[int] = []
+
+    def check(copy: Path) -> None:
+        counts.append(checked_entries(copy, components()))
+
+    replaced = restore_file(
+        backup, target, kept=kept, time=now.isoformat(), check=check, token=os.urandom, on_progress=on_progress
+    )
+    return RestoreReport(target, backup, counts[0], kept if replaced else None)
+
+
+def checked_entries(copy: Path, components: list[TableComponent]) -> int:
+    """Return how many entries the memory file *copy* holds; raise for the first thing that is wrong in any row."""
+    from vectorstore import DamageError, lifecycle_of
+
+    store = open_store("sqlite:///" + str(copy).replace("%", "%25"))
+    try:
+        lifecycle = lifecycle_of(store)
+        assert lifecycle is not None
+        assert lifecycle.database is not None
+        for component in components:
+            lifecycle.database.attach(component)
+        if findings := lifecycle.verify():
+            raise DamageError(findings)
+        return sum(store.count(namespace=namespace) for namespace in store.namespaces())
+    finally:
+        store.close()
