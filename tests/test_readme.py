@@ -15,7 +15,7 @@ from tests.support.slow import first_fast
 from tests.support.snippets import ROOT, Block, blocks
 
 RUNNABLE = {"python", "console", "bash"}
-SHOWN = {"text", "json", "toml"}
+SHOWN = {"text", "json", "toml", "yaml"}
 
 
 BLOCKS = list(blocks())

@@ -128,12 +128,18 @@ class WritePipeline:
             await lookup.prepare([draft.memory for draft in drafts if draft.settled is None])
         decided: list[Draft] = []
         added: dict[str, Memory] = {}
+        names: set[str] = set()
         for turn in drafts_by_turn(drafts):
             authorized = await self.authorize(turn, namespace, added)
             for draft in await self.run_policies(authorized, namespace, lookup):
                 decided.append(draft)
-                if draft.settled is None and await self._is_known(draft, namespace, added):
+                name = draft.memory.id
+                if draft.memory.key is not None:
+                    name = await asyncio.to_thread(self._id_of_key, draft.memory, namespace)
+                is_repeated = name in names or draft.memory.id in added
+                if draft.settled is None and (is_repeated or await self._is_known(draft, namespace)):
                     continue  # it will not be written, nor what was made of it
+                names.update({name} if draft.settled is None else ())
                 for stored in drafts_to_store([draft]):
                     added[stored.memory.id] = stored.memory
                     if lookup is not None:
@@ -229,8 +235,10 @@ class WritePipeline:
         identified = [draft for draft in drafts_to_store(drafts) if _is_identified(draft)]
         if not identified:
             return list(drafts)
-        names = {draft.memory.id: self._id_of_key(draft.memory, namespace) for draft in identified}
-        stored = self.entries.store.get(list(dict.fromkeys([*names, *names.values()])), namespace=partition)
+        keys = {draft.memory.key for draft in identified}
+        names = {key: self.keys.id_of_key(namespace, key) for key in keys if key is not None}
+        wanted = dict.fromkeys([*(draft.memory.id for draft in identified), *sorted(names.values())])
+        stored = self.entries.store.get(list(wanted), namespace=partition)
         known = {entry.id: from_entry(entry) for entry in stored if entry is not None}
         forgotten = self.tombstones.which(partition, [draft.memory.id for draft in identified if draft.named])
 
@@ -238,11 +246,12 @@ class WritePipeline:
             if not _is_identified(draft):
                 return draft
             memory = draft.memory
-            before = known.get(memory.id) or known.get(names[memory.id])
+            name = memory.id if memory.key is None else names[memory.key]
+            before = known.get(memory.id) or known.get(name)
             if before is None:
                 if draft.named and memory.id in forgotten:
                     return draft.settle(Report(Outcome.REJECTED, memory.id, "forgotten"))
-                known[memory.id] = known[names[memory.id]] = memory
+                known[memory.id] = known[name] = memory
                 return draft
             if (before.text, before.caption) == (memory.text, memory.caption):
                 return draft.settle(Report(Outcome.DUPLICATE, before.id, "known already", of=before.id))
@@ -251,9 +260,7 @@ class WritePipeline:
 
         return change_unsettled(drafts, settle)
 
-    async def _is_known(self, draft: Draft, namespace: str, added: Mapping[str, Memory]) -> bool:
-        if draft.memory.id in added:
-            return True
+    async def _is_known(self, draft: Draft, namespace: str) -> bool:
         if not _is_identified(draft):
             return False
         (settled,) = await asyncio.to_thread(self.settle_known, [draft], namespace)

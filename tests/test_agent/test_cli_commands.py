@@ -355,6 +355,8 @@ token_tables._LIBRARY = "a_library_that_is_not_there"
 for command in (
     ["ingest", "notes"],
     ["remember", "My sister plays the cello."],
+    ["remember", "The boiler was serviced by Mr Fonseca in May."],
+    ["remember", "The spare key hangs behind the rain barrel."],
     ["recall", "Who plays the cello?", "--explain"],
     ["ask", "How many steps has the tower?"],
     ["chat"],

@@ -1,4 +1,7 @@
-"""Retrieval over documents: passages with their place, their neighbours, and quotes from them."""
+"""Retrieval over documents: passages with their place, their neighbours, and quotes from them.
+
+An inner part, on no face: ``memory.chunking``.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Watch of folders: changes are read as they come, and a folder that vanishes is waited for.
 
-An inner part, on no face: ``memory.documents.folder_watch``, for its times.
+Inner parts, on no face: ``memory.documents`` and ``memory.documents.folder_watch``, for its times.
 """
 
 from __future__ import annotations

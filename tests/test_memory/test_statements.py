@@ -1,7 +1,7 @@
 """Analysis of statements: subject, modality, change, relations; in English, German and Spanish.
 
-Inner parts, on no face: ``memory.retrieval.languages`` (statements, their patterns, the prefilter),
-``memory.retrieval.index.people``.
+Inner parts, on no face: ``memory.retrieval.languages.statements``, ``memory.retrieval.languages.statement_patterns``,
+``memory.retrieval.languages.prefilter``, ``memory.retrieval.index.people``.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def list_sessions(
     full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
-    """List the sessions, the one used last first; with WORDS those that fit best first."""
+    """List the sessions, the one used last first, or those about WORDS."""
     with opened_memory(context) as opened:
         if about := " ".join(words or ()).strip():
             found = run(_find_sessions(opened, about, limit + 1))
