@@ -46,11 +46,11 @@ async def watch_folders(
     paths: Paths, ingest: Callable[[Sequence[Path]], Awaitable[IngestReport]]
 ) -> AsyncGenerator[WatchStep, None]:
     """Ingest the folders *paths*, then again after each change below them; yield a step for each, without end."""
-    start_watching = _watchfiles()
     folders = tuple(dict.fromkeys(path.resolve() for path in check_paths(paths)))
     for folder in folders:
         if not folder.is_dir():
             raise ArgumentError("paths", str(folder), "a folder is needed; a single file is read by ingest")
+    start_watching = _watchfiles()
     identities = {folder: _identity(folder) for folder in folders}
     present, pending = folders, folders
     while True:
