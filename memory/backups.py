@@ -25,7 +25,7 @@ from memory.backup_files import (
     read_mark,
 )
 from memory.errors import ArgumentError, store_errors
-from vectorstore import TableComponent, VectorStoreError, open_store
+from vectorstore import Database, TableComponent, VectorStoreError, open_store
 
 if TYPE_CHECKING:
     from vectorstore.sqlite import CopyProgress, SqliteDatabase
@@ -50,7 +50,7 @@ class BackupFile:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """What was put back at *path* from *source*: so many *entries*; *kept* is where the file that was there is now."""
+    """Report of a restore of *source* to *path*: so many *entries*; *kept* is where the file that was there is now."""
 
     path: Path
     source: Path
@@ -86,11 +86,11 @@ def _describe(path: Path, at: datetime | None, *, check: bool) -> BackupFile:
         status = path.stat()
     except OSError:
         return BackupFile(path, at or datetime.now(UTC), 0, note="it is not there any more; it may have been moved")
-    made = at or datetime.fromtimestamp(status.st_mtime, UTC)
+    written = at or datetime.fromtimestamp(status.st_mtime, UTC)
     from vectorstore.sqlite import backup_damage
 
     note = backup_damage(path) if check else ""
-    return BackupFile(path, made, status.st_size, automatic=day_of(path) is not None, note=note)
+    return BackupFile(path, written, status.st_size, automatic=day_of(path) is not None, note=note)
 
 
 def backup_path(memory: Path, now: datetime) -> Path:
@@ -140,8 +140,9 @@ def thin_out(database: SqliteDatabase, *, max_bytes: int, daily: int = DAILY, we
         if day == max(days) or (day in wanted and total <= max_bytes):
             continue
         total -= path.stat().st_size
-        remove_backup(database, path)
-        removed.append(path)
+        with suppress(OSError):  # one that cannot be removed is tried again tomorrow
+            remove_backup(database, path)
+            removed.append(path)
     return removed
 
 
@@ -157,15 +158,17 @@ def kept_days(days: list[date], *, daily: int, weekly: int) -> set[date]:
     return {*sorted(days)[-daily:], *sorted(newest_of_week.values())[-weekly:]}
 
 
-def remove_backup(database: SqliteDatabase, path: Path) -> None:
-    """Overwrite and remove the backup at *path*, also one too damaged to be known for a copy of this memory."""
+def remove_backup(database: Database, path: Path) -> None:
+    """Overwrite and remove the backup at *path*, also one too damaged to be known for a copy of this memory.
+
+    Raises ``OSError`` where the file cannot be written or removed.
+    """
     from vectorstore.sqlite import wipe_file
 
     try:
         database.remove_backup(str(path))
-    except (ArgumentError, VectorStoreError):
-        with suppress(OSError):
-            wipe_file(path, of="")
+    except (ArgumentError, VectorStoreError):  # recorded nowhere, or too damaged to be known for a copy
+        wipe_file(path, of="")
 
 
 @store_errors()

@@ -56,7 +56,7 @@ _EXPORTS: Final = {
     "memory.runtime": "run_in_thread",
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",
-    "memory.secrets.scanner": "SecretSpan find_secrets redact_secrets",
+    "memory.secrets.scanner": "REDACTION_OPENING SecretSpan find_secrets redact_secrets redaction_mark",
     "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
     "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",

@@ -112,9 +112,11 @@ from memory.retrieval.languages.utterances import with_utterance as with_utteran
 from memory.runtime import run_in_thread as run_in_thread
 from memory.scopes import Scopes as Scopes
 from memory.secrets.checks import has_luhn_checksum as has_luhn_checksum
+from memory.secrets.scanner import REDACTION_OPENING as REDACTION_OPENING
 from memory.secrets.scanner import SecretSpan as SecretSpan
 from memory.secrets.scanner import find_secrets as find_secrets
 from memory.secrets.scanner import redact_secrets as redact_secrets
+from memory.secrets.scanner import redaction_mark as redaction_mark
 from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
 from memory.timestamps import timestamp_to_text as timestamp_to_text

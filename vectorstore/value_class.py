@@ -37,9 +37,9 @@ else:
             if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
                 options = {"repr": repr, "eq": eq, "frozen": frozen, "slots": slots, "kw_only": kw_only}
                 return dataclasses.dataclass(**options)(cls)
-            made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
-            made.__dataclass_params__.frozen = frozen  # a class that inherits from it must be so, too
-            return _with_methods(made, shown=repr, eq=eq, frozen=frozen, slots=slots)
+            plain = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+            plain.__dataclass_params__.frozen = frozen  # a class that inherits from it must be so, too
+            return _with_methods(plain, shown=repr, eq=eq, frozen=frozen, slots=slots)
 
         return decorate if cls is None else decorate(cls)
 
@@ -91,11 +91,11 @@ def _constructor(cls: type, fields: Sequence[dataclasses.Field[Any]], *, frozen:
         body.append("self.__post_init__()")
     signature = ", ".join(["self", *parameters[False], *(["*", *parameters[True]] if parameters[True] else ())])
     exec(f"def __init__({signature}):\n " + "\n ".join(body or ["pass"]), names)  # noqa: S102  # names of fields alone
-    made: Callable[..., None] = names["__init__"]
-    made.__qualname__ = f"{cls.__qualname__}.__init__"
-    made.__module__ = cls.__module__
-    made.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
-    return made
+    constructor: Callable[..., None] = names["__init__"]
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
+    constructor.__module__ = cls.__module__
+    constructor.__annotations__ = {**{field.name: field.type for field in fields if field.init}, "return": None}
+    return constructor
 
 
 def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

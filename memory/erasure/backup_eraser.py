@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from memory.backup_files import kept_backups, locked_folder, read_mark, remove_mark, write_mark
+from memory.backups import remove_backup
 from memory.errors import NoSuchMemory
 from memory.results import Receipt
 from memory.runtime import run_sync
-from vectorstore import ArgumentError, BusyError, Database, VectorStoreError
+from vectorstore import BusyError, Database
 
 _SECONDS_TO_WAIT: Final = 60.0
 _MIN_TEXT_LENGTH: Final = 4
@@ -44,7 +45,7 @@ class BackupCopy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForgottenPart:
-    """What goes from a namespace: memories by id, words, or all that is in it (*whole*)."""
+    """Part of a namespace that is forgotten: memories by id, words, or all that is in it (*whole*)."""
 
     namespace: str
     ids: Sequence[str] = ()
@@ -54,7 +55,7 @@ class ForgottenPart:
 
 @dataclass(eq=False)
 class BackupErasure:
-    """What one forgetting erases from the backups; *changed* counts those that were rewritten or removed."""
+    """Erasure of one forgetting from the backups; *changed* counts those that were rewritten or removed."""
 
     parts: list[ForgottenPart] = field(default_factory=list)
     changed: int = 0
@@ -171,13 +172,8 @@ class BackupEraser:
         return [path for path in paths if answer["found"].get(str(path)) or str(path) in answer["unread"]]
 
     def _remove(self, path: Path) -> None:
-        from vectorstore.sqlite import wipe_file
-
         assert self.database is not None
-        try:
-            self.database.remove_backup(str(path))
-        except (ArgumentError, VectorStoreError):  # recorded nowhere, or too damaged to be known for a copy
-            wipe_file(path, of="")
+        remove_backup(self.database, path)
 
 
 def _forgotten_in(copy: BackupCopy, part: ForgottenPart) -> Iterator[Receipt]:

@@ -22,6 +22,7 @@ from memory.retrieval.index.validity import ValidityFilter, combine_filters
 from memory.retrieval.languages.lexicon import Lexicon
 from memory.retrieval.query import Query
 from memory.retrieval.query_analysis import analyze_question, remove_names, remove_time
+from memory.retrieval.scoring.attributes import attribute_candidates
 from memory.retrieval.scoring.conversation_scorer import score_conversation
 from memory.retrieval.scoring.document_scorer import score_documents
 from memory.retrieval.scoring.features import (
@@ -31,7 +32,6 @@ from memory.retrieval.scoring.features import (
     date_fit,
     neighbour_window,
 )
-from memory.retrieval.scoring.own_attributes import own_candidates
 from memory.retrieval.scoring.scores import ScoredCandidates
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.timestamps import to_zone
@@ -141,7 +141,7 @@ class NamespaceSearcher:
             if target.partition == DOCUMENTS:
                 return score_documents(analyzed, rows, weights=self.settings.documents, abstention=abstention)
             question = analyzed.question
-            by_kind = (date_candidates(index, question, count), own_candidates(index, question, count))
+            by_kind = (date_candidates(index, question, count), attribute_candidates(index, question, count))
             rows = sorted_distinct(np.concatenate([rows, *by_kind]))
             rows = add_neighbours(index, rows, analyzed.validity, self.id_filter(view, target, query))
             silent = np.zeros(len(rows), dtype=np.bool_) if query.all_utterances else index.hidden_utterances(rows)

@@ -12,6 +12,7 @@ from typing import Final
 from memory.secrets.patterns import SECRET_KINDS, SecretKind
 from vectorstore.value_class import dataclass
 
+REDACTION_OPENING: Final = "[redacted: "
 _QUOTES: Final = "\"'`"
 _CLOSING_SIGNS: Final = ",;.)]}>"
 
@@ -53,8 +54,13 @@ def redact_secrets(text: str, kinds: Sequence[SecretKind] = SECRET_KINDS) -> tup
 def redact_spans(text: str, spans: Sequence[SecretSpan]) -> str:
     """Return *text* with a mark in the place of each of *spans*, which are in order."""
     for span in reversed(spans):
-        text = f"{text[: span.start]}[redacted: {span.kind}]{text[span.end :]}"
+        text = f"{text[: span.start]}{redaction_mark(span.kind)}{text[span.end :]}"
     return text
+
+
+def redaction_mark(kind: str) -> str:
+    """Return the mark that stands in the place of a secret of this *kind*."""
+    return f"{REDACTION_OPENING}{kind}]"
 
 
 def _secret_bounds(match: re.Match[str], group: str | int) -> tuple[int, int]:

@@ -185,7 +185,7 @@ class LoaderRegistry:
 
     @property
     def parallel(self) -> int:
-        """How many files can be parsed at once."""
+        """Number of files that can be parsed at once."""
         return self._workers.count
 
     def close(self) -> None:

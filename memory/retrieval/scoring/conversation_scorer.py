@@ -15,6 +15,7 @@ from memory.retrieval.index.record_batch import NO_SESSION
 from memory.retrieval.index.retrieval_index import RetrievalIndex
 from memory.retrieval.languages.question_time import TimeKind
 from memory.retrieval.languages.statements import StatementFeature
+from memory.retrieval.scoring.attributes import attribute_scores, changed_attribute, tells_attribute
 from memory.retrieval.scoring.confidence import (
     ABSTENTION_LEVEL,
     TopicEvidence,
@@ -41,7 +42,6 @@ from memory.retrieval.scoring.features import (
 )
 from memory.retrieval.scoring.lists import spread_scores
 from memory.retrieval.scoring.newer_statements import find_newer_statements, modality_scores, own_speakers
-from memory.retrieval.scoring.own_attributes import changed_attribute, own_scores, tells_own
 from memory.retrieval.scoring.repeated import repetition_scores
 from memory.retrieval.scoring.scores import ScoredCandidates, positions_from_kth, sum_features, top_positions
 from memory.retrieval.scoring.settings import AbstentionBounds, ConversationWeights
@@ -121,7 +121,7 @@ def score_conversation(
         has_excluded = (1 - asks) * has_any_term(index, rows, question.excluded)
         parts["excluded"] = weights.excluded * best_total * has_excluded
     if question.own:
-        parts["own"] = weights.own * own_scores(index, rows, ids, question, sum_features(parts, len(ids)))
+        parts["own"] = weights.own * attribute_scores(index, rows, ids, question, sum_features(parts, len(ids)))
     parts["importance"] = _importance_part(index, rows, parts, weights)
     if validity.as_of is not None:
         parts["later"] = weights.later * stated_after(index, rows, to_microseconds(validity.as_of))
@@ -139,7 +139,7 @@ def score_conversation(
         likely = set(newer.values())
         totals = sum_features(parts, len(ids))
         parts["newest"] += trusted_lead(index, rows, ids, totals, words, own_speakers(index))
-    tells = tells_own(index, rows, question)
+    tells = tells_attribute(index, rows, question)
     asked, mismatch = asked_people(question, index), None
     if asked is not None and len(rows):
         lacking = lacks_subject(index, rows, asked)

@@ -41,20 +41,22 @@ class SecretMask:
     def __init__(self, prompt: str) -> None:
         from memory.internals import find_secrets
 
-        self._marks = {prompt[span.start : span.end]: f"[redacted: {span.kind}]" for span in find_secrets(prompt)}
+        self._kinds = {prompt[span.start : span.end]: span.kind for span in find_secrets(prompt)}
 
     def __bool__(self) -> bool:
-        return bool(self._marks)
+        return bool(self._kinds)
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of the secrets, each once."""
-        return list(dict.fromkeys(mark[len("[redacted: ") : -1] for mark in self._marks.values()))
+        return list(dict.fromkeys(self._kinds.values()))
 
     def apply(self, text: str) -> str:
         """Return *text* without the secrets."""
-        for secret, mark in self._marks.items():
-            text = text.replace(secret, mark)
+        from memory.internals import redaction_mark
+
+        for secret, kind in self._kinds.items():
+            text = text.replace(secret, redaction_mark(kind))
         return text
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _SESSIONS: Final = 30
 _PROMPTS_A_SESSION: Final = 100
-_REDACTED: Final = "[redacted"
 
 
 class PromptHistory(History):
@@ -56,7 +55,7 @@ class PromptHistory(History):
 
     async def _kept(self) -> list[str]:
         """Return the user's prompts of the last conversations, newest first; those of other clients are not."""
-        from memory.internals import ORIGIN
+        from memory.internals import ORIGIN, REDACTION_OPENING
 
         if self._opened is None:
             return []
@@ -66,6 +65,6 @@ class PromptHistory(History):
             stored = await history.load(info.session, namespace=namespace, limit=_PROMPTS_A_SESSION, roles=["user"])
             for kept in reversed(stored):
                 text = kept.message.text.strip()
-                if text and _REDACTED not in text and ORIGIN not in kept.message.metadata:
+                if text and REDACTION_OPENING not in text and ORIGIN not in kept.message.metadata:
                     prompts.setdefault(text)
         return list(prompts)

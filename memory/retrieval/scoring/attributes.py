@@ -27,7 +27,7 @@ _LEAST_SCORE = 0.1
 """Best score where no other feature found anything."""
 
 
-def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> NDArray[np.bool_]:
+def tells_attribute(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> NDArray[np.bool_]:
     """Return which of *rows* tell what *question* asks of its asker or a person, as a fact and in the asker's words."""
     if not question.own:
         return np.zeros(len(rows), dtype=np.bool_)
@@ -45,14 +45,14 @@ def tells_own(index: RetrievalIndex, rows: Rows, question: AnalyzedQuestion) -> 
     return np.asarray(tells & np.isin(columns["speaker"], own_speakers(index)) & ~columns["assistant"])
 
 
-def own_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:
+def attribute_candidates(index: RetrievalIndex, question: AnalyzedQuestion, count: int) -> Rows:
     """Return the latest *count* rows that tell what *question* asks of its asker."""
     rows = np.flatnonzero(index.alive.rows) if question.own else np.zeros(0, dtype=np.int64)
-    rows = rows[tells_own(index, rows, question)]
+    rows = rows[tells_attribute(index, rows, question)]
     return rows[np.argsort(-index.columns["day"][rows], kind="stable")[:count]]
 
 
-def own_scores(
+def attribute_scores(
     index: RetrievalIndex, rows: Rows, ids: Sequence[str], question: AnalyzedQuestion, totals: Floats
 ) -> Floats:
     """Return by how much the scores *totals* of *rows* rise so that those which tell it lead, in their order.
@@ -60,7 +60,7 @@ def own_scores(
     A person has one name, home and work at a time: asked about now or a period, the newest leads.
     """
     change = np.zeros(len(rows))
-    tells = np.flatnonzero(tells_own(index, rows, question)).tolist()
+    tells = np.flatnonzero(tells_attribute(index, rows, question)).tolist()
     by_time = question.time.kind == TimeKind.NOW or question.time.period is not None
     times = statement_times(index, rows) if by_time else np.zeros(len(rows), dtype=np.int64)
     last_first = sorted(tells, key=lambda i: (times[i], totals[i], ids[i]))
@@ -73,7 +73,7 @@ def own_scores(
 def changed_attribute(index: RetrievalIndex, rows: Rows, tells: NDArray[np.bool_]) -> dict[int, int]:
     """Return the position of the newest statement for each older one, where it says that the attribute changed.
 
-    *tells* is that of ``tells_own`` for *rows*.
+    *tells* is that of ``tells_attribute`` for *rows*.
     """
     positions = np.flatnonzero(tells)
     times = dict(zip(positions.tolist(), statement_times(index, rows[positions]).tolist(), strict=True))
