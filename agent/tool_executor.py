@@ -176,6 +176,9 @@ class ToolExecutor:
             raise ToolFailed(f"there is no tool {call.name!r}; there are: {known or 'none'}")
         if call.invalid is not None:
             raise ToolFailed(f"the arguments are not a JSON object: {shorten(call.invalid, _FAILURE_LENGTH)}")
+        if annotations_of(tool).recalls:
+            # Before anybody is asked for approval: a person is shown the memories that the numbers stand for.
+            call = call.model_copy(update={"arguments": dict(context.scope.with_ids(call.arguments))})
         return await chain(ToolInvocation(tool, call, context))
 
 

@@ -57,7 +57,7 @@ _EXPORTS: Final = {
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "REDACTION_OPENING SecretSpan find_secrets redact_secrets redaction_mark",
-    "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
+    "memory.timestamps": "Clock system_clock timestamp_to_text to_aware to_zone",
     "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",

@@ -121,6 +121,7 @@ from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
 from memory.timestamps import timestamp_to_text as timestamp_to_text
 from memory.timestamps import to_aware as to_aware
+from memory.timestamps import to_zone as to_zone
 from memory.tokens.counter import counter_for_model as counter_for_model
 from memory.tokens.counter import default_counter as default_counter
 from memory.tokens.counter import message_tokens as message_tokens

@@ -13,11 +13,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.context.summarizer import Summarizer
-from agent.context_items import ContextItem, item_from_hit, item_from_passage
+from agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
 from agent.errors import ArgumentError
 from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
@@ -239,6 +240,8 @@ class MemoryReader:
     floor: float = DEFAULT_RELEVANCE_FLOOR
     """Share of the best score below which an item is left out."""
     options: MemoryOptions = field(default_factory=MemoryOptions)
+    zone: tzinfo | None = None
+    """Time zone of the days that items are shown with; None: as their times were given."""
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -287,7 +290,8 @@ class MemoryReader:
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
         profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
-        numbered = [replace(item, number=number) for number, item in enumerate((*profile, *recalled), start=1)]
+        beside = with_standing((*profile, *recalled), self.zone)
+        numbered = [replace(item, number=number) for number, item in enumerate(beside, start=1)]
         return GatheredContext(
             history=history,
             pinned=tuple(numbered[: len(profile)]),

@@ -16,12 +16,11 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent.context.memory_reader import NOT_SENSITIVE_FILTER
-from agent.context.rendering import render_items
-from agent.context_items import ContextItem, item_from_hit
+from agent.context.rendering import DATA_NOTE, render_items
+from agent.context_items import ContextItem, item_from_hit, with_standing
 from agent.errors import ToolFailed, shorten
 from agent.mcp.call import ConfirmationTokens, McpCall
 from agent.mcp.results import (
-    DATA_NOTE,
     ChangeResult,
     DocumentLine,
     DocumentList,
@@ -152,7 +151,7 @@ class MemoryServerTools:
             return ToolReply(RecalledMemories(memories=[], note=text), text)
         items, note = self._items(list(found))
         text = render_items(
-            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}"
+            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}", by_id=True
         )
         return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
 
@@ -197,7 +196,8 @@ class MemoryServerTools:
         if len(items) < len(hits):  # the cursor is that behind the last one shown
             page = await self._page(len(items), cursor, order, contains, tags)
         more = f" The next page has the cursor {page.next}" if page.next else ""
-        text = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}") or "No memory is here."
+        shown = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}", by_id=True)
+        text = shown or "No memory is here."
         return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
 
     async def profile(self) -> ToolReply:
@@ -210,8 +210,8 @@ class MemoryServerTools:
         shown = _context_items([Hit(memory, 0.0) for memory in (*pinned, *recent)], items)
         split = len(pinned)
         parts = [
-            render_items(shown[:split], f"Pinned memories. {DATA_NOTE}"),
-            render_items(shown[split:], f"Newest memories. {DATA_NOTE}"),
+            render_items(shown[:split], f"Pinned memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[split:], f"Newest memories. {DATA_NOTE}", by_id=True),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
         return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
@@ -227,7 +227,7 @@ class MemoryServerTools:
         )
         items, note = self._items(list(found))
         shown = _context_items(found, items)
-        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}")
+        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}", by_id=True)
         return ToolReply(
             RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
         )
@@ -441,11 +441,10 @@ def _unknown(id: str) -> str:
 
 def _context_items(hits: Sequence[Hit], items: Sequence[MemoryItem]) -> list[ContextItem]:
     """Return those of *hits* that *items* show, with the texts as they are shown, for a block of text."""
-    numbered = enumerate(zip(hits, items, strict=False), start=1)
-    return [
-        replace(item_from_hit(hit, number), text=item.text, page_breaks=(), score=0.0)
-        for number, (hit, item) in numbered
-    ]
+    shown = zip(hits, items, strict=False)
+    return with_standing(
+        [replace(item_from_hit(hit, 0), text=item.text, page_breaks=(), score=0.0) for hit, item in shown]
+    )
 
 
 def _title(item: ContextItem) -> str:
