@@ -284,6 +284,7 @@ class Agent:
             sensitive=settings.share_sensitive or not is_remote(provider),
             floor=settings.relevance_floor if options.floor is None else options.floor,
             options=options,
+            knows_user=settings.profile,
             zone=settings.zone,
         )
 

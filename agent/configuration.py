@@ -64,7 +64,8 @@ class AgentSettings:
       that could not be written waits for the next one in either case.
     - *log_contents* puts requests and replies, secrets redacted, into the log of model calls (``agent.model_calls``),
       which has sizes, times and usage alone otherwise.
-    - *user* is the name of the person who asks, *zone* their time zone (None: that of the machine); with a memory, the
+    - *profile* shows the user's name, home and work, where they were told, beside the pinned memories, in every prompt.
+      *user* is the name of the person who asks, *zone* their time zone (None: that of the machine); with a memory, the
       prompt names both, and the day.
     - *memory* bounds what is seen of memory, and stamps what is stored. *close_provider* closes the provider with the
       agent; else it stays open, as it may serve others. *clock*, *timer*, *sessions* and *seeds* are the sources of
@@ -80,6 +81,7 @@ class AgentSettings:
     counter: TokenCounter | None = None
     window: WindowPolicy | None = None
     share_sensitive: bool = False
+    profile: bool = False
     user: str = ""
     zone: tzinfo | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)

@@ -49,8 +49,8 @@ _EXPORTS: Final = {
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
-        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
-        "TermMatch WhyNot"
+        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome Profile ProfileEntry "
+        "ProfileTopic RecallStage Remnant Stats TermMatch WhyNot"
     ),
     "memory.retrieval.languages.lexicon": "lexicon_for",
     "memory.runtime": "run_in_thread",

@@ -101,6 +101,9 @@ from memory.results import MemoryHistory as MemoryHistory
 from memory.results import MemoryPage as MemoryPage
 from memory.results import Omitted as Omitted
 from memory.results import Outcome as Outcome
+from memory.results import Profile as Profile
+from memory.results import ProfileEntry as ProfileEntry
+from memory.results import ProfileTopic as ProfileTopic
 from memory.results import RecallStage as RecallStage
 from memory.results import Remnant as Remnant
 from memory.results import Stats as Stats

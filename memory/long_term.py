@@ -19,7 +19,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
@@ -41,6 +41,7 @@ from memory.results import (
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
+    Profile,
     RecallResult,
     Receipt,
     Report,
@@ -558,6 +559,19 @@ class LongTermMemory:
         checked_int(limit, "limit", 1)
         store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(self._retriever.conflicts, namespace, limit)
+
+    async def profile(
+        self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None
+    ) -> Profile:
+        """Return what is known about the user and their relatives, by topic, each entry with its memory, by rules.
+
+        Of each topic there are *limit* entries at most, the newest. *attributes*: only name, home and work of the user.
+        *where*: only from memories whose metadata passes this filter.
+        """
+        checked_int(limit, "limit", 1)
+        store_namespace(namespace, CONVERSATION)
+        profile = partial(self._retriever.profile, limit=limit, attributes=attributes, where=where)
+        return await asyncio.to_thread(profile, namespace)
 
     async def settle(self, ids: Sequence[str], *, keep: str = NEWEST, **caller: Unpack[CallerOptions]) -> Operation:
         """Settle a contradiction: of the memories *ids*, one holds and the others hold no longer, in one operation.

@@ -209,6 +209,7 @@ def _make_assistant(
             trace=settings.trace,
             on_memory_error="raise" if reads_only else "degrade",
             share_sensitive=settings.share_sensitive,
+            profile=settings.model is not None,
             user=settings.name or "",
             zone=zone,
         ),

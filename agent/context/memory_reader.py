@@ -35,7 +35,7 @@ from memory.internals import (
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
-    from vectorstore import Analyzer
+    from vectorstore import Analyzer, Filter
 
 NO_SEQUENCE = -1
 """Sequence of a message that is a policy's own, such as a summary."""
@@ -240,6 +240,8 @@ class MemoryReader:
     floor: float = DEFAULT_RELEVANCE_FLOOR
     """Share of the best score below which an item is left out."""
     options: MemoryOptions = field(default_factory=MemoryOptions)
+    knows_user: bool = False
+    """True if name, home and work of the user are shown with what is pinned."""
     zone: tzinfo | None = None
     """Time zone of the days that items are shown with; None: as their times were given."""
 
@@ -275,7 +277,7 @@ class MemoryReader:
         )
         earlier = history.last_user_texts(_CONTEXT_TURNS)
         pinned, recall, passages = await asyncio.gather(
-            recorder.read("profile", self._pinned, no_memories, when=has_memory),
+            recorder.read("profile", self._about_user, no_memories, when=has_memory),
             recorder.read(
                 "recall", lambda: self._recall(question, earlier), RecallResult(()), when=has_memory and is_asked
             ),
@@ -305,20 +307,34 @@ class MemoryReader:
             errors=tuple(recorder.errors),
         )
 
-    async def _pinned(self) -> Sequence[Memory]:
+    async def _about_user(self) -> Sequence[Memory]:
         memories = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
-        admitted = filter(self.options.admits, memories)
-        return [memory for memory in admitted if self.sensitive or not memory.sensitive]
+        admitted = [memory for memory in memories if self._admits(memory)]
+        if self.memory is None or not self.knows_user:
+            return admitted
+        shown = {memory.id for memory in admitted}
+        # One of each attribute: the newest, unless it has ended.
+        found = await self.memory.profile(namespace=self.namespace, limit=1, attributes=True, where=self._where())
+        own = dict.fromkeys(entry.memory.id for entry in found if entry.until is None)
+        memories = [
+            entry.memory for entry in found if entry.memory.id in own.keys() - shown and self._admits(entry.memory)
+        ]
+        return [*admitted, *{memory.id: memory for memory in memories}.values()]
+
+    def _admits(self, memory: Memory) -> bool:
+        return self.options.admits(memory) and (self.sensitive or not memory.sensitive)
 
     async def _recall(self, question: str, earlier: Sequence[str]) -> RecallResult:
         if self.memory is None or not question.strip():
             return RecallResult(())
+        options = self.options.recall_options()
+        options |= {"context": earlier, "namespace": self.namespace, "where": self._where()}
+        return await self.memory.recall(question, self.k, **options)
+
+    def _where(self) -> Filter | None:
         filters = [self.options.where, None if self.sensitive else NOT_SENSITIVE_FILTER]
         conditions = [condition for condition in filters if condition is not None]
-        where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
-        options = self.options.recall_options()
-        options |= {"context": earlier, "namespace": self.namespace, "where": where}
-        return await self.memory.recall(question, self.k, **options)
+        return {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
     async def _retrieve(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

@@ -27,6 +27,7 @@ from agent.mcp.results import (
     FetchedDocument,
     MemoryItem,
     MemoryList,
+    ProfileItem,
     RecalledMemories,
     SearchHit,
     SearchResults,
@@ -34,7 +35,7 @@ from agent.mcp.results import (
     UserProfile,
 )
 from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
-from memory.internals import ORIGIN, MemoryPage, Outcome, may_change
+from memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
 from vectorstore import Filter
 
 MEMORY_ADDRESS = "tellback://memories/"
@@ -46,6 +47,7 @@ _FETCH_CHARACTERS = 40_000
 _TITLE_CHARACTERS = 100
 _SHOWN_CONCERNED = 10
 _RECENT = 10
+_PER_TOPIC = 5
 _GRACE = timedelta(days=7)
 
 ListOrder: TypeAlias = Literal["newest", "oldest"]
@@ -201,20 +203,39 @@ class MemoryServerTools:
         return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
 
     async def profile(self) -> ToolReply:
-        """Read who the user is: what is pinned, and what was said last. Good at the start of a conversation."""
+        """Read who the user is: what is pinned, known by topic, and said last. Good at the start of a conversation."""
         pinned = [memory for memory in await self.memory.pinned(namespace=self.namespace) if self._may_show(memory)]
-        page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         taken = {memory.id for memory in pinned}
+        entries = await self.memory.profile(namespace=self.namespace, limit=_PER_TOPIC, where=self._visible)
+        told = {entry.memory.id: entry for entry in reversed(entries) if entry.memory.id not in taken}
+        known = [
+            entry for entry in entries if told.get(entry.memory.id) is entry
+        ]  # each memory once, where it is first
+        taken |= told.keys()
+        page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
-        items, _ = self._items([Hit(memory, 0.0) for memory in (*pinned, *recent)])
-        shown = _context_items([Hit(memory, 0.0) for memory in (*pinned, *recent)], items)
-        split = len(pinned)
+        hits = [Hit(memory, 0.0) for memory in (*pinned, *(entry.memory for entry in known), *recent)]
+        items, _ = self._items(hits)
+        shown, first, second = _context_items(hits, items), len(pinned), len(pinned) + len(known)
         parts = [
-            render_items(shown[:split], f"Pinned memories. {DATA_NOTE}", by_id=True),
-            render_items(shown[split:], f"Newest memories. {DATA_NOTE}", by_id=True),
+            render_items(shown[:first], f"Pinned memories. {DATA_NOTE}", by_id=True),
+            render_items(
+                [
+                    replace(item, standing=_profile_standing(entry))
+                    for item, entry in zip(shown[first:second], known, strict=False)
+                ],
+                f"Known about the user, by topic. {DATA_NOTE}",
+                by_id=True,
+            ),
+            render_items(shown[second:], f"Newest memories. {DATA_NOTE}", by_id=True),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
-        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
+        lines = [
+            ProfileItem(**item.model_dump(), subject=entry.subject, topic=entry.topic.value, until=entry.until)
+            for item, entry in zip(items[first:second], known, strict=False)
+        ]
+        output = UserProfile(pinned=items[:first], known=lines, recent=items[second:], note=DATA_NOTE)
+        return ToolReply(output, text)
 
     async def search_documents(
         self,
@@ -424,6 +445,11 @@ class MemoryServerTools:
         lines = "\n".join(f"- {item.id}: {shorten(item.text, 300)}" for item in items)
         output = ChangeResult(done=False, message=message, confirm=token, concerned=items)
         return ToolReply(output, f"{message}\n\n{lines}")
+
+
+def _profile_standing(entry: ProfileEntry) -> str:
+    until = "" if entry.until is None else f", until {entry.until:%Y-%m-%d}"
+    return f"{entry.subject}{' ' if entry.subject else ''}{entry.topic.value}{until}"
 
 
 def _done(message: str, ids: list[str], operation: str | None) -> ToolReply:
