@@ -2,7 +2,8 @@
 before it answers.
 
 The standard library writes and compiles up to six functions for a class. Here that is done for the constructor alone,
-and when it is first asked for; the other five are closures. ``fields``, ``replace``, ``asdict``, pickling and type checkers find a dataclass.
+and when it is first asked for; the other five are closures. ``fields``, ``replace``, ``asdict``, pickling and type
+checkers find a dataclass.
 """
 
 from __future__ import annotations
