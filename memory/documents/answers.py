@@ -85,7 +85,7 @@ def best_sentences(
     spans = [
         (index, span)
         for index, span in spans
-        if not _is_heading(passages[index], span) and asked not in _plain_words(texts[index][slice(*span)])
+        if not _is_heading(passages[index], span) and not _repeats(texts[index][slice(*span)], asked)
     ]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
@@ -140,8 +140,13 @@ def _agent_nouns(question: str, terms: Callable[[str], Sequence[str]]) -> dict[s
 
 
 def _plain_words(text: str) -> str:
-    """Return the words of *text* alone: a place that repeats a whole question, such as an example, is no answer."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _repeats(text: str, asked: str) -> bool:
+    """Return whether *text* repeats the words *asked* and does not go on with an answer: an example does so."""
+    words = _plain_words(text)
+    return asked in words and (words == asked or not words.startswith(asked))
 
 
 def _is_heading(passage: Passage, span: TextSpan) -> bool:
