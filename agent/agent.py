@@ -281,6 +281,7 @@ class Agent:
             options=options,
             knows_user=settings.profile,
             zone=settings.zone,
+            clock=settings.clock,
         )
 
     def _start_run(

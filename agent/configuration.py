@@ -123,8 +123,8 @@ class AgentSettings:
     def situation(self) -> str:
         """Return what day it is and who asks, in words for a model."""
         now = self.clock().astimezone(self.zone)
-        name = f" The user's name is {self.user}." if self.user else ""
-        return f"Today is {now:%A}, {now.day} {now:%B %Y}; the user's time zone is {zone_name(now)}.{name}"
+        name = f" The user is {self.user}." if self.user else ""
+        return f"Today is {now:%A}, {now.day} {now:%B %Y} ({zone_name(now)}).{name}"
 
     def loop_limits(self) -> LoopLimits:
         """Return the limits of the loop."""

@@ -65,7 +65,7 @@ class ContextItem(Sourced):
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
     (offset in *text*, number of the page that begins there). *outdated_by*, *later_than* and *likely_change* as of a
-    ``Hit``; *standing* says in words what they mean beside the other items: "current", "until 2026-06-03".
+    ``Hit``; *standing* says in words what they mean beside the other items ("current", "until 3 Jun"), *day* its date.
     """
 
     text: str
@@ -77,6 +77,7 @@ class ContextItem(Sourced):
     outdated_by: str | None = None
     later_than: str | None = None
     likely_change: bool = False
+    day: str = ""
     standing: str = ""
 
     def page_at(self, offset: int) -> int | None:
@@ -161,23 +162,27 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
     )
 
 
-def with_standing(items: Sequence[ContextItem], zone: tzinfo | None = None) -> list[ContextItem]:
+def with_standing(
+    items: Sequence[ContextItem], zone: tzinfo | None = None, *, today: datetime | None = None
+) -> list[ContextItem]:
     """Return *items*, dated in *zone* (None: that of the machine), with their standing.
 
-    It says which of a subject is current, and until when the others held.
+    It says which of a subject is current, and until when the others held. Days of the year of *today* lack the year.
     """
     dated = [item if item.date is None else replace(item, date=to_zone(item.date, zone)) for item in items]
-    days = {item.id: f"{item.date:%Y-%m-%d}" for item in dated if item.date is not None}
+    days = {item.id: _day_in_words(item.date, today) for item in dated if item.date is not None}
     newest = {item.outdated_by for item in dated}
     standings = []
     for item in dated:
         standing = "current" if item.id in newest else ""
         if item.outdated_by is not None:
             standing = f"until {days[item.outdated_by]}" if item.outdated_by in days else "outdated"
-        elif item.later_than in days:
-            standing = f"may have changed that of {days[item.later_than]}"
-        standings.append(replace(item, standing=standing))
+        standings.append(replace(item, day="" if item.source else days.get(item.id, ""), standing=standing))
     return standings
+
+
+def _day_in_words(date: datetime, today: datetime | None) -> str:
+    return f"{date.day} {date:%b}" + ("" if today is not None and date.year == today.year else f" {date.year}")
 
 
 def numbered_items(items: Sequence[ContextItem], cited: Mapping[str, int]) -> list[ContextItem]:

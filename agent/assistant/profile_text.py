@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from agent.agent import Agent
 from agent.configuration import AgentSettings
 from agent.context.rendering import item_rules, mark_for_items, render_items
-from agent.context_items import ContextItem, item_from_hit
+from agent.context_items import ContextItem, item_from_hit, with_standing
 from agent.providers.base import Provider
 from agent.results import Usage
 from memory import Hit
@@ -65,11 +65,12 @@ async def describe_profile(provider: Provider, profile: Profile, *, share_sensit
 
 def profile_items(profile: Profile, *, sensitive: bool = True) -> list[ContextItem]:
     """Return the memories of *profile* as items, each once, numbered in its order; *sensitive* ones only if wanted."""
-    items: dict[str, ContextItem] = {}
-    for entry in profile:
-        if entry.memory.sensitive and not sensitive:
-            continue
-        until = "" if entry.until is None else f"until {entry.until:%Y-%m-%d}"
-        item = item_from_hit(Hit(entry.memory, 0.0), len(items) + 1)
-        items.setdefault(entry.memory.id, replace(item, standing=until))
-    return list(items.values())
+    shown = {entry.memory.id: entry for entry in reversed(profile) if sensitive or not entry.memory.sensitive}
+    items = with_standing([item_from_hit(Hit(entry.memory, 0.0), 0) for entry in shown.values()])
+    ends = {
+        id: f"until {entry.until.day} {entry.until:%b %Y}" for id, entry in shown.items() if entry.until is not None
+    }
+    return [
+        replace(item, number=number, standing=ends.get(item.id, ""))
+        for number, item in enumerate(reversed(items), start=1)
+    ]

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from memory.http import HttpClient
     from vectorstore import Filter
 
-DEFAULT_SYSTEM_PROMPT = "You are a helpful personal assistant with a long-term memory of the user."
+DEFAULT_SYSTEM_PROMPT = "You are the user's personal assistant."
 
 
 _RERANKED = 20

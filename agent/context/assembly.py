@@ -86,7 +86,7 @@ def _is_paired(block: Block, paired: set[str]) -> bool:
 
 
 PROFILE_HEADING = "About the user:"
-RECALLED_HEADING = "Found for this message:"
+RECALLED_HEADING = ""
 _DOUBTFUL_HEADINGS = {
     "nothing": "The nearest to this message, perhaps not about it:",
     "other": "Found for this message, perhaps by or about somebody else:",

@@ -25,12 +25,15 @@ from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
 from memory.internals import (
+    Clock,
     Conversation,
     ConversationWindowPolicy,
     Omitted,
     Passages,
     StoredMessage,
     redact_secrets,
+    system_clock,
+    to_zone,
 )
 
 if TYPE_CHECKING:
@@ -243,7 +246,8 @@ class MemoryReader:
     knows_user: bool = False
     """True if name, home and work of the user are shown with what is pinned."""
     zone: tzinfo | None = None
-    """Time zone of the days that items are shown with; None: as their times were given."""
+    """Time zone of the days that items are shown with; None: that of the machine."""
+    clock: Clock = system_clock
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -292,7 +296,8 @@ class MemoryReader:
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
         profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
-        beside = with_standing((*profile, *recalled), self.zone)
+        beside = with_standing((*profile, *recalled), self.zone, today=to_zone(self.clock(), self.zone))
+        beside[: len(profile)] = [replace(item, standing="") for item in beside[: len(profile)]]  # that may change
         numbered = [replace(item, number=number) for number, item in enumerate(beside, start=1)]
         return GatheredContext(
             history=history,

@@ -448,7 +448,7 @@ class MemoryServerTools:
 
 
 def _profile_standing(entry: ProfileEntry) -> str:
-    until = "" if entry.until is None else f", until {entry.until:%Y-%m-%d}"
+    until = "" if entry.until is None else f", until {entry.until.day} {entry.until:%b %Y}"
     return f"{entry.subject}{' ' if entry.subject else ''}{entry.topic.value}{until}"
 
 
