@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from agent.assistant.config import AssistantSettings, ConfigurationError
+from agent.assistant.local_time import machine_zone, zone_of
 from memory import (
     ArgumentError,
     Embedder,
@@ -126,7 +127,8 @@ def open_configured_memory(
             embedder=embedder,
             choose_local=settings.embedder_kind != "none",
             policies=make_write_policies(settings, client),
-            language=settings.language,
+            language=settings.language if settings.language_of_file or not path.exists() else None,
+            zone=zone_of(settings.zone or machine_zone()),
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
         )
