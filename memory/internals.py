@@ -44,7 +44,7 @@ _EXPORTS: Final = {
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
     "memory.keywords": "suggests_fields suggests_keywords",
-    "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
+    "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TITLE TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
