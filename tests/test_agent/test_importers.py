@@ -240,7 +240,8 @@ def test_rows_of_a_table_become_memories(tellback: CommandLine, tmp_path: Path, 
     path.write_text(TABLES[name])
     done = tellback("import", path, "--json")
     counts = json.loads(done.out)
-    assert (done.code, counts["kept"], counts["noted"]) == (5, 2, {"time not understood": 1})
+    assert done.code == (5 if "not json" in TABLES[name] else 0)
+    assert (counts["kept"], counts["noted"]) == (2, {"time not understood": 1})
     assert counts["skipped"]["without text"] == 1
     roof = next(m for m in tellback.json("memories", "list")["memories"] if "roof" in m["text"])
     assert (roof["occurred_at"][:7], roof["tags"], roof["trust"]) == ("2024-05", ["home", "roof"], "document")

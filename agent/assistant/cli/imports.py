@@ -32,7 +32,7 @@ class ImportOptions:
     """Arguments and options of ``tellback import``."""
 
     files: Annotated[
-        list[Path] | None, typer.Argument(metavar="[FILE]...", help="An export, a vault, a table; or transcripts.")
+        list[Path] | None, typer.Argument(metavar="[FILE...]", help="Exports, vaults, tables; or transcripts.")
     ] = None
     from_: Annotated[
         str | None,
@@ -73,7 +73,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
     Of conversations, what you typed is kept as your words, and the answers as answers, with their times. With --from a
     client (claude-code, codex, cursor, gemini-cli) and no FILE, its own transcripts are read.
     """
-    from agent.assistant.importers.registry import LLM, MARKDOWN, TELLBACK, conversation_source
+    from agent.assistant.importers.registry import MARKDOWN, TELLBACK, conversation_source
 
     files = options.files or []
     for file in files:
@@ -87,7 +87,7 @@ def import_files(context: typer.Context, options: ImportOptions) -> None:
         _import_conversations(context, source, paths, options)
         return
     if not files:
-        raise typer.BadParameter(f"one is needed of what {name} is; {LLM.name} and clients have places of their own")
+        raise typer.BadParameter(f"the file of format {name} is needed", param_hint="FILE")
     if name == MARKDOWN:
         ingest(
             context,
@@ -123,10 +123,13 @@ def _recognised(files: Sequence[Path]) -> str:
     for file, name in formats.items():
         if name is None:
             known = ", ".join(FORMATS)
-            raise typer.BadParameter(f"{file} is of no format that is known; --from says which: {known}")
+            problem = f"{file} is of no format that is known; --from says which: {known}"
+            raise typer.BadParameter(problem, param_hint="FILE")
     names = list(dict.fromkeys(filter(None, formats.values())))
     if len(names) > 1:
-        raise typer.BadParameter(f"these are of several formats ({', '.join(names)}); import one after the other")
+        raise typer.BadParameter(
+            f"these are of several formats ({', '.join(names)}); import one after the other", param_hint="FILE"
+        )
     return names[0]
 
 
@@ -214,7 +217,7 @@ def _import_conversations(
 
 
 def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[Path], options: ImportOptions) -> None:
-    from agent.assistant.importers.tables import ColumnNames, TableReport, import_table
+    from agent.assistant.importers.tables import WITHOUT_TEXT, ColumnNames, TableReport, import_table
     from memory import Trust
 
     report = TableReport(format, options.dry_run)
@@ -245,7 +248,7 @@ def _import_tables(context: typer.Context, format: TableFormat, files: Sequence[
         print_json(asdict(report))
     else:
         _print_table_report(report, trust=trust, asked=options.trust is not None)
-    if report.skipped:
+    if set(report.skipped) - {WITHOUT_TEXT}:
         raise typer.Exit(EXIT_PARTIAL)
 
 

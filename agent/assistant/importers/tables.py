@@ -25,6 +25,8 @@ from memory.internals import ORIGIN, Outcome
 TableFormat: TypeAlias = Literal["csv", "jsonl"]
 TABLE_FORMATS: Final[tuple[TableFormat, ...]] = ("csv", "jsonl")
 
+WITHOUT_TEXT: Final = "without text"
+"""Reason of a row that has nothing to keep."""
 _USUAL_NAMES: Final[Mapping[str, Sequence[str]]] = {
     "text": ("text", "content", "memory", "note", "body", "message", "fact"),
     "time": ("time", "date", "timestamp", "datetime", "created_at", "created", "occurred_at"),
@@ -158,7 +160,7 @@ def _memories(
         value = row.get(found.text or "")
         text = clean_text(value) if isinstance(value, str) else ""
         if not text:
-            report.skip("without text")
+            report.skip(WITHOUT_TEXT)
             continue
         written = row.get(found.time or "")
         said = _time(written)
