@@ -1,6 +1,6 @@
 """Facts that a model finds in what the user said, over real HTTP: what it is asked, what is kept, what is not.
 
-Inner parts, on no face: ``agent.assistant.facts``.
+Inner parts, on no face: ``agent.assistant.cli.conversation.facts``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent import AgentSettings, OpenAICompatibleProvider, Usage
-from agent.assistant.facts import FactWorker, KeptFacts, keep_facts
+from agent.assistant.cli.conversation.facts import FactWorker, KeptFacts, keep_facts
 from agent.assistant.wiring import open_configured_memory
 from agent.testing import OpenAIServer, RawReply, Reply
 from memory import LongTermMemory, Memory, Message, NoSecrets, Trust, run_sync

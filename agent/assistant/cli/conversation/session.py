@@ -42,9 +42,9 @@ from agent.assistant.resident.host import Host, hosted
 from agent.assistant.resident.wire import terminal_name
 
 if TYPE_CHECKING:
+    from agent.assistant.cli.conversation.facts import FactWorker, KeptFacts
     from agent.assistant.cli.conversation.line_editor import LineEditor
     from agent.assistant.config import AssistantSettings
-    from agent.assistant.facts import FactWorker, KeptFacts
     from agent.assistant.wiring import Assistant, OpenedMemory
     from agent.results import RunResult
     from memory import Report
@@ -176,7 +176,7 @@ class ChatSession:
     def _look_for_facts(self, turn: str) -> None:
         """Have the model asked for the facts in the memory *turn* while the conversation goes on."""
         if self.facts is None:
-            from agent.assistant.facts import FactWorker
+            from agent.assistant.cli.conversation.facts import FactWorker
 
             self.facts = FactWorker(self._announce_facts)
         self.facts.submit(self.opened, turn)

@@ -10,7 +10,7 @@ from agent.assistant.cli.output import format_count, one_line
 from agent.assistant.cli.short_ids import short_id
 
 if TYPE_CHECKING:
-    from agent.assistant.facts import KeptFacts
+    from agent.assistant.cli.conversation.facts import KeptFacts
     from agent.results import RunResult, ToolCallRecord
     from memory import Report
 
