@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 from agent.errors import ArgumentError
 from memory import Memory, Message, RecallResult, Report
-from memory.internals import SCOPES, Passages, Profile, suggests_fields
+from memory.internals import SCOPES, Passages, Profile
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, RecallOptions
     from vectorstore import Filter, VectorStore
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
     """Part of a memory that a run sees, and the scopes that it stamps on what it stores.

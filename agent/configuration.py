@@ -28,7 +28,7 @@ from agent.tools.base import Tool, Toolset, annotations_of
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
 from memory import TokenCounter, WindowPolicy
-from memory.internals import Clock, suggests_fields, system_clock
+from memory.internals import Clock, system_clock
 
 
 def zone_name(moment: datetime) -> str:
@@ -42,7 +42,6 @@ def new_session_id() -> str:
     return str(uuid.uuid4())
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """Settings of an agent. One value may serve any number of agents.

@@ -23,10 +23,9 @@ from agent.results import ErrorRecord, ToolCallRecord, error_text
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
 from memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
-from memory.internals import redact_secrets, suggests_fields
+from memory.internals import redact_secrets
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
     """The chain around each call, outermost first: *authorise*, *approval*, logging, timeout, *breaker*,

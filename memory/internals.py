@@ -11,7 +11,6 @@ from typing import Final
 from vectorstore.lazy_face import LazyFace as _LazyFace
 
 _EXPORTS: Final = {
-    "memory.awaited_call": "says_await",
     "memory.backup_files": "backup_folder is_backup_due was_tried",
     "memory.backups": (
         "BackupFile DEFAULT_MAX_BYTES RestoreReport known_backups make_daily_backup remove_backup thin_out"
@@ -43,7 +42,6 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.keywords": "suggests_fields suggests_keywords",
     "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
@@ -68,7 +66,7 @@ _EXPORTS: Final = {
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_FACE: Final = _LazyFace(__name__, _EXPORTS)
+_FACE: Final = _LazyFace(__name__, _EXPORTS, hints=False)
 __all__ = _FACE.names
 __getattr__ = _FACE.load
 __dir__ = _FACE.list

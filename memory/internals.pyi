@@ -1,6 +1,5 @@
 """The names of ``memory.internals`` for type checkers; internals.py imports each when it is first used."""
 
-from memory.awaited_call import says_await as says_await
 from memory.backup_files import backup_folder as backup_folder
 from memory.backup_files import is_backup_due as is_backup_due
 from memory.backup_files import was_tried as was_tried
@@ -69,8 +68,6 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
-from memory.keywords import suggests_fields as suggests_fields
-from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED

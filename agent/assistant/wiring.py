@@ -71,6 +71,11 @@ class OpenedMemory:
 
         return KnowledgeBase(self.memory, collection=collection, namespace=self.namespace)
 
+    async def knowledge_bases(self, collection: str | None = None) -> list[KnowledgeBase]:
+        """Return the knowledge base of *collection*, or (None) those of all collections that there are."""
+        names = await self.knowledge().collections() if collection is None else (collection,)
+        return [self.knowledge(name) for name in names]
+
     async def close(self) -> None:
         """Release the memory file and the connections."""
         await self.memory.close()
