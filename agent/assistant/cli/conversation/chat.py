@@ -57,7 +57,7 @@ def chat(
                 talk.attach(path)
             _talk(talk)
         finally:
-            run(talk.close())
+            talk.close()
     if talk.failures:
         raise typer.Exit(talk.failures[0])
 
