@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import log
 
@@ -22,7 +22,7 @@ from memory.chunking.sentences import TextSpan
 from memory.documents.citations import QUOTE_LIMIT, quotable_spans, stating_spans
 from memory.documents.document import Passage
 from memory.documents.question_kinds import QuestionKind, answer_form, asked_term, question_kinds
-from memory.documents.sentences import code_steps
+from memory.documents.sentences import code_steps, without_cross_references
 from memory.retrieval.languages.lexicon import lexicon_for
 from vectorstore import Analyzer
 
@@ -41,7 +41,9 @@ _PAIR_PENALTY = 0.1
 """Penalty of a second sentence, which must bring more than this."""
 _WORD = re.compile(r"[^\W\d_]+")
 _LEANS_BACK = re.compile(
-    r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|er|sie|es|dies\w*)\b", re.IGNORECASE
+    r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|instead|otherwise|thus|so|therefore|then|"
+    r"to do (?:this|so|that)|in (?:this|that|such|these) \w+|with this|er|sie|es|dies\w*)\b",
+    re.IGNORECASE,
 )
 
 
@@ -83,12 +85,14 @@ def best_sentences(
     spans = [
         (index, span)
         for index, span in spans
-        if not _is_heading(passages[index], span) and asked not in _plain_words(texts[index][slice(*span)])
+        if not _is_heading(passages[index], span) and not _repeats(texts[index][slice(*span)], asked)
     ]
     if not spans:
         spans = [(index, span) for index, text in enumerate(texts) for span in quotable_spans(text, limit)]
     wanted = frozenset(terms(question))
-    found = [frozenset(terms(passages[index].text[start:end])) & wanted for index, (start, end) in spans]
+    stated = [without_cross_references(texts[index][start:end]) for index, (start, end) in spans]
+    agents = _agent_nouns(question, terms) if QuestionKind.PERSON in kinds else {}
+    found = [frozenset(agents.get(term, term) for term in terms(text)) & wanted for text in stated]
     frequencies = Counter(term for held in found for term in held)
     weights = {term: log(1 + len(spans) / (0.5 + frequencies[term])) for term in wanted}
     headings = [frozenset(terms(" ".join((*passage.heading, passage.title)))) & wanted for passage in passages]
@@ -105,7 +109,8 @@ def best_sentences(
         words = sum(weights[term] for term in held) + _CONTEXT_SHARE * sum(weights[term] for term in context)
         score = words / total if total else 0.0
         score += _PASSAGE_WEIGHT * passage.score / best if best > 0 else 0.0
-        score += _FORM_WEIGHT * answer_form(kinds, passage.text[start:end], lexicon, term=term)
+        sentence = without_cross_references(passage.text[start:end])
+        score += _FORM_WEIGHT * answer_form(kinds, sentence, lexicon, term=term, question=question)
         score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
         leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start
@@ -127,9 +132,21 @@ def with_meaning(sentences: Sequence[AnswerSentence], similarities: Sequence[flo
     return sorted(compared, key=lambda sentence: -sentence.score) + list(sentences[len(compared) :])
 
 
+def _agent_nouns(question: str, terms: Callable[[str], Sequence[str]]) -> dict[str, str]:
+    """Return the terms of who does what the verbs of *question* say, with those of the verbs: founder, for founded."""
+    verbs = [word for word in _WORD.findall(question) if word.endswith("ed")]
+    nouns = {noun: verb for verb in verbs for noun in (f"{verb[:-2]}er", f"{verb[:-2]}or")}
+    return {term: target for noun, verb in nouns.items() for term in terms(noun) for target in terms(verb)}
+
+
 def _plain_words(text: str) -> str:
-    """Return the words of *text* alone: a place that repeats a whole question, such as an example, is no answer."""
     return f" {' '.join(_WORD.findall(text.casefold()))} "
+
+
+def _repeats(text: str, asked: str) -> bool:
+    """Return whether *text* repeats the words *asked* and does not go on with an answer: an example does so."""
+    words = _plain_words(text)
+    return asked in words and (words == asked or not words.startswith(asked))
 
 
 def _is_heading(passage: Passage, span: TextSpan) -> bool:

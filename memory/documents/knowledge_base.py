@@ -41,7 +41,7 @@ from memory.documents.loaders.registry import LoaderRegistry, type_names
 from memory.documents.manifest import DocumentRecord
 from memory.errors import ArgumentError, LoadError, translating
 from memory.long_term import LongTermMemory
-from memory.partitions import DOCUMENTS
+from memory.partitions import DOCUMENTS, parse_store_namespace
 from memory.timestamps import to_aware
 from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter, lifecycle_of
@@ -58,7 +58,7 @@ _DOCUMENT_FACTOR = 4
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """Document of the collection; *chunks* counts the stored ones, not those that were forgotten."""
+    """Document of a *collection*; *chunks* counts the stored ones, not those that were forgotten."""
 
     source: str
     title: str
@@ -66,6 +66,7 @@ class DocumentInfo:
     chunks: int
     modified: datetime | None = None
     ingested: datetime | None = None
+    collection: str = "default"
 
 
 @translating
@@ -194,6 +195,13 @@ class KnowledgeBase:
         loader = self._loaders.choose_by_type(page.name, page.media_type)
         given = GivenDocument(name, name, page.content, loader, page.modified)
         return await self._run(EVERY_FILE, again).run_given(given)
+
+    async def collections(self) -> tuple[str, ...]:
+        """Return the names of all collections of this namespace that hold a document, in order."""
+        names = await asyncio.to_thread(self._collection.memory.store.namespaces)
+        own = (self._collection.namespace, DOCUMENTS)
+        found = [parse_store_namespace(name) for name in names]
+        return tuple(sorted(name for *place, name in found if tuple(place) == own and name is not None))
 
     async def documents(self) -> list[DocumentInfo]:
         """Return what the collection holds, in order of source."""
@@ -357,6 +365,7 @@ class KnowledgeBase:
             chunks=len(stored),
             modified=record.modified,
             ingested=record.ingested,
+            collection=self._collection.name,
         )
 
     def _remove(self, document: str) -> int:

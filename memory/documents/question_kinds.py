@@ -25,6 +25,7 @@ class QuestionKind(StrEnum):
     THING = "thing"
     REASON = "reason"
     DEFINITION = "definition"
+    DIFFERENCE = "difference"
 
 
 _FLAGS = re.IGNORECASE
@@ -56,19 +57,33 @@ _DEFINITION = re.compile(
     _FLAGS,
 )
 
+_DIFFERENCE = re.compile(
+    r"(?:how (?:do|does|is|are)\b.*\bdiffer|.*\b(?:difference|unterschied\w*|différence|diferencia)\b)", _FLAGS
+)
+
 _COUNTED = re.compile(
-    r"(?:how many|wie viele)\s+(?:\w+\s+){0,2}?(?P<counted>\w+)\s+"
+    r"(?:how many|wie viele)\s+(?:(?:kinds|types|sorts)\s+of\s+)?(?:[\w.-]+\s+){0,2}?(?P<counted>\w+)\s+"
     r"(?:are|is|do|does|did|can|could|may|has|have|had|will|were|sind|hat|haben|kann|gibt)\b",
     _FLAGS,
 )
 _STEM_LENGTH = 5
-_OTHER_NUMBER = 0.7
+_OTHER_NUMBER = 0.5
 """Form of a sentence with a number that counts something else, as it seems."""
 _NUMBERS_AHEAD = 5
 """Words between a number and what it counts."""
 
-_NAME = re.compile(r"(?<=[\w,;] )[A-Z\u00c0-\u00de]\w+")
-_DIGIT = re.compile(r"\d")
+_NAME = re.compile(
+    r"[A-Z\u00c0-\u00de][\w'\u2019-]+(?: [A-Z\u00c0-\u00de][\w'\u2019-]+)+|(?<=[\w,;] )[A-Z\u00c0-\u00de]\w+"
+)
+_NUMBER_TOKEN = re.compile(r"\w*\d[\w.,]*")
+_DURATION = re.compile(
+    r"(?:\d|\b(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|half)\b)[\w.,\s-]{0,12}?"
+    r"\b(?:(?:milli|micro)?seconds?|ms|minutes?|hours?|days?|weeks?|months?|years?|sekunden?|minuten?|stunden?|tagen?|"
+    r"wochen?|monaten?|jahren?|segundos?|minutos?|horas?|días?|semanas?|mes(?:es)?|años?|heures?|jours?|semaines?|mois)\b",
+    _FLAGS,
+)
+_ASKS_DURATION = re.compile(r"(?:how (?:long|often)|wie (?:lange|oft)|cuánto tiempo|combien de temps)\b", _FLAGS)
+_WORDS = re.compile(r"\w+")
 _CODE = re.compile(r"`[^`\n]+`|\"/[\w/.-]+\"|\b\w+\(\)|\b[a-z]+(?:_[a-z]+)+\b|\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b")
 _INSTRUCTION = re.compile(
     r"\b(?:you (?:can|may|could|should|must|need)|(?:can|may|must|should) be|(?:is|are) (?:done|made|set) (?:by|with)|"
@@ -90,10 +105,22 @@ _BECAUSE = re.compile(
     _FLAGS,
 )
 _DEFINES = re.compile(
-    r"\b(?:is|are|means|refers? to|stands for|called|denotes|allows?|ist|sind|bedeutet|es|son)\b", _FLAGS
+    r"\b(?:is|are|was|were|means|refers? to|stands for|called|denotes|allows?|ist|sind|bedeutet|es|son)\b", _FLAGS
 )
 _DEFINING_WORDS = 12
 """Words from the beginning of a sentence among which a definition names its term."""
+_TERM_FIRST = (
+    r"\b{}s?[`\"'\u201d*_)]*(?: \([^)]*\))?,? (?:is|are|was|were|means|refers? to|stands for|denotes|allows?|lets|"
+    r"ist|sind|bedeutet|es|son) (?!also\b|not\b|often\b|done\b|then\b)"
+)
+_TERM_LAST = r"\b(?:called|known as|named|referred to as|genannt|llamad[oa]s?) (?:an? |the )?[`\"'\u201c*_]*{}\b"
+_CONTRAST = re.compile(
+    r"\b(?:differ\w*|unlike|whereas|while|contrast|instead|rather than|however|but|even if|on the other hand|while|"
+    r"hingegen|während|sondern|dagegen|mientras|en cambio|tandis que)\b",
+    _FLAGS,
+)
+_LOOSE = 0.5
+"""Form of a sentence that may be of the kind: a definition not in its usual form, a time that is no duration."""
 
 
 def question_kinds(question: str, lexicon: Lexicon | None = None) -> frozenset[QuestionKind]:
@@ -108,26 +135,33 @@ def question_kinds(question: str, lexicon: Lexicon | None = None) -> frozenset[Q
         QuestionKind.STEP: _STEP.match(words) and not lexicon.asks_number.match(words),
         QuestionKind.THING: _THING.match(words),
         QuestionKind.REASON: _REASON.match(words),
-        QuestionKind.DEFINITION: _DEFINITION.match(words),
+        QuestionKind.DEFINITION: _DEFINITION.match(words) and not _DIFFERENCE.match(words),
+        QuestionKind.DIFFERENCE: _DIFFERENCE.match(words),
     }
     return frozenset(kind for kind, found in kinds.items() if found)
 
 
 def answer_form(
-    kinds: frozenset[QuestionKind], sentence: str, lexicon: Lexicon | None = None, *, term: str = ""
+    kinds: frozenset[QuestionKind], sentence: str, lexicon: Lexicon | None = None, *, term: str = "", question: str = ""
 ) -> float:
     """Return from 0 to 1 how far *sentence* has the form of an answer to one of *kinds*.
 
-    *term* is what a question of definition, or one of number, asks about (``asked_term``).
+    *term* is what a question of definition, or one of number, asks about (``asked_term``). Names and numbers that stand
+    in the *question* answer nothing.
     """
     lexicon = lexicon or lexicon_for("en")
+    known = frozenset(_WORDS.findall(question.casefold()))
     form = 0.0
-    if QuestionKind.PERSON in kinds and _NAME.search(sentence):
+    if QuestionKind.PERSON in kinds and _is_new(_NAME, sentence, known):
         form = 1.0
-    if QuestionKind.TIME in kinds and (lexicon.time.search(sentence) or lexicon.number.search(sentence)):
-        form = 1.0
-    if QuestionKind.NUMBER in kinds and (_DIGIT.search(sentence) or lexicon.number.search(sentence)):
-        form = max(form, 1.0 if not term or _counts(sentence, term, lexicon) else _OTHER_NUMBER)
+    if kinds & {QuestionKind.TIME, QuestionKind.NUMBER}:
+        number = _is_new(_NUMBER_TOKEN, sentence, known) or _is_new(
+            lexicon.number, _NUMBER_TOKEN.sub("", sentence), known
+        )
+        if QuestionKind.TIME in kinds and (number or lexicon.time.search(sentence)):
+            form = _LOOSE if _ASKS_DURATION.match(question) and not _DURATION.search(sentence) else 1.0
+        if QuestionKind.NUMBER in kinds and number:
+            form = max(form, 1.0 if not term or _counts(sentence, term, lexicon) else _OTHER_NUMBER)
     if QuestionKind.THING in kinds and _CODE.search(sentence):
         form = max(form, 1.0)
     if QuestionKind.REASON in kinds and _BECAUSE.search(sentence):
@@ -138,8 +172,9 @@ def answer_form(
         steps = bool(_INSTRUCTION.search(sentence)) + bool(_IMPERATIVE.match(sentence)) + code + block
         form = max(form, min(1.0, steps / 2))
     if QuestionKind.DEFINITION in kinds and term:
-        beginning = " ".join(sentence.casefold().split()[:_DEFINING_WORDS])
-        form = max(form, 1.0 if term in beginning and _DEFINES.search(sentence) else 0.0)
+        form = max(form, _defines(sentence, term))
+    if QuestionKind.DIFFERENCE in kinds and _CONTRAST.search(sentence):
+        form = 1.0
     return form
 
 
@@ -148,6 +183,19 @@ def asked_term(question: str) -> str:
     words = question.strip()
     match = _DEFINITION.match(words) or _COUNTED.match(words)
     return "" if match is None else next(value for value in match.groupdict().values() if value).casefold().strip()
+
+
+def _is_new(pattern: re.Pattern[str], sentence: str, known: frozenset[str]) -> bool:
+    """Return whether *sentence* has a match of *pattern* that is not made of *known* words alone."""
+    return any(not known.issuperset(_WORDS.findall(match[0].casefold())) for match in pattern.finditer(sentence))
+
+
+def _defines(sentence: str, term: str) -> float:
+    """Return 1 where *sentence* defines *term* in the usual form, ``_LOOSE`` where it may do so, else 0."""
+    words, name = " ".join(sentence.casefold().split()), re.escape(term)
+    if re.search(_TERM_FIRST.format(name), words[: 8 * _DEFINING_WORDS]) or re.search(_TERM_LAST.format(name), words):
+        return 1.0
+    return _LOOSE if term in " ".join(words.split()[:_DEFINING_WORDS]) and _DEFINES.search(words) else 0.0
 
 
 def _counts(sentence: str, term: str, lexicon: Lexicon) -> bool:

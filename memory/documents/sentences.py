@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from memory.chunking.sentences import TextSpan, split_sentences, strip_span
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
-_UNDERLINED = re.compile(r"^[^\n]+\n([=\-~^\"'`#*+])\1{2,}[ \t]*$", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
+_UNDERLINED = re.compile(r"^[^\n]+\n(?:([=\-^\"'*#+])\1{2,}|([~`])\2{3,})[ \t]*$", re.MULTILINE)
+"""A line with a rule below it; three backticks are a fence."""
 _LITERAL_BLOCK = re.compile(r"::[ \t]*\n[ \t]*\n((?:[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)+)")
 """Lines that are indented after a double colon: literal text of reStructuredText."""
 _CODE_DIRECTIVE = re.compile(
@@ -16,7 +18,7 @@ _CODE_DIRECTIVE = re.compile(
     r"(?:\1[ \t]+[^\n]*(?:\n|\Z)|[ \t]*\n)*",
     re.MULTILINE,
 )
-_NOT_PROSE = (_FENCE, _UNDERLINED, _LITERAL_BLOCK, _CODE_DIRECTIVE)
+_NOT_PROSE = (_UNDERLINED, _LITERAL_BLOCK, _CODE_DIRECTIVE)
 _MARKUP_LINE = re.compile(
     r"""[ \t]*(?:
         \#{1,6}(?:\s|$)             # heading
@@ -28,8 +30,14 @@ _MARKUP_LINE = re.compile(
     )""",
     re.VERBOSE,
 )
+_CROSS_REFERENCE = re.compile(
+    r"\((?:see|cf\.?|siehe|vgl\.?|voir|véase)\s[^()]*\)"
+    r"|\b(?:Section|Chapter|Appendix|Table|Figure|Abschnitt|Kapitel|Sección|Chapitre)\s[\dA-Z][\d.]*"
+    r"(?:,?\s[\"\u201c][^\"\u201d]*[\"\u201d])?"
+)
 _INLINE_ROLE = re.compile(r"[ \t]*:[\w-]+:`")
 _QUESTION_END = re.compile("[?\uff1f\u061f][\"'\u201d\u2019)\\]*_]*\\Z")
+_ONLY_CODE = re.compile(r"(?:`[^`\n]+`[\s,;]*)+\Z")
 _MIN_WORDS = 2
 _WORD = re.compile(r"\w+")
 
@@ -38,9 +46,9 @@ def stating_sentences(text: str) -> list[TextSpan]:
     """Return the sentences of *text* that may answer a question, in order; none where it has no prose.
 
     Left out are headings, code and dialogues with a program, rows of tables, directives and fields of
-    reStructuredText, questions, lines that only lead to a list or block ("as follows:"), and single words.
+    reStructuredText, questions, lines that only lead to a list or block ("as follows:"), signatures, and single words.
     """
-    blocks = sorted(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))
+    blocks = sorted([*_fences(text), *(match.span() for pattern in _NOT_PROSE for match in pattern.finditer(text))])
     spans = []
     for start, end in split_sentences(text):
         inner = start
@@ -54,28 +62,41 @@ def stating_sentences(text: str) -> list[TextSpan]:
     return spans
 
 
+def without_cross_references(text: str) -> str:
+    """Return *text* without what only names another place: "(see Chapter 15, Building a Package)"."""
+    return _CROSS_REFERENCE.sub(" ", text)
+
+
 def code_steps(text: str, limit: int) -> list[TextSpan]:
     """Return the blocks of code of *text* with the sentence that leads to each, in order: steps of an instruction.
 
     A longer one than *limit* characters ends after its last line that fits; a block right below a heading has none.
     """
     steps = []
-    for match in sorted(
-        (match for pattern in (_FENCE, _LITERAL_BLOCK) for match in pattern.finditer(text)),
-        key=lambda match: match.start(),
-    ):
-        before = text[: match.start()].rstrip()
+    for begin, stop in sorted([*_fences(text), *(match.span() for match in _LITERAL_BLOCK.finditer(text))]):
+        before = text[:begin].rstrip()
         lead = before[before.rfind("\n\n") + 1 :]
         offset = len(before) - len(lead)
         sentences = [span for span in split_sentences(lead) if not _is_markup(lead[span[0] : span[1]])]
         if not sentences:
             continue
-        start, end = offset + sentences[-1][0], match.end()
+        start, end = offset + sentences[-1][0], stop
         if end - start > limit:
-            end = text.rfind("\n", match.start(), start + limit)
-        if end > match.start() + len(match[0].split("\n")[0]):
+            end = text.rfind("\n", begin, start + limit)
+        if end > begin + len(text[begin:stop].split("\n")[0]):
             steps.append((start, strip_span(text, start, end)[1]))
     return steps
+
+
+def _fences(text: str) -> list[TextSpan]:
+    """Return the fenced blocks of *text*, also the rest of one that was cut before it began.
+
+    Of an odd number of fences, the first closes a block if there is code right above it.
+    """
+    lines = list(_FENCE_LINE.finditer(text))
+    cut = len(lines) % 2 == 1 and text[: lines[0].start()].rstrip(" \t").rpartition("\n")[0].rpartition("\n")[2].strip()
+    reached = lines[0].end() if cut else 0
+    return [(0, reached)] * bool(cut) + [match.span() for match in _FENCE.finditer(text, reached)]
 
 
 def _without_markup_lines(text: str, start: int, end: int) -> TextSpan:
@@ -105,5 +126,6 @@ def _states(sentence: str) -> bool:
     return (
         not sentence.endswith((":", "\uff1a"))
         and not _QUESTION_END.search(sentence)
+        and not _ONLY_CODE.match(sentence)
         and (len(_WORD.findall(sentence)) >= _MIN_WORDS or not sentence.isascii())
     )

@@ -52,3 +52,25 @@ def test_show_of_a_memory_tells_all_about_it_and_of_nothing_fails(tellback: Comm
     id = tellback.json("remember", "The cat is called Miso.")["id"]
     assert tellback("show", id).out.startswith("The cat is called Miso.\n")
     assert tellback("show", "nothing.md:3").code != 0
+
+
+def test_a_collection_of_its_own_is_ingested_listed_asked_shown_and_forgotten(
+    tellback: CommandLine, guide: Path, tmp_path: Path
+) -> None:
+    manual = tmp_path / "manuals" / "crane.md"
+    manual.parent.mkdir()
+    manual.write_text("# Crane\n\nThe crane lifts twelve tonnes.\n")
+    tellback.json("ingest", manual.parent, "--collection", "manuals")
+    listed = {info["source"]: info["collection"] for info in tellback.json("documents")["documents"]}
+    assert listed == {"guide.md": "default", "crane.md": "manuals"}
+    assert [info["source"] for info in tellback.json("documents", "--collection", "manuals")["documents"]] == [
+        "crane.md"
+    ]
+    asked = tellback("ask", "How many tonnes does the crane lift?").out
+    assert asked.splitlines()[-1] == "[1] manuals/crane.md:3 § Crane"
+    assert "> The crane lifts twelve tonnes." in tellback("show", "manuals/crane.md:3").out
+    place = tellback.json("show", "manuals/crane.md:3", "--collection", "manuals")
+    assert tellback.json("show", place["id"])["path"] == str(manual)
+    assert tellback("show", "manuals/crane.md:3", "--collection", "default").code != 0
+    assert tellback.json("documents", "forget", manual.parent, "--yes")["removed"] == ["crane.md"]
+    assert tellback.json("documents")["total"] == 1

@@ -19,7 +19,7 @@ from agent.assistant.cli.command_context import opened_memory, run
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.listing import keep_listing, listed_id, listing_number
 from agent.assistant.cli.memories import show as show_memory
-from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.options import CollectionOption, JsonOption
 from agent.assistant.cli.output import escape_controls, one_line, print_json, print_line, print_note, print_text
 from agent.assistant.cli.short_ids import resolve_id
 from agent.assistant.resident.host import current_environment, current_folder
@@ -48,10 +48,10 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
 
     Their numbers are kept for ``tellback show``.
     """
-    knowledge = opened.knowledge()
+    bases = await opened.knowledge_bases()
     lines = []
     for item in citations:
-        location = await knowledge.locate(item.source) if item.source else None
+        location = await _location(bases, item)
         if location is None:
             lines.append(f"[{item.number}] {one_line(item.where)}")
         else:
@@ -61,6 +61,14 @@ async def citation_lines(opened: OpenedMemory, citations: Sequence[AnswerCitatio
     if marked:
         keep_listing("citations", opened, [marked.get(number, "") for number in range(1, max(marked) + 1)])
     return lines
+
+
+async def _location(bases: Sequence[KnowledgeBase], item: AnswerCitation) -> str | None:
+    """Return where the document of *item* was read, in the collection that holds the passage; None for no document."""
+    for knowledge in bases if item.source else ():
+        if len(bases) == 1 or await knowledge.passage(item.id) is not None:
+            return await knowledge.locate(item.source)
+    return None
 
 
 def path_from_here(location: str) -> str:
@@ -91,6 +99,7 @@ def show(
         str, typer.Argument(metavar="CITATION", help="Number of the last answer, id of a passage, or FILE[:LINE].")
     ],
     around: Annotated[int, typer.Option(metavar="COUNT", min=0, max=50, help="Passages before and after it.")] = 1,
+    collection: CollectionOption = None,
     opens: Annotated[
         bool, typer.Option("--open", help="Open the file in the system's viewer, a PDF at its page.")
     ] = False,
@@ -101,7 +110,7 @@ def show(
     With what stands around it; of a memory, everything about it.
     """
     with opened_memory(context) as opened:
-        id, shown = _find(opened, citation.strip(), around)
+        id, shown = _find(opened, citation.strip(), around, collection)
     if shown is None:
         show_memory(context, id=id, json=json)
         return
@@ -129,12 +138,12 @@ def show(
         _open(shown)
 
 
-def _find(opened: OpenedMemory, word: str, around: int) -> tuple[str, _Shown | None]:
+def _find(opened: OpenedMemory, word: str, around: int, collection: str | None) -> tuple[str, _Shown | None]:
     """Return the id that *word* names, and its place: None if it is a memory that comes from no document.
 
     *word* is a number of the last answer, an id, or a file with a line or a page.
     """
-    knowledge = opened.knowledge()
+    bases = run(opened.knowledge_bases(collection))
     number = _NUMBER.fullmatch(word)
     word = f"#{number[1]}" if number is not None else word
     start, end = 0, 0
@@ -142,15 +151,15 @@ def _find(opened: OpenedMemory, word: str, around: int) -> tuple[str, _Shown | N
         id, _ = listed_id("citations", opened, word, changes=False)
         if match := _LISTED.fullmatch(id):
             id, start, end = match["id"], int(match["start"]), int(match["end"])
-    elif (found := _by_path(knowledge, word)) is not None:
-        id, start, end = found
+    elif found := [place for base in bases if (place := _by_path(base, word)) is not None]:
+        id, start, end = found[0]
     else:
         id = resolve_id(opened, word)
-    passage = run(knowledge.passage(id, neighbours=around))
-    if passage is None:
-        return id, None
-    location = run(knowledge.locate(passage.document)) or passage.document
-    return id, _Shown(passage, location, start, end or len(passage.text))
+    for base in bases:
+        if (passage := run(base.passage(id, neighbours=around))) is not None:
+            location = run(base.locate(passage.document)) or passage.document
+            return id, _Shown(passage, location, start, end or len(passage.text))
+    return id, None
 
 
 def _by_path(knowledge: KnowledgeBase, word: str) -> tuple[str, int, int] | None:

@@ -15,7 +15,14 @@ import typer
 
 from agent.assistant.cli.command_context import global_options, opened_memory, run
 from agent.assistant.cli.errors import EXIT_FAILED, EXIT_PARTIAL, EXIT_USAGE, with_error_report
-from agent.assistant.cli.options import DEFAULT_LIMIT, FullOption, JsonOption, YesOption
+from agent.assistant.cli.options import (
+    DEFAULT_LIMIT,
+    CollectionOption,
+    FullOption,
+    IntoCollectionOption,
+    JsonOption,
+    YesOption,
+)
 from agent.assistant.cli.output import (
     format_count,
     format_day,
@@ -32,6 +39,7 @@ from agent.assistant.resident.host import current_folder
 
 if TYPE_CHECKING:
     from agent.assistant.wiring import OpenedMemory
+    from memory import KnowledgeBase
     from memory.internals import DocumentInfo, FileSelection, IngestLine, IngestProgress, IngestReport
     from vectorstore import Filter
 
@@ -72,6 +80,7 @@ def ingest(
         bool, typer.Option("--quiet", help="Print only the totals and what failed; no bar, nothing of what is skipped.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Retire the documents of a PATH that is gone, unasked.")] = False,
+    collection: IntoCollectionOption = "default",
     include: IncludeOption = None,
     exclude: ExcludeOption = None,
     max_size: MaxSizeOption = None,
@@ -107,11 +116,12 @@ def ingest(
         report = report_unreadable(paths, selection)
     if report is None:
         with opened_memory(context, create=True) as opened:
-            _confirm_retiring(opened, gone, yes=yes)
-            report = _ingest_with_progress(opened, paths, selection, again=again, quiet=json or quiet)
+            knowledge = opened.knowledge(collection)
+            _confirm_retiring(knowledge, gone, yes=yes)
+            report = _ingest_with_progress(knowledge, paths, selection, again=again, quiet=json or quiet)
             hosts = [host.strip() for host in settings.web_hosts.split(",") if host.strip()]
             for page in pages:
-                read_page = run(opened.knowledge().ingest_url(page, allowed_hosts=hosts, again=again))
+                read_page = run(knowledge.ingest_url(page, allowed_hosts=hosts, again=again))
                 report = replace(report, lines=report.lines + read_page.lines)
     read = any(line.action not in _NOT_READ for line in report.lines)
     if json:
@@ -193,9 +203,9 @@ def _no_such_path(path: Path) -> typer.BadParameter:
     return typer.BadParameter(f"{path}: no such file or folder", param_hint="PATH")
 
 
-def _confirm_retiring(opened: OpenedMemory, gone: Sequence[Path], *, yes: bool) -> None:
+def _confirm_retiring(knowledge: KnowledgeBase, gone: Sequence[Path], *, yes: bool) -> None:
     """Ask whether the documents of paths that are *gone* are to be retired; a path without any is an error."""
-    listed = run(opened.knowledge().documents()) if gone else []
+    listed = run(knowledge.documents()) if gone else []
     for path in gone:
         sources = [
             info.source for info in listed if info.location and Path(info.location).is_relative_to(path.resolve())
@@ -213,7 +223,7 @@ def _confirm_retiring(opened: OpenedMemory, gone: Sequence[Path], *, yes: bool) 
 
 
 def _ingest_with_progress(
-    opened: OpenedMemory, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
+    knowledge: KnowledgeBase, paths: Sequence[Path], selection: FileSelection, *, again: bool, quiet: bool
 ) -> IngestReport:
     """Ingest with a bar; an interrupted ingest says how far it came."""
     from memory.internals import IngestReport
@@ -221,7 +231,7 @@ def _ingest_with_progress(
     if not paths:
         return IngestReport(())
     with ingest_progress(quiet=quiet) as on_progress:
-        ingested = opened.knowledge().ingest(
+        ingested = knowledge.ingest(
             paths, again=again, retire_missing=True, on_progress=on_progress, **asdict(selection)
         )
         return run(ingested)
@@ -317,12 +327,13 @@ def documents(
     limit: Annotated[
         int | None, typer.Option(metavar="COUNT", min=1, help=f"How many at most ({DEFAULT_LIMIT}; JSON: all).")
     ] = None,
+    collection: CollectionOption = None,
     full: FullOption = False,
     json: JsonOption = False,
 ) -> None:
     """List the documents that were ingested, the newest first."""
     with opened_memory(context) as opened:
-        every = run(opened.knowledge().documents())
+        every = [info for base in run(opened.knowledge_bases(collection)) for info in run(base.documents())]
     wanted = (matching or "").casefold()
     found = [info for info in every if wanted in info.source.casefold() or wanted in info.title.casefold()]
     found = sorted(sorted(found, key=_SORT_KEYS["name"]), key=_SORT_KEYS[sort], reverse=sort != "name")
@@ -336,7 +347,9 @@ def documents(
     if not found:
         print_text(f"None of {format_count(len(every), 'document')} has that in its name or title.")
         return
-    rows = [(str(info.chunks), format_day(info.ingested), _name_and_title(info)) for info in shown]
+    several = len({info.collection for info in every}) > 1
+    names = [(f"{info.collection}: " if several else "") + _name_and_title(info) for info in shown]
+    rows = [(str(info.chunks), format_day(info.ingested), name) for info, name in zip(shown, names, strict=True)]
     print_table(("chunks", "ingested", "document"), rows, full=full)
     chunks = format_count(sum(info.chunks for info in found), "chunk")
     some = f"{len(shown)} of {format_count(len(found), 'document')}, the rest with --limit" if shown != found else ""
@@ -347,6 +360,7 @@ def documents(
 def forget_folder(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="A folder or file that was ingested; it may be gone.")],
+    collection: CollectionOption = None,
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -356,8 +370,9 @@ def forget_folder(
     words stays: `tellback forget --document NAME` reaches that, too.
     """
     with opened_memory(context) as opened:
-        knowledge, path = opened.knowledge(), Path(current_folder(), folder).resolve()
-        listed = run(knowledge.documents())
+        path = Path(current_folder(), folder).resolve()
+        bases = run(opened.knowledge_bases(collection))
+        listed = [info for base in bases for info in run(base.documents())]
         below = [info.source for info in listed if info.location and Path(info.location).is_relative_to(path)]
         if not below:
             raise typer.BadParameter(f"no document came from {folder}", param_hint="FOLDER")
@@ -367,7 +382,7 @@ def forget_folder(
             if not confirm("Forget them?"):
                 print_note("tellback: nothing was forgotten")
                 raise typer.Exit(EXIT_FAILED)
-        removed = run(knowledge.remove_folder(path))
+        removed = [source for base in bases for source in run(base.remove_folder(path))]
     if json:
         print_json({"folder": str(path), "removed": removed})
     else:

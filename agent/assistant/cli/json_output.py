@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _KEYS: Final = {
     "Conflict": "ids memories",
     "DoctorCheck": "name fine seen remedy",
-    "DocumentInfo": "source title location chunks modified ingested",
+    "DocumentInfo": "source title location chunks modified ingested collection",
     "ErasureVerification": "gone left rows files texts notes",
     "ExportReport": "path counts hash vectors operation damaged",
     "Finding": "part what subject",

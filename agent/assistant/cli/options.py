@@ -44,6 +44,9 @@ ModifiedUntilOption: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Files that did not change after it.", rich_help_panel=_DOCUMENTS_PANEL),
 ]
+IntoCollectionOption: TypeAlias = Annotated[
+    str, typer.Option("--collection", metavar="NAME", help="Collection that the documents belong to.")
+]
 CollectionOption: TypeAlias = Annotated[
     str | None, typer.Option(metavar="NAME", help="Of this collection only.", rich_help_panel=_DOCUMENTS_PANEL)
 ]

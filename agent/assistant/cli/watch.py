@@ -22,11 +22,11 @@ from agent.assistant.cli.documents import (
     print_ingest_report,
 )
 from agent.assistant.cli.errors import with_error_report
-from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.options import IntoCollectionOption, JsonOption
 from agent.assistant.cli.output import format_count, one_line, print_json, print_note, print_text
 
 if TYPE_CHECKING:
-    from agent.assistant.wiring import OpenedMemory
+    from memory import KnowledgeBase
     from memory.internals import FileSelection, IngestReport, WatchStep
 
 _CHANGES = ("added", "updated", "removed")
@@ -40,6 +40,7 @@ def watch(
     exclude: ExcludeOption = None,
     max_size: MaxSizeOption = None,
     no_ignore: NoIgnoreOption = False,
+    collection: IntoCollectionOption = "default",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only what failed.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -53,7 +54,7 @@ def watch(
             raise typer.BadParameter(f"{folder}: no such folder", param_hint="FOLDER")
     selection = file_selection(include, exclude, max_size, no_ignore=no_ignore)
     with opened_memory(context, create=True) as opened:
-        following = _Following(opened, tuple(folders), selection, quiet=quiet, json=json)
+        following = _Following(opened.knowledge(collection), tuple(folders), selection, quiet=quiet, json=json)
         try:
             run(following.follow())
         except KeyboardInterrupt:
@@ -67,7 +68,7 @@ def watch(
 class _Following:
     """Watch of *folders*; *changes* counts documents since the first reading, after which it has *caught_up*."""
 
-    opened: OpenedMemory
+    knowledge: KnowledgeBase
     folders: tuple[Path, ...]
     selection: FileSelection
     quiet: bool
@@ -80,7 +81,7 @@ class _Following:
         """Print each step, until it is interrupted."""
         with ExitStack() as bar:
             on_progress = bar.enter_context(ingest_progress(quiet=self.quiet or self.json))
-            steps = self.opened.knowledge().watch(self.folders, on_progress=on_progress, **asdict(self.selection))
+            steps = self.knowledge.watch(self.folders, on_progress=on_progress, **asdict(self.selection))
             async with aclosing(steps) as watched:
                 async for step in watched:
                     if not self.caught_up:

@@ -59,7 +59,7 @@ _MAX_LINK_TEXT: Final = 60
 class HtmlLoader:
     """Loads ``.html``: headings, lists, tables and code are kept as Markdown."""
 
-    name = "html/2"
+    name = "html/3"
     media_type = "text/markdown"
 
     def load(self, data: bytes, source: str) -> LoadedDocument:

@@ -22,7 +22,7 @@ _LIKE_MARKUP: Final = re.compile(r"(?m)^(?=#|>|```|~~~|[=-]+[ \t]*$)")
 _LANGUAGE: Final = re.compile(
     r"(?:language|lang|highlight|brush:?)[-\s]*(?!default\b|notranslate\b|none\b|text\b)([a-z][\w+#-]*)"
 )
-_MAX_TERM: Final = 80
+_MAX_TERM: Final = 240
 _PERMALINKS: Final = frozenset({"¶", "#", "§", "🔗", "\uf0c1"})
 
 
@@ -124,7 +124,7 @@ class _Writer:
         return ["\n".join(_line_ends_trimmed(item) for item in items)] if items else []
 
     def _definitions(self, element: Element) -> list[str]:
-        """Write short definitions as "term: definition", others as the term and the paragraphs below it."""
+        """Write a definition as "term: definition", one of long terms as these and the paragraphs below them."""
         written: list[str] = []
         terms: list[str] = []
         waiting = list(element.elements())
@@ -137,9 +137,10 @@ class _Writer:
             if child.tag == "dt":
                 terms += [f"`{block}`" if "sig" in child.names and "`" not in block else block for block in blocks]
                 continue
-            short = len(terms) == 1 and len(terms[0]) <= _MAX_TERM and not terms[0].endswith("`")
+            term = ", ".join(terms).rstrip(":")
+            short = terms and len(_plain(term)) <= _MAX_TERM and all(map(_is_tight, terms))
             if short and blocks and _is_tight(blocks[0]) and "\n" not in blocks[0]:
-                written.append(f"{terms[0].rstrip(':')}: {blocks[0]}")
+                written.append(f"{term}: {blocks[0]}")
                 written += blocks[1:]
             else:
                 written += [*terms, *blocks]

@@ -151,5 +151,5 @@ def _is_just_begun(opened: OpenedMemory) -> bool:
         return False
     if run(opened.memory.count(namespace=opened.namespace)):
         return False
-    documents = run(opened.knowledge().documents())
+    documents = [info for base in run(opened.knowledge_bases()) for info in run(base.documents())]
     return all(document.ingested is not None and document.ingested > newest for document in documents)
