@@ -131,6 +131,7 @@ def open_configured_memory(
             zone=zone_of(settings.zone or machine_zone()),
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
+            user_name=settings.name,
         )
     except SettingMismatch as error:
         if error.setting != "analyzer":
