@@ -31,7 +31,7 @@ from agent.tools.function import tool
 from agent.trust import with_trust
 from agent.turn_store import TurnStore
 from memory import Message, TokenCounter, run_sync
-from memory.internals import Block, Clock, counter_for_model, is_remote, says_await, suggests_keywords
+from memory.internals import Block, Clock, counter_for_model, is_remote
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
@@ -54,7 +54,6 @@ class Agent:
     setting ``close_provider`` closes the provider with it.
     """
 
-    @suggests_keywords
     def __init__(
         self,
         provider: Provider,
@@ -141,8 +140,6 @@ class Agent:
             self._components = replace(self._components, tools=Toolset(tools))
             self._open_connectors = stack.pop_all()
 
-    @says_await
-    @suggests_keywords
     async def run(
         self,
         prompt: str | Sequence[Block],
@@ -176,7 +173,6 @@ class Agent:
                     return event.result
         raise AssertionError("a stream ends in RunEnded")
 
-    @suggests_keywords
     def run_sync(
         self,
         prompt: str | Sequence[Block],
@@ -202,7 +198,6 @@ class Agent:
         )
         return run_sync(run)
 
-    @suggests_keywords
     def stream(
         self,
         prompt: str | Sequence[Block],
@@ -284,6 +279,9 @@ class Agent:
             sensitive=settings.share_sensitive or not is_remote(provider),
             floor=settings.relevance_floor if options.floor is None else options.floor,
             options=options,
+            knows_user=settings.profile,
+            zone=settings.zone,
+            clock=settings.clock,
         )
 
     def _start_run(

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 from agent.errors import ArgumentError
 from memory import Memory, Message, RecallResult, Report
-from memory.internals import SCOPES, Passages, suggests_fields
+from memory.internals import SCOPES, Passages, Profile
 
 if TYPE_CHECKING:
     from memory import HistoryStorage, RecallOptions
     from vectorstore import Filter, VectorStore
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryOptions:
     """Part of a memory that a run sees, and the scopes that it stamps on what it stores.
@@ -107,6 +106,12 @@ class AgentMemory(Protocol):
 
     async def pinned(self, *, namespace: str = "") -> Sequence[Memory]:
         """Return the pinned memories, the most important first, then the newest."""
+        ...
+
+    async def profile(
+        self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None
+    ) -> Profile:
+        """Return what is known about the user; only their own *attributes*: name, home and work."""
         ...
 
     async def get(self, ids: Sequence[str], *, namespace: str = "") -> Sequence[Memory | None]:

@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime, tzinfo
 from typing import Any, Literal
 
 from agent.agent_memory import MemoryOptions
@@ -27,7 +28,13 @@ from agent.tools.base import Tool, Toolset, annotations_of
 from agent.turn_store import TurnStore
 from agent.usage import Prices, RunLimits
 from memory import TokenCounter, WindowPolicy
-from memory.internals import Clock, suggests_fields, system_clock
+from memory.internals import Clock, system_clock
+
+
+def zone_name(moment: datetime) -> str:
+    """Return the name of the zone of *moment*, or else its offset: ``UTC+02:00``."""
+    key = getattr(moment.tzinfo, "key", None)
+    return key if isinstance(key, str) else f"UTC{moment.isoformat()[-6:]}".removesuffix("+00:00")
 
 
 def new_session_id() -> str:
@@ -35,7 +42,6 @@ def new_session_id() -> str:
     return str(uuid.uuid4())
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """Settings of an agent. One value may serve any number of agents.
@@ -57,6 +63,9 @@ class AgentSettings:
       that could not be written waits for the next one in either case.
     - *log_contents* puts requests and replies, secrets redacted, into the log of model calls (``agent.model_calls``),
       which has sizes, times and usage alone otherwise.
+    - *profile* shows the user's name, home and work, where they were told, beside the pinned memories, in every prompt.
+      *user* is the name of the person who asks, *zone* their time zone (None: that of the machine); with a memory, the
+      prompt names both, and the day.
     - *memory* bounds what is seen of memory, and stamps what is stored. *close_provider* closes the provider with the
       agent; else it stays open, as it may serve others. *clock*, *timer*, *sessions* and *seeds* are the sources of
       the time, of ids of new sessions, and of the secret behind the marks around recalled memories.
@@ -71,6 +80,9 @@ class AgentSettings:
     counter: TokenCounter | None = None
     window: WindowPolicy | None = None
     share_sensitive: bool = False
+    profile: bool = False
+    user: str = ""
+    zone: tzinfo | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     max_rounds: int = 10
@@ -107,6 +119,12 @@ class AgentSettings:
         if self.limits.cost is not None and self.prices is None:
             raise ArgumentError("limits", self.limits, "a limit of cost needs prices")
         self.loop_limits()
+
+    def situation(self) -> str:
+        """Return what day it is and who asks, in words for a model."""
+        now = self.clock().astimezone(self.zone)
+        name = f" The user is {self.user}." if self.user else ""
+        return f"Today is {now:%A}, {now.day} {now:%B %Y} ({zone_name(now)}).{name}"
 
     def loop_limits(self) -> LoopLimits:
         """Return the limits of the loop."""

@@ -6,12 +6,13 @@ Values only. Their text for a model is ``context.rendering``, their selection ``
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
+from itertools import count
 
 from memory import Hit, Passage
-from memory.internals import passages_of
+from memory.internals import passages_of, to_zone
 
 MODEL_SOURCES = "model"
 """Lane of citations that a model made itself, of documents it was given or pages that its server found."""
@@ -64,7 +65,7 @@ class ContextItem(Sourced):
 
     *start* and *end* are its offsets in its document (a memory's own text starts at 0). *page_breaks* are pairs
     (offset in *text*, number of the page that begins there). *outdated_by*, *later_than* and *likely_change* as of a
-    ``Hit``.
+    ``Hit``; *standing* says in words what they mean beside the other items ("current", "until 3 Jun"), *day* its date.
     """
 
     text: str
@@ -76,6 +77,8 @@ class ContextItem(Sourced):
     outdated_by: str | None = None
     later_than: str | None = None
     likely_change: bool = False
+    day: str = ""
+    standing: str = ""
 
     def page_at(self, offset: int) -> int | None:
         """Return the page of *offset* in ``text``."""
@@ -157,6 +160,35 @@ def item_from_hit(hit: Hit, number: int) -> ContextItem:
         later_than=hit.later_than,
         likely_change=hit.likely_change,
     )
+
+
+def with_standing(
+    items: Sequence[ContextItem], zone: tzinfo | None = None, *, today: datetime | None = None
+) -> list[ContextItem]:
+    """Return *items*, dated in *zone* (None: that of the machine), with their standing.
+
+    It says which of a subject is current, and until when the others held. Days of the year of *today* lack the year.
+    """
+    dated = [item if item.date is None else replace(item, date=to_zone(item.date, zone)) for item in items]
+    days = {item.id: _day_in_words(item.date, today) for item in dated if item.date is not None}
+    newest = {item.outdated_by for item in dated}
+    standings = []
+    for item in dated:
+        standing = "current" if item.id in newest else ""
+        if item.outdated_by is not None:
+            standing = f"until {days[item.outdated_by]}" if item.outdated_by in days else "outdated"
+        standings.append(replace(item, day="" if item.source else days.get(item.id, ""), standing=standing))
+    return standings
+
+
+def _day_in_words(date: datetime, today: datetime | None) -> str:
+    return f"{date.day} {date:%b}" + ("" if today is not None and date.year == today.year else f" {date.year}")
+
+
+def numbered_items(items: Sequence[ContextItem], cited: Mapping[str, int]) -> list[ContextItem]:
+    """Return *items* with numbers: one that was *cited* before, by its id, keeps its own; the others get free ones."""
+    free = (number for number in count(1) if number not in cited.values())
+    return [replace(item, number=cited[item.id] if item.id in cited else next(free)) for item in items]
 
 
 def item_from_passage(passage: Passage) -> ContextItem:

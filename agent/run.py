@@ -264,6 +264,7 @@ class AgentRun:
             trust=self._trust,
             mark=assembled.mark if components.grounded else "",
             shown=self._shown,
+            zone=self._settings.zone,
         )
         context = ToolContext(
             session=self._session,
@@ -291,6 +292,7 @@ class AgentRun:
             tools=components.tools.specs,
             session=self._session,
             rules=components.grounded,
+            situation=settings.situation() if components.grounded else "",
             seed=components.seed,
         )
         return assemble_context(
@@ -322,7 +324,7 @@ class AgentRun:
             trace=self._settings.trace,
             at=self._settings.clock(),
             kept=outcome.kept,
-            citations=outcome.citations,
+            citations=outcome.citations or citations_in(outcome.text, self._shown),
             trust=self._trust.least,
             recalling=[tool.spec.name for tool in components.tools if annotations_of(tool).recalls],
         )

@@ -17,7 +17,6 @@ from agent.errors import AgentError, ArgumentError, ToolFailed, check_count
 from agent.events import ApprovalDecided, ApprovalRequested, RunEnded, SubAgentEvent
 from agent.tools.base import ToolContext, ToolOutput
 from agent.tools.function import FunctionTool
-from memory.internals import suggests_keywords
 
 MAX_AGENT_DEPTH = 2
 
@@ -31,7 +30,6 @@ class AgentTool(FunctionTool):
     and none calls an agent that is already at work above it.
     """
 
-    @suggests_keywords
     def __init__(
         self,
         agent: Agent,

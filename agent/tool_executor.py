@@ -23,10 +23,9 @@ from agent.results import ErrorRecord, ToolCallRecord, error_text
 from agent.tools.base import Authorizer, ToolContext, ToolOutput, Toolset, annotations_of
 from agent.tools.pagination import ResultPagination
 from memory import DocumentBlock, ImageBlock, TextBlock, ToolCallBlock, ToolResultBlock, Trust
-from memory.internals import redact_secrets, suggests_fields
+from memory.internals import redact_secrets
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
     """The chain around each call, outermost first: *authorise*, *approval*, logging, timeout, *breaker*,
@@ -176,6 +175,9 @@ class ToolExecutor:
             raise ToolFailed(f"there is no tool {call.name!r}; there are: {known or 'none'}")
         if call.invalid is not None:
             raise ToolFailed(f"the arguments are not a JSON object: {shorten(call.invalid, _FAILURE_LENGTH)}")
+        if annotations_of(tool).recalls:
+            # Before anybody is asked for approval: a person is shown the memories that the numbers stand for.
+            call = call.model_copy(update={"arguments": dict(context.scope.with_ids(call.arguments))})
         return await chain(ToolInvocation(tool, call, context))
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memory import HistoryStorage
 
 REPLY_KEY = "reply"
+CITED_KEY = "cited"
+"""Of an answer: the ids of what it cites, by the numbers in its text."""
 _REPLY_PLACEHOLDERS = {
     "acknowledged": "(noted)",
     "nothing found": "(nothing was found)",
@@ -98,7 +100,8 @@ def messages_to_store(
 ) -> tuple[Message, ...]:
     """Return the messages to store of a turn (*messages*, the prompt first): without *trace* only prompt and answer.
 
-    Thinking goes. An answer with a replacement (*kept*) is stored as that, with references to the memories it quotes.
+    Thinking goes. An answer with a replacement (*kept*) is stored as that, with references to the memories it quotes;
+    another one keeps the numbers of its *citations*, which stay those of the same items for the whole session.
     The model's messages are marked as trusted no more than *trust*, the least that it had read; results of the tools
     named in *recalling* are marked as memories that were recalled.
     """
@@ -106,11 +109,15 @@ def messages_to_store(
     stored = [prompt, *(_with_recalled_calls(with_trust(message, trust), recalling) for message in answered)]
     if kept is not None and stored[-1].role == "assistant":
         stored[-1] = _as_references(stored[-1], kept, citations)
+    elif stored[-1].role == "assistant" and (
+        numbers := {str(each.number): each.id for each in citations if each.number}
+    ):
+        stored[-1] = stored[-1].model_copy(update={"metadata": {**stored[-1].metadata, CITED_KEY: numbers}})
     if not trace:
         answers = [message for message in stored[1:] if message.role == "assistant"][-1:]
         stored = [stored[0], *map(without_tool_calls, answers)]
     dated = (message if message.at is not None else message.model_copy(update={"at": at}) for message in stored)
-    return tuple(message for message in dated if message.blocks or message.metadata.keys() - {MODEL})
+    return tuple(message for message in dated if message.blocks or message.metadata.keys() - {MODEL, CITED_KEY})
 
 
 def _with_recalled_calls(message: Message, recalling: Collection[str]) -> Message:
@@ -131,6 +138,22 @@ def _as_references(message: Message, kept: StoredReply, citations: Sequence[Answ
         spans = [{"id": citation.id, "start": citation.span[0], "end": citation.span[1]} for citation in citations]
         notes[QUOTES] = spans
     return message.model_copy(update={"blocks": blocks, "metadata": notes})
+
+
+def _with_numbers(message: Message, citations: Sequence[AnswerCitation]) -> Message:
+    numbers = {str(citation.number): citation.id for citation in citations if citation.number}
+    return message.model_copy(update={"metadata": {**message.metadata, CITED_KEY: numbers}}) if numbers else message
+
+
+def cited_numbers(history: Sequence[Message]) -> dict[str, int]:
+    """Return the numbers by which the answers in *history* cite memories and passages, by their ids."""
+    numbers: dict[str, int] = {}
+    for message in history:
+        cited = message.metadata.get(CITED_KEY)
+        for number, id in cited.items() if isinstance(cited, dict) else ():
+            if isinstance(id, str) and number.isdecimal() and int(number) not in numbers.values():
+                numbers.setdefault(id, int(number))
+    return numbers
 
 
 async def with_quoted_words(

@@ -40,8 +40,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import vectorstore
-from memory.awaited_call import says_await
-from memory.keywords import suggests_keywords
+from vectorstore.call_hints import with_hints
 
 _Face = TypeVar("_Face", bound=type)
 
@@ -214,21 +213,14 @@ def store_errors() -> Iterator[None]:
 
 
 def translating(face: _Face) -> _Face:
-    """Let every public method of the class *face* run under ``store_errors``.
-
-    An unknown keyword, and a coroutine that is used without ``await``, say what is right.
-    """
+    """Let every public method of the class *face* run under ``store_errors``, with hints for wrong calls."""
     for name, member in list(vars(face).items()):
         if isinstance(member, FunctionType) and not name.startswith("_"):
             setattr(face, name, _translated(member))
-        elif isinstance(member, FunctionType) and name == "__init__":
-            setattr(face, name, suggests_keywords(member))
-    return face
+    return with_hints(face)
 
 
 def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
-    method = suggests_keywords(method)
-
     @wraps(method)
     async def waited(*arguments: Any, **options: Any) -> Any:
         with store_errors():
@@ -239,7 +231,7 @@ def _translated(method: Callable[..., Any]) -> Callable[..., Any]:
         with store_errors():
             return method(*arguments, **options)
 
-    return says_await(waited) if iscoroutinefunction(method) else called
+    return waited if iscoroutinefunction(method) else called
 
 
 def _own(kind: type[vectorstore.VectorStoreError]) -> type[vectorstore.VectorStoreError]:

@@ -11,7 +11,6 @@ from typing import Final
 from vectorstore.lazy_face import LazyFace as _LazyFace
 
 _EXPORTS: Final = {
-    "memory.awaited_call": "says_await",
     "memory.backup_files": "backup_folder is_backup_due was_tried",
     "memory.backups": (
         "BackupFile DEFAULT_MAX_BYTES RestoreReport known_backups make_daily_backup remove_backup thin_out"
@@ -43,21 +42,20 @@ _EXPORTS: Final = {
     "memory.history.summary_window": "Summarizer",
     "memory.history.windows": "ConversationWindowPolicy Window window_of",
     "memory.http.requests": "is_loopback is_remote",
-    "memory.keywords": "suggests_fields suggests_keywords",
     "memory.messages": "Block MODEL OpaqueBlock QUOTES RECALLED Role SCOPES TRUST USED",
     "memory.models": "Actor MemoryChange ORIGIN Operation Repetition Utterance UtteranceKind",
     "memory.retrieval.languages.utterances": "classify_utterance with_utterance",
     "memory.partitions": "ARCHIVE CONVERSATION DOCUMENTS archived_id parse_store_namespace store_namespace",
     "memory.results": (
-        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome RecallStage Remnant Stats "
-        "TermMatch WhyNot"
+        "Conflict ErasureVerification ExternalCopy MemoryHistory MemoryPage Omitted Outcome Profile ProfileEntry "
+        "ProfileTopic RecallStage Remnant Stats TermMatch WhyNot"
     ),
     "memory.retrieval.languages.lexicon": "lexicon_for",
     "memory.runtime": "run_in_thread",
     "memory.scopes": "Scopes",
     "memory.secrets.checks": "has_luhn_checksum",
     "memory.secrets.scanner": "REDACTION_OPENING SecretSpan find_secrets redact_secrets redaction_mark",
-    "memory.timestamps": "Clock system_clock timestamp_to_text to_aware",
+    "memory.timestamps": "Clock system_clock timestamp_to_text to_aware to_zone",
     "memory.tokens.counter": "counter_for_model default_counter message_tokens",
     "memory.tokens.token_tables": "TABLE_HASHES keep_table table_url",
     "memory.write.access_control": "may_change",
@@ -68,7 +66,7 @@ _EXPORTS: Final = {
     "memory.write.undo": "FORGET_KIND irreversible_reason",
 }
 """The names by the module that defines them; the stub beside this file lists the same for type checkers."""
-_FACE: Final = _LazyFace(__name__, _EXPORTS)
+_FACE: Final = _LazyFace(__name__, _EXPORTS, hints=False)
 __all__ = _FACE.names
 __getattr__ = _FACE.load
 __dir__ = _FACE.list

@@ -1,6 +1,5 @@
 """The names of ``memory.internals`` for type checkers; internals.py imports each when it is first used."""
 
-from memory.awaited_call import says_await as says_await
 from memory.backup_files import backup_folder as backup_folder
 from memory.backup_files import is_backup_due as is_backup_due
 from memory.backup_files import was_tried as was_tried
@@ -69,8 +68,6 @@ from memory.history.windows import Window as Window
 from memory.history.windows import window_of as window_of
 from memory.http.requests import is_loopback as is_loopback
 from memory.http.requests import is_remote as is_remote
-from memory.keywords import suggests_fields as suggests_fields
-from memory.keywords import suggests_keywords as suggests_keywords
 from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
@@ -101,6 +98,9 @@ from memory.results import MemoryHistory as MemoryHistory
 from memory.results import MemoryPage as MemoryPage
 from memory.results import Omitted as Omitted
 from memory.results import Outcome as Outcome
+from memory.results import Profile as Profile
+from memory.results import ProfileEntry as ProfileEntry
+from memory.results import ProfileTopic as ProfileTopic
 from memory.results import RecallStage as RecallStage
 from memory.results import Remnant as Remnant
 from memory.results import Stats as Stats
@@ -121,6 +121,7 @@ from memory.timestamps import Clock as Clock
 from memory.timestamps import system_clock as system_clock
 from memory.timestamps import timestamp_to_text as timestamp_to_text
 from memory.timestamps import to_aware as to_aware
+from memory.timestamps import to_zone as to_zone
 from memory.tokens.counter import counter_for_model as counter_for_model
 from memory.tokens.counter import default_counter as default_counter
 from memory.tokens.counter import message_tokens as message_tokens

@@ -12,47 +12,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import islice
-from typing import Any, Final, Literal, TypeAlias, TypedDict, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from memory.codec import from_entry
 from memory.errors import ArgumentError
-from memory.models import Trust
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
 from memory.results import MemoryPage, Stats
 from memory.retrieval.index.validity import ValidityFilter, combine_filters
-from memory.scopes import Scopes, scope_filter
+from memory.scopes import scope_filter
+from memory.selectors import ListFilters
 from memory.timestamps import timestamp_from_text, timestamp_to_text, to_aware
 from memory.validation import checked_label, checked_labels, checked_text, checked_trust
 from vectorstore import Entry, Filter, ScanPosition, VectorStore, scan_by, scan_position
 
 ListOrder: TypeAlias = Literal["id", "oldest", "newest"]
-TimeRange: TypeAlias = tuple[datetime | None, datetime | None]
 _ORDER_FIELDS: Final = ("occurred_at", "recorded_at")
 """Fields that order by time: when it was said, or else written; equal times by id."""
-
-
-class ListFilters(TypedDict, total=False):
-    """Filters of ``list`` and ``count``; what is not given bounds nothing.
-
-    *kinds*, *tags*, *trust*: any of them. *scopes* as in ``recall``. *pinned*, *disabled*, *expired*: only those that
-    are, or only those that are not. *between*: when it was said, or else written, from the first time until before
-    the second. *contains*: a piece of its text, capital or not. *as_of* and *known_at* as in ``recall``: earlier
-    versions are then listed too, under their own ids.
-    """
-
-    kinds: Sequence[str]
-    tags: Sequence[str]
-    scopes: Scopes | None
-    session: str | None
-    trust: Sequence[Trust | str]
-    pinned: bool | None
-    disabled: bool | None
-    expired: bool | None
-    between: TimeRange | None
-    contains: str | None
-    where: Filter | None
-    as_of: datetime | None
-    known_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +41,6 @@ class ListQuery:
     @classmethod
     def of(cls, filters: ListFilters, namespace: str, *, now: datetime, zone: tzinfo | None) -> ListQuery:
         """Return the selection that *filters* name; raise ``ArgumentError`` for one that cannot be."""
-        known = ListFilters.__annotations__
-        for unknown in sorted(filters.keys() - known.keys()):
-            raise ArgumentError(unknown, dict(filters)[unknown], f"one of {', '.join(known)} is needed")
         standing = ValidityFilter(now, _checked_time(filters, "as_of", zone), _checked_time(filters, "known_at", zone))
         conditions: list[Filter] = [*standing.time_conditions()] if standing.past else []
         if selected := scope_filter(filters.get("scopes"), filters.get("tags", ()), filters.get("where")):

@@ -19,7 +19,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta, tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias, TypedDict, Unpack, get_args
@@ -32,7 +32,6 @@ from memory.errors import ArgumentError, translating
 from memory.history.codec import checked_namespace
 from memory.history.protocol import HistoryStorage
 from memory.history.sqlite import SqliteHistory
-from memory.keywords import unknown_keyword
 from memory.models import Actor, Memory, Operation, Trust
 from memory.partitions import ARCHIVE, CONVERSATION, store_namespace
 from memory.results import (
@@ -41,6 +40,7 @@ from memory.results import (
     ErasureVerification,
     MemoryHistory,
     MemoryPage,
+    Profile,
     RecallResult,
     Receipt,
     Report,
@@ -53,6 +53,7 @@ from memory.retrieval.query import RecallOptions
 from memory.retrieval.retriever import Retriever
 from memory.retrieval.scoring.settings import RecallSettings
 from memory.scopes import Scopes, scope_filter
+from memory.selectors import ForgetSelectors, ListFilters
 from memory.tables.erasers import Eraser, ExportedPart
 from memory.tables.idempotency_keys import IdempotencyKeys, TimeOrderedIds
 from memory.tables.operation_log import OperationLog
@@ -88,11 +89,10 @@ from vectorstore import (
 if TYPE_CHECKING:
     from memory.backups import BackupFile
     from memory.erasure.memory_eraser import MemoryEraser
-    from memory.erasure.selection import ForgetSelectors
     from memory.export_import.exporter import Exporter
     from memory.export_import.importer import Importer
     from memory.export_import.report import ExportReport, ImportMode, ImportReport
-    from memory.list_query import ListFilters, ListOrder, ListQuery
+    from memory.list_query import ListOrder, ListQuery
     from memory.messages import Message
     from memory.pinned import PinnedMemories
     from memory.write.corrections import Attributes, Corrections
@@ -132,12 +132,6 @@ class MemoryParts(TypedDict, total=False):
     counter: TextMeasure | None
 
 
-def check_parts(parts: MemoryParts) -> None:
-    """Raise ``TypeError`` where one of *parts* is unknown."""
-    if unknown := parts.keys() - MemoryParts.__annotations__.keys():
-        raise unknown_keyword("open_memory", min(unknown), MemoryParts.__annotations__)
-
-
 @translating
 class LongTermMemory:
     """Everything that is remembered, in one store. Any task and thread may call; store work runs in a thread.
@@ -173,7 +167,6 @@ class LongTermMemory:
         **parts: Unpack[MemoryParts],
     ) -> None:
         """*database* has the tables of a store that has none itself; None is one in the memory of the process."""
-        check_parts(parts)
         clock, zone = parts.get("clock", system_clock), parts.get("zone")
         aware = aware_clock(clock, zone)
         if history is not None and not isinstance(history, SqliteHistory):
@@ -558,6 +551,19 @@ class LongTermMemory:
         checked_int(limit, "limit", 1)
         store_namespace(namespace, CONVERSATION)
         return await asyncio.to_thread(self._retriever.conflicts, namespace, limit)
+
+    async def profile(
+        self, *, namespace: str = "", limit: int = 5, attributes: bool = False, where: Filter | None = None
+    ) -> Profile:
+        """Return what is known about the user and their relatives, by topic, each entry with its memory, by rules.
+
+        Of each topic there are *limit* entries at most, the newest. *attributes*: only name, home and work of the user.
+        *where*: only from memories whose metadata passes this filter.
+        """
+        checked_int(limit, "limit", 1)
+        store_namespace(namespace, CONVERSATION)
+        profile = partial(self._retriever.profile, limit=limit, attributes=attributes, where=where)
+        return await asyncio.to_thread(profile, namespace)
 
     async def settle(self, ids: Sequence[str], *, keep: str = NEWEST, **caller: Unpack[CallerOptions]) -> Operation:
         """Settle a contradiction: of the memories *ids*, one holds and the others hold no longer, in one operation.

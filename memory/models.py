@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from memory.errors import ArgumentError
-from memory.keywords import suggests_fields
 from vectorstore.value_class import dataclass
 
 Kind: TypeAlias = str
@@ -128,7 +127,6 @@ class Repetition:
     actor: Actor = "user"
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Memory, as it goes in and comes out. Only *text* is needed to make one.

@@ -24,7 +24,7 @@ from memory.errors import ArgumentError, EmbedderError, store_errors
 from memory.history.retention import Retention, checked_retention
 from memory.history.schema import HistoryTables
 from memory.history.sqlite import SqliteHistory
-from memory.long_term import LongTermMemory, MemoryParts, check_parts
+from memory.long_term import LongTermMemory, MemoryParts
 from memory.partitions import CONVERSATION, store_namespace
 from memory.retrieval.index.index_cache import INDEX_CACHE_TABLES
 from memory.retrieval.languages.lexicon import analyzer_language
@@ -69,7 +69,6 @@ def open_memory(
     *language* is that of stems, stop words and cues: "de", "es", "zh" or a Snowball name; a new file keeps it (None:
     English), and another one for the same file raises ``SettingMismatch``.
     """
-    check_parts(parts)
     settings = checked_embedding_settings(parts.get("embedding_settings"))
     checked_retention(retention)
     if (embedder := parts.get("embedder")) is not None:

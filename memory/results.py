@@ -162,6 +162,60 @@ class Conflict:
         return tuple(memory.id for memory in self.memories)
 
 
+class ProfileTopic(StrEnum):
+    """Topic of what is known about a person, in the order in which a profile tells it."""
+
+    NAME = "name"
+    HOME = "home"
+    WORK = "work"
+    FAMILY = "family"
+    HEALTH = "health"
+    PREFERENCES = "preferences"
+    POSSESSIONS = "possessions"
+    ROUTINES = "routines"
+    PLANS = "plans"
+    OTHER = "other"
+    """Something said of a relative that fits no other topic."""
+
+    @property
+    def is_attribute(self) -> bool:
+        """True if a person has one at a time: an older one is history."""
+        return self in (ProfileTopic.NAME, ProfileTopic.HOME, ProfileTopic.WORK)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileEntry:
+    """Memory that tells something of the user, or of the relative *subject* ("", "sister Ana"), under a *topic*.
+
+    *since* is when it was said or began to hold, *until* when it ended or something newer took its place (None: it
+    holds).
+    """
+
+    subject: str
+    topic: ProfileTopic
+    memory: Memory
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile(Sequence[ProfileEntry]):
+    """What is known about a person, each entry with its memory: the user first, then relatives; by topic, newest first.
+
+    *omitted* counts entries beyond the limit of each topic; *looked_at* are the statements that were read for it.
+    """
+
+    entries: tuple[ProfileEntry, ...]
+    omitted: int = 0
+    looked_at: int = 0
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.entries[index]
+
+
 @dataclass(frozen=True, slots=True)
 class TermMatch:
     """A *word* of the question and the one *by* which a hit matched it, how nearly (*similarity*, in (0, 1]).

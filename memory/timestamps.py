@@ -33,8 +33,8 @@ def aware_clock(clock: Clock, zone: tzinfo | None = None) -> Clock:
     return lambda: to_aware(clock(), zone, argument="clock")
 
 
-def to_zone(moment: datetime, zone: tzinfo) -> datetime:
-    """Return an aware *moment* as read in *zone*; as it is where the calendar ends in between."""
+def to_zone(moment: datetime, zone: tzinfo | None) -> datetime:
+    """Return an aware *moment* as read in *zone* (None: the system's); as it is where the calendar ends in between."""
     try:
         return moment.astimezone(zone)
     except OverflowError:

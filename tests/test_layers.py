@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FACES = {
     "vectorstore": {
         "vectorstore",
+        "vectorstore.call_hints",
         "vectorstore.internals",
         "vectorstore.lazy_face",
         "vectorstore.sqlite",

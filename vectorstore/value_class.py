@@ -1,14 +1,16 @@
 """The decorator ``dataclass``, as the standard library's, at a quarter of its time: a command defines a hundred classes
 before it answers.
 
-The standard library writes and compiles up to six functions for a class. Here that is done for the constructor alone;
-the other five are closures. ``fields``, ``replace``, ``asdict``, pickling and type checkers find a dataclass.
+The standard library writes and compiles up to six functions for a class. Here that is done for the constructor alone,
+and when it is first asked for; the other five are closures. ``fields``, ``replace``, ``asdict``, pickling and type
+checkers find a dataclass.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -47,7 +49,7 @@ else:
 def _with_methods(cls: ClassT, *, shown: bool, eq: bool, frozen: bool, slots: bool) -> ClassT:
     fields = dataclasses.fields(cls)
     names = tuple(field.name for field in fields)
-    methods: dict[str, Callable[..., Any] | None] = {"__init__": _constructor(cls, fields, frozen=frozen)}
+    methods: dict[str, Any] = {"__init__": _UnmadeConstructor(cls, frozen=frozen)}
     if shown:
         methods["__repr__"] = _representation([field.name for field in fields if field.repr])
     if eq:
@@ -62,6 +64,20 @@ def _with_methods(cls: ClassT, *, shown: bool, eq: bool, frozen: bool, slots: bo
         if name not in cls.__dict__ or (name == "__hash__" and cls.__dict__[name] is None):
             setattr(cls, name, method)
     return cls
+
+
+class _UnmadeConstructor:
+    """Constructor of *cls* that is made, and takes this place, when it is first asked for: most never are."""
+
+    def __init__(self, cls: type, *, frozen: bool) -> None:
+        self._cls = cls
+        self._frozen = frozen
+
+    def __get__(self, value: object, owner: type | None = None) -> Callable[..., None]:
+        constructor = _constructor(self._cls, dataclasses.fields(self._cls), frozen=self._frozen)
+        if self._cls.__dict__.get("__init__") is self:
+            self._cls.__init__ = constructor
+        return constructor if value is None else partial(constructor, value)
 
 
 _FACTORY = object()

@@ -81,6 +81,10 @@ class AssistantSettings:
     namespace: str = ""
     offline: bool = False
     language: str | None = None
+    name: str | None = None
+    """Name of the user, by which others may speak of them."""
+    zone: str | None = None
+    """Time zone of the user, such as ``Europe/Lisbon``; None: that of the machine."""
     model: str | None = None
     base_url: str | None = None
     api_key: Secret | None = None
@@ -118,6 +122,8 @@ class AssistantSettings:
     near_duplicates: Literal["keep", "link", "fold"] = "keep"
     replacements: Literal["off", "model"] = "off"
     """Who decides, when something is remembered, which older memories it replaces: nobody, or the model."""
+    extract_facts: bool = False
+    """Whether the model is asked after each turn which facts were stated in it, at the cost of tokens."""
     hook_tokens: int = 1_000
     """Tokens of what a hook adds to a prompt in another client, at most."""
     hook_keep: Literal["all", "prompts", "nothing"] = "all"
@@ -214,6 +220,8 @@ _CHECKS: Final[Mapping[str, check.Check]] = {
     "namespace": check.text,
     "offline": check.switch,
     "language": check.stripped,
+    "name": check.name,
+    "zone": check.zone,
     "model": check.model,
     "base_url": http_address,
     "api_key": check.secret,
@@ -244,6 +252,7 @@ _CHECKS: Final[Mapping[str, check.Check]] = {
     "minimum_length": check.integer(0),
     "near_duplicates": check.choice("keep", "link", "fold"),
     "replacements": check.choice("off", "model"),
+    "extract_facts": check.switch,
     "hook_tokens": check.integer(100),
     "hook_keep": check.choice("all", "prompts", "nothing"),
     "resident_idle": check.integer(0),

@@ -121,6 +121,29 @@ def stripped(value: object) -> str | None:
     return text(value).strip() or None
 
 
+def name(value: object) -> str | None:
+    """Return a name on one line, None for a blank one."""
+    words = " ".join(text(value).split())
+    if len(words) > _LONGEST_NAME or not words.isprintable():
+        raise ValueError(f"a name of at most {_LONGEST_NAME} characters on one line is needed")
+    return words or None
+
+
+def zone(value: object) -> str | None:
+    """Return the name of a time zone; None for a blank one, which leaves that of the machine."""
+    key = text(value).strip()
+    if not key:
+        return None
+    from zoneinfo import ZoneInfo, available_timezones
+
+    try:
+        return ZoneInfo(key).key
+    except (OSError, ValueError, KeyError):  # KeyError: no such zone, or no zones at all, as in a plain Windows
+        if "/" in key and not available_timezones():
+            return key
+        raise ValueError("the name of a time zone is needed, such as Europe/Lisbon or UTC") from None
+
+
 def model(value: object) -> str | None:
     """Return the name of a model; None for 'none'."""
     name = stripped(value)
@@ -196,6 +219,7 @@ def tables(value: object) -> Mapping[str, Mapping[str, Any]]:
 
 
 NO_MODEL = "none"
+_LONGEST_NAME = 100
 WINDOW_KINDS = ("turns", "tokens", "summary")
 EMBEDDER_KINDS = ("auto", "local", "static", "none", "ollama", "onnx", "openai")
 _OLLAMA_PORTS = {"http": "80", "https": "443"}

@@ -16,9 +16,10 @@ from itertools import takewhile
 from agent.context.budget import ContextSelection, ItemCosts, select_fitting_items, select_within_budget
 from agent.context.memory_reader import NO_SEQUENCE, GatheredContext, SessionHistory
 from agent.context.rendering import item_rules, item_texts, render_items, unused_mark
-from agent.context_items import ContextItem
+from agent.context_items import ContextItem, numbered_items
 from agent.providers.base import ToolSpec
 from agent.trust import message_trust, with_trust
+from agent.turn_store import cited_numbers
 from memory import (
     DocumentBlock,
     Message,
@@ -84,8 +85,12 @@ def _is_paired(block: Block, paired: set[str]) -> bool:
     return not isinstance(block, ToolResultBlock) or block.call_id in paired
 
 
-PROFILE_HEADING = "Pinned memories"
-RECALLED_HEADING = "Memories and passages found for this message"
+PROFILE_HEADING = "About the user:"
+RECALLED_HEADING = ""
+_DOUBTFUL_HEADINGS = {
+    "nothing": "The nearest to this message, perhaps not about it:",
+    "other": "Found for this message, perhaps by or about somebody else:",
+}
 OVER_CONTEXT_BUDGET = "over the token budget"
 OVER_WINDOW_LIMIT = "the newest messages of the conversation alone are over the window's limit"
 DEFAULT_PROFILE_TOKENS = 1_000
@@ -96,7 +101,8 @@ class ContextSources:
     """Sources of the context of a turn, before the budget: the user's *prompt*, and what was *gathered* for it.
 
     An item that is pinned and recalled is shown as pinned. *rules* of dealing with recalled items go into the system
-    prompt. *seed* is a secret that no stored text can hold: the mark of the items is made from it.
+    prompt, and *situation*, what day it is and who asks. *seed* is a secret that no stored text can hold: the mark of
+    the items is made from it.
     """
 
     prompt: Message
@@ -105,6 +111,7 @@ class ContextSources:
     tools: tuple[ToolSpec, ...] = ()
     session: str = ""
     rules: bool = False
+    situation: str = ""
     seed: str = ""
 
 
@@ -140,9 +147,11 @@ def assemble_context(
     gathered, stored = sources.gathered, sources.gathered.history
     # Every text of the request that is not ours: none of it may contain the mark.
     texts = [text for message in (*stored.messages, sources.prompt) for text in _message_texts(message)]
-    untrusted = [sources.system, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
+    untrusted = [sources.system, sources.situation, *texts, *item_texts((*gathered.pinned, *gathered.recalled))]
     mark = unused_mark(untrusted, sources.seed)
-    system = "\n\n".join(part for part in (sources.system, item_rules(mark) if sources.rules else "") if part)
+    rules = item_rules(mark) if sources.rules else ""
+    # What changes once a day comes last: what is before it stays in a provider's cache.
+    system = "\n\n".join(part for part in (sources.system, rules, sources.situation) if part)
     view = Window(stored.messages) if window is None else window.apply(stored.messages)
     room = None
     if budget is not None:
@@ -152,12 +161,10 @@ def assemble_context(
     chosen = _select_context(sources, view.messages, room, profile, ItemCosts(mark, counter))
     history = from_first_user_message(chosen.history)
     shown, placed = {id(message) for message in history}, _items_in_history(sources, chosen.recalled)
-    # What the window shows anyway is not shown again; the numbers of what is shown leave no gap.
+    # What the window shows anyway is not shown again.
     inside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) in shown]
     outside = [item for index, item in enumerate(chosen.recalled) if placed.get(index) not in shown]
-    numbered = [
-        replace(item, number=number) for number, item in enumerate((*chosen.pinned, *outside, *inside), start=1)
-    ]
+    numbered = numbered_items((*chosen.pinned, *outside, *inside), cited_numbers(stored.messages))
     items = {(item.lane, item.id): item for item in numbered}
     pinned, outside = numbered[: len(chosen.pinned)], numbered[len(chosen.pinned) : len(numbered) - len(inside)]
     recalled = render_items(outside, _heading_of_recalled(gathered), mark)
@@ -233,9 +240,7 @@ def _items_in_history(sources: ContextSources, recalled: Sequence[ContextItem]) 
 
 
 def _heading_of_recalled(gathered: GatheredContext) -> str:
-    if gathered.abstain == "other":
-        return f"{RECALLED_HEADING}; they may be by or about somebody else than it names"
-    return RECALLED_HEADING if gathered.abstain is None else f"{RECALLED_HEADING}; the nearest, perhaps not about it"
+    return RECALLED_HEADING if gathered.abstain is None else _DOUBTFUL_HEADINGS[gathered.abstain]
 
 
 def _message_texts(message: Message) -> Iterator[str]:

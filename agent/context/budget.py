@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from agent.context.rendering import render_item
+from agent.context.rendering import closing_line, opening_line, render_item
 from agent.context_items import ContextItem
 from memory import Message, TokenCounter
 from memory.internals import Omitted, message_tokens
@@ -47,11 +47,11 @@ class ItemCosts:
 
     def item(self, item: ContextItem) -> int:
         """Return the cost of *item* by itself: no less than beside others, so the sum never exceeds the room."""
-        return self.counter.count(render_item(item, self.mark) + "\n")
+        return self.counter.count(render_item(item) + "\n")
 
     def heading(self, heading: str) -> int:
-        """Return the cost of the line above the items."""
-        return self.counter.count(f"{heading} (mark {self.mark}):\n")
+        """Return the cost of the lines around the items."""
+        return self.counter.count(f"{heading}\n{opening_line(self.mark)}\n{closing_line(self.mark)}\n")
 
     def fitting(self, item: ContextItem, room: int) -> ContextItem | None:
         """Return *item* whole if it fits into *room*, else as many whole sentences as do, else None."""

@@ -13,28 +13,32 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from agent.agent_memory import AgentMemory, MemoryOptions, PassageRetriever
 from agent.context.summarizer import Summarizer
-from agent.context_items import ContextItem, item_from_hit, item_from_passage
+from agent.context_items import ContextItem, item_from_hit, item_from_passage, with_standing
 from agent.errors import ArgumentError
 from agent.results import ErrorRecord, MemoryAccess, MemoryPart
 from agent.turn_store import with_quoted_words
 from agent.usage import UsageLedger
 from memory import FullWindow, Hit, Memory, Message, RecallResult, TokenCounter, TokenWindow, WindowPolicy
 from memory.internals import (
+    Clock,
     Conversation,
     ConversationWindowPolicy,
     Omitted,
     Passages,
     StoredMessage,
     redact_secrets,
+    system_clock,
+    to_zone,
 )
 
 if TYPE_CHECKING:
     from memory import HistoryStorage
-    from vectorstore import Analyzer
+    from vectorstore import Analyzer, Filter
 
 NO_SEQUENCE = -1
 """Sequence of a message that is a policy's own, such as a summary."""
@@ -239,6 +243,11 @@ class MemoryReader:
     floor: float = DEFAULT_RELEVANCE_FLOOR
     """Share of the best score below which an item is left out."""
     options: MemoryOptions = field(default_factory=MemoryOptions)
+    knows_user: bool = False
+    """True if name, home and work of the user are shown with what is pinned."""
+    zone: tzinfo | None = None
+    """Time zone of the days that items are shown with; None: that of the machine."""
+    clock: Clock = system_clock
 
     @property
     def analyzer(self) -> Analyzer | None:
@@ -272,7 +281,7 @@ class MemoryReader:
         )
         earlier = history.last_user_texts(_CONTEXT_TURNS)
         pinned, recall, passages = await asyncio.gather(
-            recorder.read("profile", self._pinned, no_memories, when=has_memory),
+            recorder.read("profile", self._about_user, no_memories, when=has_memory),
             recorder.read(
                 "recall", lambda: self._recall(question, earlier), RecallResult(()), when=has_memory and is_asked
             ),
@@ -287,7 +296,9 @@ class MemoryReader:
         scores = {item.id: item.score for item in recalled}
         # Pinned ones are numbered first: so their block stays the same from turn to turn.
         profile = [item_from_hit(Hit(memory, scores.get(memory.id, 0.0)), 0) for memory in pinned]
-        numbered = [replace(item, number=number) for number, item in enumerate((*profile, *recalled), start=1)]
+        beside = with_standing((*profile, *recalled), self.zone, today=to_zone(self.clock(), self.zone))
+        beside[: len(profile)] = [replace(item, standing="") for item in beside[: len(profile)]]  # that may change
+        numbered = [replace(item, number=number) for number, item in enumerate(beside, start=1)]
         return GatheredContext(
             history=history,
             pinned=tuple(numbered[: len(profile)]),
@@ -301,20 +312,34 @@ class MemoryReader:
             errors=tuple(recorder.errors),
         )
 
-    async def _pinned(self) -> Sequence[Memory]:
+    async def _about_user(self) -> Sequence[Memory]:
         memories = () if self.memory is None else await self.memory.pinned(namespace=self.namespace)
-        admitted = filter(self.options.admits, memories)
-        return [memory for memory in admitted if self.sensitive or not memory.sensitive]
+        admitted = [memory for memory in memories if self._admits(memory)]
+        if self.memory is None or not self.knows_user:
+            return admitted
+        shown = {memory.id for memory in admitted}
+        # One of each attribute: the newest, unless it has ended.
+        found = await self.memory.profile(namespace=self.namespace, limit=1, attributes=True, where=self._where())
+        own = dict.fromkeys(entry.memory.id for entry in found if entry.until is None)
+        memories = [
+            entry.memory for entry in found if entry.memory.id in own.keys() - shown and self._admits(entry.memory)
+        ]
+        return [*admitted, *{memory.id: memory for memory in memories}.values()]
+
+    def _admits(self, memory: Memory) -> bool:
+        return self.options.admits(memory) and (self.sensitive or not memory.sensitive)
 
     async def _recall(self, question: str, earlier: Sequence[str]) -> RecallResult:
         if self.memory is None or not question.strip():
             return RecallResult(())
+        options = self.options.recall_options()
+        options |= {"context": earlier, "namespace": self.namespace, "where": self._where()}
+        return await self.memory.recall(question, self.k, **options)
+
+    def _where(self) -> Filter | None:
         filters = [self.options.where, None if self.sensitive else NOT_SENSITIVE_FILTER]
         conditions = [condition for condition in filters if condition is not None]
-        where = {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
-        options = self.options.recall_options()
-        options |= {"context": earlier, "namespace": self.namespace, "where": where}
-        return await self.memory.recall(question, self.k, **options)
+        return {"$and": conditions} if len(conditions) > 1 else next(iter(conditions), None)
 
     async def _retrieve(self, question: str) -> Passages:
         if self.knowledge is None or not question.strip():

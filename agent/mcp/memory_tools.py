@@ -16,18 +16,18 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent.context.memory_reader import NOT_SENSITIVE_FILTER
-from agent.context.rendering import render_items
-from agent.context_items import ContextItem, item_from_hit
+from agent.context.rendering import DATA_NOTE, render_items
+from agent.context_items import ContextItem, item_from_hit, with_standing
 from agent.errors import ToolFailed, shorten
 from agent.mcp.call import ConfirmationTokens, McpCall
 from agent.mcp.results import (
-    DATA_NOTE,
     ChangeResult,
     DocumentLine,
     DocumentList,
     FetchedDocument,
     MemoryItem,
     MemoryList,
+    ProfileItem,
     RecalledMemories,
     SearchHit,
     SearchResults,
@@ -35,7 +35,7 @@ from agent.mcp.results import (
     UserProfile,
 )
 from memory import Hit, KnowledgeBase, LongTermMemory, Memory, Trust
-from memory.internals import ORIGIN, MemoryPage, Outcome, may_change
+from memory.internals import ORIGIN, MemoryPage, Outcome, ProfileEntry, may_change
 from vectorstore import Filter
 
 MEMORY_ADDRESS = "tellback://memories/"
@@ -47,6 +47,7 @@ _FETCH_CHARACTERS = 40_000
 _TITLE_CHARACTERS = 100
 _SHOWN_CONCERNED = 10
 _RECENT = 10
+_PER_TOPIC = 5
 _GRACE = timedelta(days=7)
 
 ListOrder: TypeAlias = Literal["newest", "oldest"]
@@ -152,7 +153,7 @@ class MemoryServerTools:
             return ToolReply(RecalledMemories(memories=[], note=text), text)
         items, note = self._items(list(found))
         text = render_items(
-            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}"
+            _context_items(found, items), f"Memories found: {len(items)}{note}{doubt}{problem}. {DATA_NOTE}", by_id=True
         )
         return ToolReply(RecalledMemories(memories=items, note=f"{DATA_NOTE}{note}{doubt}{problem}"), text)
 
@@ -197,24 +198,44 @@ class MemoryServerTools:
         if len(items) < len(hits):  # the cursor is that behind the last one shown
             page = await self._page(len(items), cursor, order, contains, tags)
         more = f" The next page has the cursor {page.next}" if page.next else ""
-        text = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}") or "No memory is here."
+        shown = render_items(_context_items(hits, items), f"Memories. {DATA_NOTE}{more}", by_id=True)
+        text = shown or "No memory is here."
         return ToolReply(MemoryList(memories=items, next_cursor=page.next, note=DATA_NOTE), text)
 
     async def profile(self) -> ToolReply:
-        """Read who the user is: what is pinned, and what was said last. Good at the start of a conversation."""
+        """Read who the user is: what is pinned, known by topic, and said last. Good at the start of a conversation."""
         pinned = [memory for memory in await self.memory.pinned(namespace=self.namespace) if self._may_show(memory)]
-        page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         taken = {memory.id for memory in pinned}
+        entries = await self.memory.profile(namespace=self.namespace, limit=_PER_TOPIC, where=self._visible)
+        told = {entry.memory.id: entry for entry in reversed(entries) if entry.memory.id not in taken}
+        known = [
+            entry for entry in entries if told.get(entry.memory.id) is entry
+        ]  # each memory once, where it is first
+        taken |= told.keys()
+        page = await self.memory.list(order="newest", limit=_RECENT, namespace=self.namespace, where=self._visible)
         recent = [memory for memory in page if memory.id not in taken and memory.is_evidence]
-        items, _ = self._items([Hit(memory, 0.0) for memory in (*pinned, *recent)])
-        shown = _context_items([Hit(memory, 0.0) for memory in (*pinned, *recent)], items)
-        split = len(pinned)
+        hits = [Hit(memory, 0.0) for memory in (*pinned, *(entry.memory for entry in known), *recent)]
+        items, _ = self._items(hits)
+        shown, first, second = _context_items(hits, items), len(pinned), len(pinned) + len(known)
         parts = [
-            render_items(shown[:split], f"Pinned memories. {DATA_NOTE}"),
-            render_items(shown[split:], f"Newest memories. {DATA_NOTE}"),
+            render_items(shown[:first], f"Pinned memories. {DATA_NOTE}", by_id=True),
+            render_items(
+                [
+                    replace(item, standing=_profile_standing(entry))
+                    for item, entry in zip(shown[first:second], known, strict=False)
+                ],
+                f"Known about the user, by topic. {DATA_NOTE}",
+                by_id=True,
+            ),
+            render_items(shown[second:], f"Newest memories. {DATA_NOTE}", by_id=True),
         ]
         text = "\n\n".join(part for part in parts if part) or "Nothing is remembered yet."
-        return ToolReply(UserProfile(pinned=items[:split], recent=items[split:], note=DATA_NOTE), text)
+        lines = [
+            ProfileItem(**item.model_dump(), subject=entry.subject, topic=entry.topic.value, until=entry.until)
+            for item, entry in zip(items[first:second], known, strict=False)
+        ]
+        output = UserProfile(pinned=items[:first], known=lines, recent=items[second:], note=DATA_NOTE)
+        return ToolReply(output, text)
 
     async def search_documents(
         self,
@@ -227,7 +248,7 @@ class MemoryServerTools:
         )
         items, note = self._items(list(found))
         shown = _context_items(found, items)
-        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}")
+        text = render_items(shown, f"Passages found: {len(items)}{note}. {DATA_NOTE}", by_id=True)
         return ToolReply(
             RecalledMemories(memories=items, note=DATA_NOTE), text or "No document has anything about this."
         )
@@ -426,6 +447,11 @@ class MemoryServerTools:
         return ToolReply(output, f"{message}\n\n{lines}")
 
 
+def _profile_standing(entry: ProfileEntry) -> str:
+    until = "" if entry.until is None else f", until {entry.until.day} {entry.until:%b %Y}"
+    return f"{entry.subject}{' ' if entry.subject else ''}{entry.topic.value}{until}"
+
+
 def _done(message: str, ids: list[str], operation: str | None) -> ToolReply:
     return ToolReply(ChangeResult(done=True, message=message, ids=ids, operation=operation), message)
 
@@ -441,11 +467,10 @@ def _unknown(id: str) -> str:
 
 def _context_items(hits: Sequence[Hit], items: Sequence[MemoryItem]) -> list[ContextItem]:
     """Return those of *hits* that *items* show, with the texts as they are shown, for a block of text."""
-    numbered = enumerate(zip(hits, items, strict=False), start=1)
-    return [
-        replace(item_from_hit(hit, number), text=item.text, page_breaks=(), score=0.0)
-        for number, (hit, item) in numbered
-    ]
+    shown = zip(hits, items, strict=False)
+    return with_standing(
+        [replace(item_from_hit(hit, 0), text=item.text, page_breaks=(), score=0.0) for hit, item in shown]
+    )
 
 
 def _title(item: ContextItem) -> str:

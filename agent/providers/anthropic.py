@@ -48,7 +48,7 @@ from agent.providers.schemas import anthropic_schema
 from agent.results import StopReason, Usage
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from memory.http import HttpClient, ServerEvent
-from memory.internals import Block, OpaqueBlock, suggests_keywords
+from memory.internals import Block, OpaqueBlock
 
 FORMAT = "anthropic"
 _CITED_TEXT = "cited_text"
@@ -361,7 +361,6 @@ class AnthropicProvider(HttpProvider):
         404: "no such model, or the address is wrong: it has no /v1 at its end",
     }
 
-    @suggests_keywords
     def __init__(
         self,
         model: str,

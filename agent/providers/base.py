@@ -15,7 +15,6 @@ from agent.context_items import AnswerCitation, ContextItem
 from agent.errors import ArgumentError, Unsupported, choice
 from agent.results import StopReason, Usage
 from memory import Message
-from memory.internals import suggests_fields
 
 if TYPE_CHECKING:
     from vectorstore import Analyzer
@@ -30,7 +29,6 @@ Thinking: TypeAlias = Literal["off", "on"] | int
 """Reasoning before the answer: none, as much as the model sees fit, or with a budget of so many tokens."""
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Settings of one request.

@@ -39,7 +39,7 @@ from agent.providers.http_provider import (
 from agent.results import StopReason, Usage
 from memory import ImageBlock, Message, TextBlock, ThinkingBlock
 from memory.http import HttpClient
-from memory.internals import Block, suggests_keywords
+from memory.internals import Block
 
 
 def ollama_payload(request: Request, model: str) -> dict[str, Any]:
@@ -145,7 +145,6 @@ class OllamaProvider(HttpProvider):
 
     _hints: ClassVar = {404: "no such model there; `ollama pull` fetches it"}
 
-    @suggests_keywords
     def __init__(
         self,
         model: str,

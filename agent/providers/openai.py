@@ -51,7 +51,7 @@ from agent.providers.schemas import openai_schema
 from agent.results import StopReason, Usage
 from memory import DocumentBlock, ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock
 from memory.http import HttpClient, ServerEvent
-from memory.internals import OpaqueBlock, suggests_keywords
+from memory.internals import OpaqueBlock
 
 Server: TypeAlias = Literal["openai", "openrouter", "llama.cpp", "vllm", "lmstudio", "ollama"]
 """Servers of the format whose own fields are known."""
@@ -390,7 +390,8 @@ class OpenAICompatibleProvider(HttpProvider):
     for OpenAI, ``max_tokens`` elsewhere). A *client* given is shared and not closed here.
 
     *server* says which server it is, where the address does not (OpenAI's and OpenRouter's do): servers have fields of
-    their own to switch thinking and for the repetition penalty, and only some read PDF; others get its text.
+    their own to switch thinking and for the repetition penalty. *reads_documents* says whether PDF is sent as it is or
+    as its text; None: as it is to OpenAI and OpenRouter alone.
     """
 
     _hints: ClassVar = {
@@ -399,7 +400,6 @@ class OpenAICompatibleProvider(HttpProvider):
         404: "no such model, or the address lacks its /v1",
     }
 
-    @suggests_keywords
     def __init__(
         self,
         base_url: str,
@@ -411,13 +411,14 @@ class OpenAICompatibleProvider(HttpProvider):
         reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
         server: Server | None = None,
+        reads_documents: bool | None = None,
     ) -> None:
         if server is not None and server not in _SERVERS:
             raise ArgumentError("server", server, f"one of {', '.join(_SERVERS)} is needed, or None")
         sent = {**(headers or {}), **bearer_header(api_key)}
         super().__init__(base_url, model, api_key=api_key, headers=sent, client=client)
         self._server = server or _server_at(self._endpoint.url)
-        self._reasoning_field = reasoning_field
+        self._reasoning_field, self._documents = reasoning_field, reads_documents
         self._limit_field = limit_field or ("max_completion_tokens" if self._server == "openai" else "max_tokens")
 
     @property
@@ -432,7 +433,7 @@ class OpenAICompatibleProvider(HttpProvider):
 
     @property
     def _reads_documents(self) -> bool:
-        return self._server in ("openai", "openrouter")
+        return self._server in ("openai", "openrouter") if self._documents is None else self._documents
 
     async def models(self) -> list[ModelInfo]:
         """Return the models that the endpoint has, sorted by name."""

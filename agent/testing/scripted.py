@@ -150,7 +150,7 @@ def arguments_text(block: ToolCallBlock) -> str:
     return block.invalid if block.invalid is not None else json.dumps(block.arguments)
 
 
-_MARK_IN_RULES = re.compile("Text between a line «begin ([0-9a-f]{16}) item N")
+_MARK_IN_RULES = re.compile("In <memories ([0-9a-f]{8})> is what you remember")
 
 
 def mark_in(request: Request) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 from agent.approval import Approver
@@ -27,7 +28,7 @@ class RunScope:
     *approver* answers requests (None: the reader of the stream, where *streams*), *lineage* are the agents above,
     outermost first, *timer* gives the seconds since the run began, *trust* tracks whose words were read, *mark* is
     that of the recalled memories, which no result of a tool may show. *shown* are the items that the model has seen, of
-    the context and of searches, each with its number: an answer cites any of them.
+    the context and of searches, each with its number: an answer cites any of them. *zone* is the user's time zone.
     """
 
     ledger: UsageLedger = field(default_factory=UsageLedger)
@@ -40,6 +41,7 @@ class RunScope:
     trust: TrustTracker = field(default_factory=TrustTracker)
     mark: str = ""
     shown: list[ContextItem] = field(default_factory=list)
+    zone: tzinfo | None = None
 
     def number(self, items: Sequence[ContextItem]) -> list[ContextItem]:
         """Return *items* with the numbers by which they can be cited, and keep them: one that was shown has its own."""
@@ -53,6 +55,21 @@ class RunScope:
         before = {item.id for item in self.shown}
         self.shown.extend(item for item in numbered if item.id not in before)
         return numbered
+
+    def with_ids(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return *arguments* with ids in the place of the numbers of shown items, in ``id`` and ``ids``: 3, "[3]"."""
+        ids = {str(item.number): item.id for item in self.shown}
+
+        def as_id(value: object) -> object:
+            word = str(value).strip("[] ") if type(value) in (int, str) else ""
+            return ids.get(word, value)
+
+        changed = dict(arguments)
+        if "id" in changed:
+            changed["id"] = as_id(changed["id"])
+        if isinstance(changed.get("ids"), list):
+            changed["ids"] = [as_id(value) for value in changed["ids"]]
+        return changed
 
 
 ToolOutput: TypeAlias = str | Sequence[TextBlock | ImageBlock | DocumentBlock]
@@ -166,7 +183,7 @@ class ToolAnnotations:
     - *skip_synthesis*: the result is the answer, the model need not say it again.
     - *idempotent*: repeating a call that failed does no harm.
     - *trust* is the trust of its results; *recalls*: they show what is remembered already, and are not remembered
-      again.
+      again, and in its arguments ``id`` and ``ids`` a number of an item that was shown stands for that item.
     """
 
     needs_approval: bool = False

@@ -10,7 +10,7 @@ import builtins
 import math
 import operator
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -108,19 +108,17 @@ def _checked_number(value: Any) -> Number:
     return result
 
 
-def clock(now: Clock = system_clock) -> FunctionTool:
-    """Return a tool that tells date and time, as *now* returns them."""
+def clock(now: Clock = system_clock, *, home: tzinfo | None = None) -> FunctionTool:
+    """Return a tool that tells date and time, as *now* returns them, in *home* (None: that of the machine)."""
 
     def current_time(
-        zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for UTC.")] = "",
+        zone: Annotated[str, Field(description="Time zone such as Europe/Lisbon; empty for the user's own.")] = "",
     ) -> str:
-        """Tell the present date, weekday and time."""
-        time: datetime = now()
-        if zone:
-            try:
-                time = time.astimezone(ZoneInfo(zone))
-            except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-                raise ToolFailed(f"there is no time zone {zone!r}; names are such as Europe/Lisbon") from error
+        """Tell date, weekday and time of now."""
+        try:
+            time: datetime = now().astimezone(ZoneInfo(zone) if zone else home)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ToolFailed(f"there is no time zone {zone!r}; names are such as Europe/Lisbon") from error
         return f"{time:%A}, {time.isoformat(timespec='seconds')}"
 
     return FunctionTool(current_time, idempotent=True)

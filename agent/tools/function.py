@@ -84,22 +84,26 @@ class FunctionTool:
         return f"<tool {self.spec.name}>"
 
 
+class ToolOptions(AnnotationOptions, total=False):
+    """Options of ``tool``: those of ``ToolAnnotations``, and what takes the place of the function's own."""
+
+    name: str | None
+    description: str | None
+    timeout: float | None
+
+
 @overload
 def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 
 
 @overload
 def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    timeout: float | None = None,
-    **annotations: Unpack[AnnotationOptions],
+    **options: Unpack[ToolOptions],
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
 def tool(
-    function: Callable[..., Any] | None = None, /, **options: Any
+    function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOptions]
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
     """Make a tool of a function, plainly (``@tool``) or with options (``@tool(timeout=5, needs_approval=True)``).
 

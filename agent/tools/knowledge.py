@@ -71,7 +71,7 @@ class _KnowledgeFunctions:
         limit: Annotated[int, Field(ge=1, le=20, description="How many passages at most.")] = 5,
         document: Annotated[str | None, Field(description="Search this document alone, by its name.")] = None,
     ) -> str:
-        """Search the documents; returns passages as data, each with the number to cite it by, source and section."""
+        """Search the user's documents, passage by passage."""
         began = time.perf_counter()
         where = None if document is None else {"document": document}
         passages = await self.knowledge.retrieve(question, limit, where=where)
@@ -81,7 +81,7 @@ class _KnowledgeFunctions:
         items = context.scope.number([item_from_passage(passage) for passage in passages])
         event = MemoryRecalled(tuple(items), **context.stamp())
         context.scope.emit(event)
-        return render_items(items, f"Passages ({note})")
+        return render_items(items, f"Passages ({note}):")
 
     async def list_documents(self) -> str:
         """List the documents that can be searched."""

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from agent.context.memory_reader import NOT_SENSITIVE_FILTER
 from agent.context.rendering import render_items
-from agent.context_items import item_from_hit
+from agent.context_items import item_from_hit, with_standing
 from agent.errors import ArgumentError, ToolFailed
 from agent.events import MemoryDegraded
 from agent.results import MemoryAccess, MemoryPart
@@ -56,7 +56,9 @@ async def search_note(part: MemoryPart, found: RecallResult | Passages, elapsed:
     return f"{note}; {_PARTLY_SEARCHED}"
 
 
-MemoryIds = Annotated[list[str], Field(min_length=1, max_length=50, description="Ids of memories.")]
+MemoryIds = Annotated[
+    list[str], Field(min_length=1, max_length=50, description="Memories by the numbers they are shown with, or by id.")
+]
 
 
 def memory_tools(
@@ -107,23 +109,23 @@ class _MemoryTools:
         context: ToolContext,
         limit: Annotated[int, Field(ge=1, le=30, description="How many memories at most.")] = 8,
     ) -> str:
-        """Search the long-term memory: what was said, noted or read before. Returns data with sources and ids."""
+        """Search the long-term memory for more than is shown: what was said, noted or read before."""
         where = None if self.sensitive else NOT_SENSITIVE_FILTER
         began = time.perf_counter()
         result = await self.memory.recall(question, limit, namespace=self._namespace(context), where=where)
         note = await search_note("recall", result, time.perf_counter() - began, context)
         if not result:
             return f"No memory was found ({note})." if result.degraded else "Nothing is remembered about this."
-        return _render_hits(list(result), f"Memories ({note})", context)
+        return _render_hits(list(result), f"Memories ({note}):", context)
 
     async def get_memory(self, ids: MemoryIds, context: ToolContext) -> str:
-        """Read memories whole, by their ids."""
+        """Read memories whole."""
         known = [
             memory for memory in await self.memory.get(ids, namespace=self._namespace(context)) if memory is not None
         ]
         shown = {memory.id: memory for memory in known if self.sensitive or not memory.sensitive}
         missing = [id for id in ids if id not in shown]
-        text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories", context)
+        text = _render_hits([Hit(memory, 0.0) for memory in known if memory.id in shown], "Memories:", context)
         note = f"No memory has the id {', '.join(missing)}." if missing else ""
         return "\n".join(part for part in (text, note) if part)
 
@@ -161,7 +163,7 @@ class _MemoryTools:
 
     async def correct_memory(
         self,
-        id: Annotated[str, Field(min_length=1, description="Id of the memory.")],
+        id: Annotated[str, Field(min_length=1, description="Memory, by its number or id.")],
         text: Annotated[str, Field(min_length=1, description="What it should say, whole.")],
         context: ToolContext,
     ) -> str:
@@ -241,5 +243,5 @@ def _is_written_by_model(memory: Memory) -> bool:
 
 def _render_hits(hits: Sequence[Hit], heading: str, context: ToolContext) -> str:
     context.scope.trust.record(*(hit.memory.trust for hit in hits))
-    items = [item_from_hit(hit, number) for number, hit in enumerate(hits, start=1)]
-    return render_items([replace(item, score=0.0) for item in items], heading)
+    items = with_standing([replace(item_from_hit(hit, 0), score=0.0) for hit in hits], context.scope.zone)
+    return render_items(context.scope.number(items), heading)

@@ -6,8 +6,6 @@ from benchmarks.about import QUIET
 from benchmarks.recall.goals import outcomes
 from benchmarks.recall.report import (
     cost_text,
-    depths_text,
-    differences_text,
     goals_text,
     groups_text,
     refusals_text,
@@ -18,7 +16,8 @@ from benchmarks.recall.summary import Summary
 
 _FROM = """\
 This page and its picture are rendered from a run of `python -m benchmarks recall` by `recall-report`; how to measure,
-also on data of your own, is told in [measuring](../measuring.md).
+also on data of your own, is told in [measuring](../measuring.md). `python -m benchmarks compare` prints the
+paired differences of two systems or runs with their intervals.
 """
 _REFUSALS = """\
 Two reasons are told apart: nothing here is about it, and it was said by somebody else. *Refused* is their sum. *By
@@ -60,12 +59,8 @@ def page(summary: Summary) -> str:
         "## Each task, all systems",
         _STATUS + "\n" + _HOW + _noise(summary),
         tasks_text(summary),
-        "## Tellback less the others",
-        differences_text(summary),
         "## Tellback by kind of question",
         groups_text(summary),
-        "## Any and all of the evidence",
-        depths_text(summary),
         "## Saying that nothing fits",
         _REFUSALS,
         refusals_text(summary),

@@ -53,16 +53,6 @@ def task_table(summary: Summary, task: str, columns: Sequence[str] = _SHOWN) -> 
     return table(heads, [_cells(summary, line, columns) for line in lines])
 
 
-def depths_text(summary: Summary) -> str:
-    """Return any@k and all@k of Tellback on every task."""
-    lines = [line for line in summary.lines if line.system == "tellback" and not line.group and line.questions]
-    rows = [
-        (summary.about["tasks"][line.task]["title"], *(_three(line.figures[name]) for name in _DEPTHS))
-        for line in lines
-    ]
-    return table(("Tellback", *_DEPTHS), rows)
-
-
 def groups_text(summary: Summary) -> str:
     """Return the groups of each task that has several, for Tellback alone."""
     rows = [
@@ -97,21 +87,6 @@ def refusals_text(summary: Summary) -> str:
     ]
     heads = ("system", "task", "asked", "to be refused", "n", "“nothing”", "“other”", "refused", "by confidence")
     return table(heads, rows)
-
-
-def differences_text(summary: Summary) -> str:
-    """Return Tellback less each other system, question by question, with intervals."""
-    rows = [
-        (
-            summary.about["tasks"][line.task]["title"],
-            _title(summary, line.system),
-            *(f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]" for mean, low, high in line.against.values()),
-        )
-        for line in summary.lines
-        if line.against
-    ]
-    names = next((tuple(line.against) for line in summary.lines if line.against), ())
-    return table(("task", "Tellback less", *names), rows)
 
 
 def cost_text(summary: Summary) -> str:

@@ -14,7 +14,6 @@ from memory.embedders.batching import BatchingEmbedder, TextVector, check_positi
 from memory.embedders.normalization import invalid_answer, normalize_rows
 from memory.embedders.protocol import EmbeddingKind
 from memory.errors import ArgumentError
-from memory.keywords import suggests_keywords
 from memory.runtime import run_in_thread
 from memory.tokens.counter import TokenCounter
 
@@ -39,7 +38,6 @@ class FunctionEmbedder(BatchingEmbedder):
     estimate that does not under-count) counts them, a text is cut to what the model reads, and reported as cut.
     """
 
-    @suggests_keywords
     def __init__(
         self,
         function: TextFunction,

@@ -18,7 +18,6 @@ from memory.embedders.protocol import EmbeddingKind, measure_truncation
 from memory.errors import ArgumentError, EmbedderError, HttpError, HttpStatusError
 from memory.http.client import HttpClient
 from memory.http.requests import checked_url, is_loopback
-from memory.keywords import unknown_keyword
 from memory.tokens.counter import TokenCounter, counter_for_model
 
 BATCH_TEXTS = 64
@@ -78,8 +77,6 @@ class HttpEmbedder(BatchingEmbedder):
         self, base_url: str, path: str, model: str, *, api: str, **options: Unpack[HttpEmbedderOptions]
     ) -> None:
         """*api* names the wire format in the fingerprint; the address does not enter, it does not change vectors."""
-        if unknown := options.keys() - HttpEmbedderOptions.__annotations__.keys():
-            raise unknown_keyword(type(self).__name__, min(unknown), HttpEmbedderOptions.__annotations__)
         checked_url(base_url, "base_url")
         if not isinstance(model, str) or not model.strip():
             raise ArgumentError("model", model, "the name of an embedding model is needed")

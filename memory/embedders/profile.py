@@ -27,11 +27,12 @@ class EmbedderProfile:
     less by the share of the question that no memory has, so that meaning leads where no word fits.
 
     *unrelated* is the cosine that the best of some hundred memories has with a question about none of them (the median
-    over ``PROBE_QUESTIONS``), *typical* that of any memory. Doubt counts from them: what a person told proves by how
-    much its cosine is above *unrelated*, and the share of the question's words by *note_words*; a question that is near
-    to everything (above *typical*) proves less, by *generic*. Below *note_bound* it is doubted; turns between people
-    whose best is *clear* above *unrelated* are not. None: it was never measured, and doubt goes by the bounds of the
-    static vectors. Farther than *near* below the bound, nothing is even near.
+    over ``PROBE_QUESTIONS``), *few* the share of it that is subtracted for each factor e below that number, since the
+    best of few chance cosines is lower; *typical* is the cosine of any memory. Doubt counts from them: what a person
+    told proves by how much its cosine is above *unrelated*, and the share of the question's words by *note_words*; a
+    question that is near to everything (above *typical*) proves less, by *generic*. Below *note_bound* it is doubted;
+    turns between people whose best is *clear* above *unrelated* are not. None: it was never measured, and doubt goes by
+    the bounds of the static vectors. Farther than *near* below the bound, nothing is even near.
     *base*: cosines count from here, where an embedder puts all texts near one another.
     """
 
@@ -40,6 +41,7 @@ class EmbedderProfile:
     note_session: float = 1.0
     cover: bool = False
     unrelated: float | None = None
+    few: float = 0.26
     typical: float = 0.0
     generic: float = 0.0
     note_words: float = 0.5
@@ -117,6 +119,7 @@ _KNOWN: Final = {
         note_session=0.0,
         cover=True,
         unrelated=0.205,
+        few=0.18,
         typical=0.04,
         generic=2.0,
         note_words=0.0,

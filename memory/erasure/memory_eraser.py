@@ -23,7 +23,7 @@ from memory.erasure.backup_eraser import BackupEraser, BackupErasure, ForgottenP
 from memory.erasure.cascade_plan import CascadePlan, CascadePlanner, is_archive
 from memory.erasure.external_copies import ExternalCopies
 from memory.erasure.receipt import namespace_receipt, plan_receipt, receipt_hashes
-from memory.erasure.selection import ForgetSelection, ForgetSelectors, SelectionResolver
+from memory.erasure.selection import ForgetSelection, SelectionResolver
 from memory.erasure.soft_deleter import SoftDeleter
 from memory.erasure.verify import verify_erasure
 from memory.errors import ArgumentError
@@ -31,6 +31,7 @@ from memory.history.protocol import HistoryRow
 from memory.models import Memory, MemoryChange, Operation, Trust
 from memory.partitions import CONVERSATION, store_namespace
 from memory.results import ErasureVerification, Receipt
+from memory.selectors import ForgetSelectors
 from memory.tables.erasers import ErasedItems, Eraser, run_erasers
 from memory.tables.operation_log import OperationLog
 from memory.tables.soft_deletes import SoftDeletes

@@ -8,41 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import Any, Final, TypedDict
+from typing import Any
 
 from memory.entry_store import EntryStore
 from memory.errors import ArgumentError, NoSuchMemory
 from memory.history.protocol import HistoryRow
-from memory.keywords import unknown_keyword
 from memory.models import Source
 from memory.partitions import ARCHIVE, CONVERSATION, parse_store_namespace, store_namespace
 from memory.scopes import Scopes, scope_filter
+from memory.selectors import ForgetSelectors
 from memory.tables.tombstones import Tombstones
 from memory.timestamps import Clock, timestamp_to_text, to_aware
 from memory.validation import checked_int, checked_label, checked_labels, checked_text
 from vectorstore import Filter
-
-
-class ForgetSelectors(TypedDict, total=False):
-    """Selectors of ``forget``, beside the ids; None and empty select nothing by themselves.
-
-    *source*: a session, a document, or a ``Source`` of which every given field must hold. *tags*: any of them;
-    *scopes*: all of them. *older_than*: a time, or a length of time before now.
-    """
-
-    source: str | Source | None
-    session: str | None
-    document: str | None
-    where: Filter | None
-    scopes: Scopes | None
-    tags: Sequence[str]
-    older_than: datetime | timedelta | None
-
-
-_FORGET_KEYWORDS: Final = (
-    *("ids", "query", "k", "namespace", "dry_run", "grace", "remove_backups", "actor", "approved_by"),
-    *ForgetSelectors.__annotations__,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +41,6 @@ class ForgetSelection:
         cls, ids: Sequence[str] | None, selectors: ForgetSelectors, clock: Clock, zone: tzinfo | None
     ) -> ForgetSelection:
         """Return the checked selection; an empty one, and a selector that would hold for everything, raise."""
-        if unknown := selectors.keys() - ForgetSelectors.__annotations__.keys():
-            raise unknown_keyword("forget", min(unknown), _FORGET_KEYWORDS)
         wanted = None if ids is None else tuple(dict.fromkeys(checked_labels(ids, "ids")))
         if wanted == ():
             raise ArgumentError("ids", ids, "the ids of one or more memories are needed")

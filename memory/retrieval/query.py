@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, TypedDict
 
 from memory.errors import ArgumentError
-from memory.keywords import unknown_keyword
 from memory.partitions import ARCHIVE, CONVERSATION, DOCUMENTS
 from memory.retrieval.hooks import RecallHooks
 from memory.retrieval.index.validity import ValidityFilter
@@ -138,11 +137,9 @@ class Query:
     ) -> Query:
         """Return the query of a caller's *options*; *context* and *hooks* are the retriever's to add.
 
-        Naive times are taken in *zone*; *counter* counts tokens where the options name no other. An unknown option
-        raises ``TypeError``, an unusable value ``ArgumentError``.
+        Naive times are taken in *zone*; *counter* counts tokens where the options name no other. An unusable
+        value raises ``ArgumentError``.
         """
-        for unknown in sorted(set(options) - set(RecallOptions.__annotations__)):
-            raise unknown_keyword("recall", unknown, {"question", "k", *RecallOptions.__annotations__})
         collections = options.get("collections")
         as_of, known_at, own_counter = options.get("as_of"), options.get("known_at"), options.get("counter")
         return cls(

@@ -48,7 +48,8 @@ def detect_mentions(
     suffix that a name may have. A word counts as a name where it is written with a capital; in a text without any
     capital, also in small letters unless it is an ordinary word.
     """
-    numbers_of = _name_forms(names, aliases)
+    small = text.lower()
+    numbers_of = {form: numbers for form, numbers in _name_forms(names, aliases).items() if form in small}
     if not numbers_of:
         return NameMentions(text, ())
     lower_case = not any(letter.isupper() for letter in text)

@@ -20,7 +20,7 @@ from memory.embedders.protocol import WordVectors
 from memory.errors import ArgumentError
 from memory.models import Memory
 from memory.partitions import CONVERSATION, DOCUMENTS, parse_store_namespace, store_namespace
-from memory.results import Conflict, RecallResult, RecallStage, WhyNot
+from memory.results import Conflict, Profile, RecallResult, RecallStage, WhyNot
 from memory.retrieval.candidates import NamespaceSearcher, SearchTarget, caller_filters, search_targets
 from memory.retrieval.conflicts import conflicting_groups
 from memory.retrieval.context_expansion import NO_NEIGHBOURS_NOTE, expand_neighbours
@@ -55,7 +55,7 @@ from memory.timestamps import Clock, system_clock, to_aware
 from memory.tokens.counter import TextMeasure, default_counter, measures_exactly
 from memory.validation import checked_labels, checked_text_list
 from memory.write.embedding_service import EmbeddedQuery, EmbeddingService
-from vectorstore import Analyzer, Entry, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
+from vectorstore import Analyzer, Entry, Filter, SpaceChanged, UnsupportedError, VectorStore, View, lifecycle_of
 from vectorstore.value_class import dataclass
 
 T = TypeVar("T")
@@ -190,6 +190,25 @@ class Retriever:
                     break
         indexes.save([partition])
         return found
+
+    def profile(self, namespace: str, *, limit: int, attributes: bool = False, where: Filter | None = None) -> Profile:
+        """Return what the user of *namespace* said of themselves and their relatives; only their own *attributes*.
+
+        A store with data alone has no index to find them by, and gives nothing.
+        """
+        if self._searcher is None:
+            return Profile(())
+        from memory.retrieval.profile import make_profile, profile_ids
+
+        partition, now = store_namespace(namespace, CONVERSATION), to_aware(self._clock(), self._zone)
+        indexes = self._searcher.indexes
+        with indexes.store.view([partition]) as view, indexes.index(view, partition, conversation=True) as index:
+            ids = profile_ids(index, attributes=attributes)
+            if where is not None and ids:
+                ids = [ids[place] for place in np.flatnonzero(view.passing(ids, where=where, namespace=partition))]
+            entries = view.get(ids, namespace=partition)
+        indexes.save([partition])
+        return make_profile([from_entry(entry) for entry in entries if entry is not None], now, limit=limit)
 
     def diagnose(self, query: Query, id: str) -> WhyNot:
         """Return the stage of ``search(query)`` that stopped the memory *id*, or its rank in the result.

@@ -16,7 +16,6 @@ from typing import Final, TypedDict
 
 from memory.errors import NotTrusted
 from memory.http.requests import is_remote
-from memory.keywords import suggests_fields
 from memory.models import Actor, Memory, Operation, Trust, choice
 from memory.partitions import CONVERSATION, store_namespace
 from memory.validation import checked_actor
@@ -37,7 +36,6 @@ class CallerOptions(TypedDict, total=False):
     approved_by: Actor | None
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True)
 class Caller:
     """An actor in a user's *namespace*, and who approved what it does; checked when it is made.

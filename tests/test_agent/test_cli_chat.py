@@ -235,7 +235,10 @@ def test_the_ask_command_offers_a_model_no_writing_tools(
         monkeypatch.setenv("TELLBACK_MODEL", "any")
         tellback("ask", "What is the code?")
     names = {one["function"]["name"] for one in server.requests[0].body["tools"]}
-    assert names == {"search_memory", "get_memory", "search_documents", "list_documents"}
+    assert names == {
+        *("search_memory", "get_memory", "search_documents", "list_documents"),
+        *("current_time", "calculate"),
+    }
 
 
 WITHOUT_A_MODEL = """\

@@ -204,9 +204,11 @@ def test_the_exit_codes_are_those_of_the_manual() -> None:
 def test_the_manual_names_every_command_and_every_variable() -> None:
     from agent.assistant.config import CONFIG_VARIABLE, ENVIRONMENT_VARIABLES
 
+    settings = (ROOT / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+    for setting, variable in ENVIRONMENT_VARIABLES.items():
+        assert f"| `{setting}` | `{variable}` |" in settings
+    assert f"`{CONFIG_VARIABLE}`" in settings
     manual = (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-    for variable in (*ENVIRONMENT_VARIABLES.values(), CONFIG_VARIABLE):
-        assert f"`{variable}`" in manual
     commands = {name for name, command in typer.main.get_command(way_in.app).commands.items() if not command.hidden}  # type: ignore[attr-defined]
     for command in commands:
         assert f"`{command}" in manual

@@ -57,6 +57,7 @@ def test_each_variable_of_the_environment_sets_its_setting(name: str, tmp_path: 
     values |= {"model_server": "llama.cpp", "thinking": "700", "temperature": "700", "repetition_penalty": "700"}
     values |= {"max_tokens": "700", "reply_limit": "700", "silence_timeout": "700"}
     values |= {"hook_tokens": "700", "hook_keep": "prompts", "replacements": "model", "prompt_history": "1"}
+    values |= {"zone": "Asia/Tokyo", "extract_facts": "1"}
     values |= {"automatic_backups": "1", "backup_space": "700"}
     given_value = values.get(name, "given")
     settings = load(**{ENVIRONMENT_VARIABLES[name]: given_value}).settings
@@ -108,6 +109,8 @@ def test_a_tilde_is_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         ({"TELLBACK_OFFLINE": "maybe"}, ["offline", "TELLBACK_OFFLINE", "boolean"]),
         ({"TELLBACK_TEMPERATURE": "nan"}, ["temperature", "TELLBACK_TEMPERATURE", "at least 0"]),
         ({"TELLBACK_HOOK_KEEP": "some"}, ["hook_keep", "TELLBACK_HOOK_KEEP", "'prompts'", "'some'"]),
+        ({"TELLBACK_ZONE": "Europe"}, ["zone", "TELLBACK_ZONE", "Europe/Lisbon", "'Europe'"]),
+        ({"TELLBACK_NAME": "x" * 101}, ["name", "TELLBACK_NAME", "100"]),
         ({"TELLBACK_EMBEDDER": "magic"}, ["embedder", "TELLBACK_EMBEDDER", "'local'"]),
         ({"OPENAI_BASE_URL": "localhost:8080"}, ["base_url", "OPENAI_BASE_URL", "http://localhost:8080/v1"]),
     ],
@@ -121,9 +124,7 @@ def test_a_bad_setting_is_named_with_its_origin_and_what_would_be_right(environ:
 def test_an_unknown_setting_in_the_file_is_refused_and_the_known_ones_are_listed(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('modle = "gpt"\n')
-    with pytest.raises(
-        ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, language, model"
-    ):
+    with pytest.raises(ConfigurationError, match=r"modle.*no such setting.*memory, namespace, offline, language, name"):
         load(file=path)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 import pytest
+from typing_extensions import is_protocol
 
-from agent import Agent, QuotingProvider, tool
-from memory import ArgumentError, LongTermMemory, Memory, open_memory, run_sync
+from agent import Agent, OllamaProvider, QuotingProvider, Request, RunLimits, Tool, tool
+from memory import ArgumentError, HashingEmbedder, LongTermMemory, Memory, Message, open_memory, run_sync
+from vectorstore import Entry, open_store
 
 pytestmark = pytest.mark.anyio
 
@@ -30,6 +34,15 @@ pytestmark = pytest.mark.anyio
         (lambda memory, agent: Memory("x", foo=1), "Memory takes no foo=; it takes actor, "),
         (lambda memory, agent: Memory(content="x"), r"did you mean text=\?"),
         (lambda memory, agent: open_memory("x.db", user="ana"), "open_memory takes no user="),
+        (lambda memory, agent: Message.user("x", names="a"), r"Message.user takes no names=; did you mean name=\?"),
+        (lambda memory, agent: Message(rule="user"), r"Message takes no rule=; did you mean role=\?"),
+        (lambda memory, agent: RunLimits(token=3), r"RunLimits takes no token=; did you mean tokens=\?"),
+        (lambda memory, agent: Entry("x", content="x"), r"Entry takes no content=; did you mean text=\?"),
+        (lambda memory, agent: open_store("numpy:").search([1.0], limit=3), r"NumpyStore.search .* mean k=\?"),
+        (lambda memory, agent: memory.list(limits=3), r"list takes no limits=; did you mean limit=\?"),
+        (lambda memory, agent: tool(time_out=3), r"tool takes no time_out=; did you mean timeout=\?"),
+        (lambda memory, agent: Tool.from_schema("a", "b", {}, print, approve=1), r"from_schema takes no approve="),
+        (lambda memory, agent: OllamaProvider("llama", timeout=3), "OllamaProvider takes no timeout=; it takes "),
     ],
 )
 async def test_an_unknown_keyword_names_the_one_that_was_meant(
@@ -44,17 +57,51 @@ async def test_an_unknown_keyword_names_the_one_that_was_meant(
         await mistake()
 
 
+@pytest.mark.parametrize("face", ["vectorstore", "memory", "agent"])
+def test_every_public_constructor_and_function_names_its_keywords(face: str) -> None:
+    module = importlib.import_module(face)
+    values = {name: getattr(module, name) for name in module.__all__}
+    called = {
+        name: value
+        for name, value in values.items()
+        if inspect.isfunction(value)
+        or (inspect.isclass(value) and not issubclass(value, (BaseException, Enum, dict)) and not is_protocol(value))
+    }
+    assert len(called) > 20
+    for name, value in called.items():
+        with pytest.raises(TypeError, match=f"^{name} takes no unheard_of=; it takes "):
+            value(unheard_of=1)
+
+
 @pytest.mark.parametrize(
-    "use", [lambda found: found[0], lambda found: found.text, list, len, bool, lambda found: "x" in found]
+    "use", [lambda found: found[0], lambda found: found.text, list, len, bool, aiter, lambda found: "x" in found]
 )
 async def test_a_forgotten_await_says_what_to_write(memory: LongTermMemory, use: Callable[..., Any]) -> None:
     for call, name in (
         (memory.recall("x"), "LongTermMemory.recall"),
         (Agent(QuotingProvider()).run("x"), "Agent.run"),
+        (HashingEmbedder().embed(["x"]), "HashingEmbedder.embed"),
     ):
         with pytest.raises((TypeError, AttributeError), match=f"{name} was not awaited: write `await "):
             use(call)
         call.close()
+
+
+@pytest.mark.parametrize("use", [list, next, len, lambda stream: stream[0], lambda stream: stream.text, run_sync])
+async def test_a_forgotten_async_says_what_to_write(use: Callable[..., Any]) -> None:
+    for stream, name in (
+        (Agent(QuotingProvider()).stream("x"), "Agent.stream"),
+        (QuotingProvider().stream(Request((Message.user("x"),))), "QuotingProvider.stream"),
+    ):
+        with pytest.raises((TypeError, AttributeError), match=f"{name} is a stream: write `async for item in "):
+            use(stream)
+        await stream.aclose()
+
+
+@pytest.mark.parametrize("opened", [lambda memory: memory, lambda memory: Agent(QuotingProvider(), memory=memory)])
+async def test_a_with_that_needs_async_says_so(memory: LongTermMemory, opened: Callable[..., Any]) -> None:
+    with pytest.raises(TypeError, match="is opened with `async with`"), opened(memory):
+        pass
 
 
 async def test_calls_are_coroutines_for_every_way_to_run_them(memory: LongTermMemory) -> None:

@@ -51,25 +51,25 @@ async def test_pinned_memories_are_ordered_by_importance_and_then_newest_first(m
 
 async def test_the_newest_of_many_pinned_memories_are_shown(memory) -> None:
     many = [
-        Memory(text=f"pinned number {place}", pinned=True, recorded_at=NOW - (500 - place) * DAY)
-        for place in range(450)
+        Memory(text=f"pinned number {place}", pinned=True, recorded_at=NOW - (550 - place) * DAY)
+        for place in range(100, 550)
     ]
     await memory.remember_many(many)
     found = await shown(memory, profile_tokens=900)
-    assert found[0] == "pinned number 449"
-    assert found == [f"pinned number {449 - place}" for place in range(len(found))]
-    assert 3 < len(found) < 40
+    assert found[0] == "pinned number 549"
+    assert found == [f"pinned number {549 - place}" for place in range(len(found))]
+    assert 3 < len(found) < 80
 
 
 async def test_pinned_memories_over_the_profile_tokens_are_reported_as_left_out(memory) -> None:
     reports = [await memory.remember(Memory(text=f"{word} " * 60, pinned=True)) for word in ("one", "two", "three")]
     with ScriptedProvider(Reply("Hello")) as provider:
-        agent = Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=300))
+        agent = Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=200))
         result = await agent.run("Hello", store=False)
     assert [item.text.split()[0] for item in result.memories] == ["three"]
     assert [(one.id, one.reason) for one in result.left_out] == [
-        (reports[1].id, "over the 300 tokens for pinned memories"),
-        (reports[0].id, "over the 300 tokens for pinned memories"),
+        (reports[1].id, "over the 200 tokens for pinned memories"),
+        (reports[0].id, "over the 200 tokens for pinned memories"),
     ]
     assert await shown(memory, profile_tokens=0, recall=0) == []
 
@@ -78,7 +78,7 @@ async def test_a_long_pinned_memory_is_cut_after_a_sentence_and_reported_as_shor
     text = " ".join(f"Sentence number {number} of it." for number in range(100))
     await memory.remember(Memory(text=text, pinned=True))
     with ScriptedProvider(Reply("Hello")) as provider:
-        result = await Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=300)).run(
+        result = await Agent(provider, memory=memory, settings=AgentSettings(recall=0, profile_tokens=200)).run(
             "Hello", store=False
         )
     (item,) = result.memories

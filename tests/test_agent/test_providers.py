@@ -248,11 +248,12 @@ def test_a_pdf_is_sent_as_its_text_where_the_server_reads_no_documents() -> None
     assert answer["content"].endswith("a.txt:\nMind the step.")
 
 
-def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_reads_it() -> None:
+@pytest.mark.parametrize("options", [{"server": "openai"}, {"reads_documents": True}], ids=str)
+def test_a_pdf_that_a_tool_returns_follows_all_tool_results_where_the_server_reads_it(options: dict) -> None:
     pdf = DocumentBlock(media_type="application/pdf", data=b"%PDF", name="house.pdf")
     result = ToolResultBlock(call_id="c1", name="scan", content=(pdf,))
     asked = Message.assistant([ToolCallBlock(id="c1", name="scan")])
-    messages = sent(ask(Message.user("Scan."), asked, Message.tool([result])), server="openai")["messages"]
+    messages = sent(ask(Message.user("Scan."), asked, Message.tool([result])), **options)["messages"]
     assert messages[2]["content"] == "(1 document, shown below)"
     assert messages[3]["content"][1]["file"]["filename"] == "house.pdf"
 

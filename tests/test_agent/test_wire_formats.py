@@ -345,6 +345,13 @@ def test_documents_are_sent_as_blocks_to_anthropic_and_as_text_to_ollama() -> No
         "source": {"type": "text", "media_type": "text/plain", "data": "Grüße"},
         "title": "a.txt",
     }
+    asked, scanned = (
+        ToolCallBlock(id="c1", name="scan"),
+        ToolResultBlock(call_id="c1", name="scan", content=(pdf, text)),
+    )
+    conversation = ask(Message.user("Scan."), Message.assistant([asked]), Message.tool([scanned]))
+    (result,) = to_anthropic(conversation, reads_documents=True)["messages"][2]["content"]
+    assert result["content"] == parts
     body = to_ollama(ask(Message.user([TextBlock(text="Read:"), text, PICTURE])))
     assert body["messages"] == [{"role": "user", "content": "Read:\n\na.txt:\nGrüße", "images": [BASE64]}]
 

@@ -98,7 +98,7 @@ def test_list_refuses_an_invalid_option_by_name(memory, options, named):
 
 
 def test_an_unknown_filter_is_refused(memory):
-    with pytest.raises(ArgumentError, match="colour"):
+    with pytest.raises(TypeError, match="colour"):
         run_sync(memory.list(colour="red"))
 
 

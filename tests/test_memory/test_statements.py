@@ -6,7 +6,6 @@ Inner parts, on no face: ``memory.retrieval.languages.statements``, ``memory.ret
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +64,7 @@ def test_the_prefilter_misses_no_match_of_any_statement_pattern():
         "tells_name", "tells_home", "tells_work", "tells_their_home", "tells_their_work",
         "asks_name", "asks_home", "asks_work", "then", "past", "verb",
     )  # fmt: skip
-    prefilter = PatternPrefilter({name: statement_pattern(name) for name in names})
+    prefilter = PatternPrefilter({name: statement_pattern(name).pattern for name in names}, unread_texts=0)
     more = [
         "Meine  Frau ist da",
         "(\u0130n) I'LL go",
@@ -99,5 +98,6 @@ def test_the_prefilter_misses_no_match_of_any_statement_pattern():
     ],
 )
 def test_the_prefilter_reads_patterns_of_any_form(pattern, text, possible):
-    prefilter = PatternPrefilter({"it": re.compile(pattern)})
+    prefilter = PatternPrefilter({"it": pattern}, unread_texts=1)
+    assert prefilter.possible("any text before the pattern is read")
     assert bool(prefilter.possible(small_letters(text))) == possible

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.call_hints import with_hints
 from vectorstore.engines.base import check_after, check_cursor, check_patches, read_pages, searched, write_batches
 from vectorstore.errors import ArgumentError, SpaceMismatch, StoreClosed, UnsupportedError
 from vectorstore.filters import filter_tree, matches_everything
@@ -59,6 +60,7 @@ from vectorstore.validation import (
 )
 
 
+@with_hints
 class NumpyStore:
     """Implements ``LifecycleStore`` in memory. *fields* are columns, for fast filters; *search* is how it finds."""
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager, nullcontext
 import apsw
 
 from vectorstore.analyzer import Analyzer
+from vectorstore.call_hints import with_hints
 from vectorstore.engines.base import (
     PAGE_SIZE,
     check_after,
@@ -80,6 +81,7 @@ MATRIX_LIMIT = 2 << 30
 """Bytes of vectors kept in memory unless another limit is given."""
 
 
+@with_hints
 class SqliteStore:
     """Implements ``LifecycleStore`` on a file. None takes what the file has recorded; what is given is recorded."""
 

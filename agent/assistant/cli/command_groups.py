@@ -54,6 +54,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "memories": {
         "list": "memories:list_memories",
+        "profile": "profile:profile",
         **{name: f"memories:{name}" for name in ("show", "history")},
         "operations": "edit:operations",
         **{name: f"memories:{name}" for name in ("stats", "namespaces")},

@@ -70,7 +70,7 @@ def text_features(text: str, lexicon: Lexicon) -> int:
 
 @cache
 def _feature_prefilter(lexicon: Lexicon) -> PatternPrefilter:
-    return PatternPrefilter({name: getattr(lexicon, name) for name in _FEATURE_PATTERNS})
+    return PatternPrefilter({name: getattr(lexicon, name).pattern for name in _FEATURE_PATTERNS})
 
 
 NEVER = -(2**62)

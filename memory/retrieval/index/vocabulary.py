@@ -158,8 +158,8 @@ GRID = 4000.0
 
 _MAX_SINGLE_THREAD_PRODUCTS = 250_000
 """Multiplications that BLAS libraries do without waking another thread."""
-_MAX_NEAREST_TERMS = 20_000
-"""Terms among which the nearest is searched: their vectors take 10 MB."""
+_MAX_NEAREST_TERMS = 2048
+"""Terms among which the nearest is searched: making their vectors takes tens of milliseconds in a new process."""
 _NEAREST_BATCH = 64
 """Words whose nearest terms are searched at once."""
 _VECTOR_BATCH = 1024

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+_FEW_TEXTS = 32
+"""Texts for which it does not pay to read the patterns: they take as long as some hundred short searches."""
 _KEPT_WORDS = 1 << 15
 """Words whose patterns are remembered: more than a large collection of notes has, some 5 MB."""
 _TOKEN = re.compile(
@@ -29,16 +31,27 @@ def small_letters(text: str) -> str:
 
 
 class PatternPrefilter:
-    """Prefilter of *patterns*, given by name. ``bits`` has the bit of each in what ``possible`` returns."""
+    """Prefilter of *patterns*, their sources by name. ``bits`` has the bit of each in what ``possible`` returns.
 
-    def __init__(self, patterns: Mapping[str, re.Pattern[str]]) -> None:
+    The patterns are read when more than *unread_texts* texts were asked for; until then any may match.
+    """
+
+    def __init__(self, patterns: Mapping[str, str], *, unread_texts: int = _FEW_TEXTS) -> None:
         self.bits = {name: 1 << i for i, name in enumerate(patterns)}
-        beginnings = {self.bits[name]: match_beginnings(pattern.pattern) for name, pattern in patterns.items()}
-        self._of_words = _WordBits({bit: re.compile(source) for bit, source in beginnings.items()})
+        self._patterns = patterns
+        self._unread_texts = unread_texts
+        self._of_words: _WordBits | None = None
 
     def possible(self, text: str) -> int:
         """Return the bits of the patterns that may match a text which has *text* as its small letters."""
-        found, of_words = 0, self._of_words
+        of_words = self._of_words
+        if of_words is None:
+            self._unread_texts -= 1
+            if self._unread_texts >= 0:
+                return (1 << len(self.bits)) - 1
+            beginnings = {self.bits[name]: match_beginnings(source) for name, source in self._patterns.items()}
+            of_words = self._of_words = _WordBits({bit: re.compile(found) for bit, found in beginnings.items()})
+        found = 0
         for word in text.split():
             found |= of_words[word]
         return found

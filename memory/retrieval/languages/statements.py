@@ -12,7 +12,12 @@ from functools import cache, lru_cache
 from itertools import pairwise
 
 from memory.retrieval.languages.prefilter import PatternPrefilter, small_letters
-from memory.retrieval.languages.statement_patterns import kin_meanings, small_letter_pattern, statement_pattern
+from memory.retrieval.languages.statement_patterns import (
+    kin_meanings,
+    small_letter_pattern,
+    statement_pattern,
+    statement_words,
+)
 from vectorstore.value_class import dataclass
 
 _MAX_CHARACTERS = 1000
@@ -125,7 +130,7 @@ class _Statement:
 def _prefilter() -> PatternPrefilter:
     attributes = (f"tells_{name}" for name in (*_OWN_ATTRIBUTES.values(), *_THEIR_ATTRIBUTES.values()))
     names = ("kin", "marker", "self", "change", "plan", "completed", "hypothesis", "reporting", "habit", *attributes)
-    return PatternPrefilter({name: statement_pattern(name) for name in names})
+    return PatternPrefilter({name: rf"\b(?:{statement_words(name)})\b" for name in names})
 
 
 @dataclass(frozen=True, slots=True)

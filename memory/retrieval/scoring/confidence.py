@@ -129,7 +129,7 @@ def conversation_confidence(
     limits = abstention_bounds(bounds, count)
     if cosine is None or profile.unrelated is None:
         return TopicConfidence.of(topic_confidence(soft, exact, cosine, bonus=bonus, bounds=limits))
-    unrelated, _ = bounds_for_size(count, (profile.unrelated, 0.0), bounds.few)
+    unrelated, _ = bounds_for_size(count, (profile.unrelated, 0.0), profile.few)
     by_profile = evidence.is_told & np.isfinite(cosine)
     others = ~by_profile
     topic = topic_confidence(soft[others], exact[others], cosine[others], bonus=bonus, bounds=limits)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from memory.keywords import suggests_fields
 from memory.validation import checked_int
 from vectorstore.value_class import dataclass
 
@@ -85,7 +84,6 @@ class AbstentionBounds:
     lead: float = -0.13
 
 
-@suggests_fields
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallSettings:
     """Settings of a memory's recall; the defaults are meant to be left alone.

@@ -1,4 +1,4 @@
-"""Requests in plain words that are obeyed without a model: "forget that …", and "no, …", which corrects a memory.
+"""Requests in plain words: "forget that …", "no, …", which corrects a memory, and "what do you know about me?".
 
 The words only propose: what is found is shown, and nothing is done without a yes.
 """
@@ -20,6 +20,13 @@ _FORGET: Final = re.compile(
     r"(?:,)?(?: about| that| dass| que| was)? (?P<what>.+)"
     r"|(?:请)?(?:忘记|忘掉|删除)(?P<chinese>.+)",
     re.IGNORECASE | re.DOTALL,
+)
+_PROFILE: Final = re.compile(
+    r"(?:so,? |and |ok,? )?(?:(?:what|tell me (?:what|everything)) (?:do )?you (?:know|remember|have) about me"
+    r"|what (?:is|do you have) (?:known|remembered|stored) about me|who am i(?: to you)?"
+    r"|was wei(?:ß|ss)t du (?:alles )?über mich|qué sabes (?:de|sobre) mí|que sais-tu (?:de|sur) moi)"
+    r"|你(?:都)?知道(?:关于)?我(?:的)?(?:什么|哪些)(?:事情?)?|你对我(?:了解|知道)(?:多少|什么)",
+    re.IGNORECASE,
 )
 _NOTHING_NAMED: Final = re.compile(r"(?:it|that|this|about it|das|es|eso|ça|cela)?[\s.!]*", re.IGNORECASE)
 _NO: Final = r"(?:no|nope|nah|nein|non|wrong|falsch|actually|correction|sorry|i meant?|korrektur|不对|不是|不)"
@@ -54,6 +61,11 @@ class Correction:
 
     memory: Memory
     text: str
+
+
+def asks_for_profile(line: str) -> bool:
+    """Return whether *line* asks what is known about the one who asks."""
+    return _PROFILE.fullmatch(line.strip().rstrip("?.!？。 ")) is not None
 
 
 def forget_request(line: str) -> str | None:

@@ -17,6 +17,7 @@ from agent.assistant.cli.conversation.answer_view import masked_kinds
 from agent.assistant.cli.conversation.attachments import Attachments, read_attachment
 from agent.assistant.cli.conversation.plain_requests import (
     Correction,
+    asks_for_profile,
     correction_request,
     first_of,
     forget_request,
@@ -95,6 +96,8 @@ class ChatSession:
         elif (command := parse_command(line)) is not None:
             name, rest = command
             self._report(lambda: run_slash_command(self, OTHER_NAMES.get(name, name), rest))
+        elif not self.json and asks_for_profile(line):
+            self.run_command("memories", "profile")
         elif plain and self.interactive and lowered.rstrip(".!") in _UNDO_WORDS:
             self.run_command("undo")
         elif plain and (what := forget_request(line)) is not None:

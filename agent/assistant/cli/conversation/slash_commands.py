@@ -122,6 +122,10 @@ def _why(chat: ChatSession, rest: str) -> None:
         chat.run_command("why-not", "--", chat.last_prompt, rest)
     elif question := rest or chat.last_prompt:
         chat.run_command("recall", "--explain", "--", question)
+        if not rest and chat.last_result is not None and (cited := chat.last_result.citations):
+            numbers = {citation.number: short_id(citation.id) for citation in cited}
+            marks = ", ".join(f"[{number}] {id}" for number, id in numbers.items())
+            print_note(f"in the answer: {marks}")
     else:
         print_note("/why WORDS: what is found, and what its score is made of; /why alone is about the last question")
 

@@ -1,0 +1,148 @@
+"""``tellback memories profile``: what is known about the user, by topic, each statement with its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from agent.assistant.cli.command_context import opened_memory, run
+from agent.assistant.cli.errors import describe_error, with_error_report
+from agent.assistant.cli.listing import keep_listing
+from agent.assistant.cli.options import JsonOption
+from agent.assistant.cli.output import (
+    format_count,
+    format_day,
+    one_line,
+    print_json,
+    print_note,
+    print_text,
+    screen_width,
+    wrap_text,
+)
+from agent.assistant.cli.waiting import WaitingStatus
+
+if TYPE_CHECKING:
+    from agent.assistant.profile_text import ProfileText
+    from agent.assistant.wiring import OpenedMemory
+    from memory.internals import Profile, ProfileEntry
+
+_LIMIT: Final = 5
+_ALL: Final = 10_000
+_MARGIN: Final = 14
+
+
+@with_error_report
+def profile(
+    context: typer.Context,
+    every: Annotated[bool, typer.Option("--all", help="Show all of each topic, not only the newest.")] = False,
+    rules: Annotated[bool, typer.Option("--no-model", help="List the memories by topic; ask no model.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Say what is known about you.
+
+    Your name, home, work, family, health, likes, things, habits and plans, then your relatives, each with the memory
+    that says so. With a model it is told in sentences; without one the memories are listed. #1 stands for [1] in other
+    commands.
+    """
+    with opened_memory(context) as opened:
+        found = run(opened.memory.profile(namespace=opened.namespace, limit=_ALL if every else _LIMIT))
+        memories = {entry.memory.id: entry.memory for entry in found}
+        numbers = {id: number for number, id in enumerate(memories, start=1)}
+        if not json:
+            keep_listing("memories", opened, list(memories), [memory.revision for memory in memories.values()])
+        asks = opened.settings.model is not None and not rules and bool(found)
+        text = _described(opened, found, shown=not json) if asks else None
+    if json:
+        print_json(_profile_json(found, numbers, text))
+    elif not found:
+        print_text("Nothing is known about you yet. Say something about yourself, and it is.")
+    elif text is not None and text.sentences:
+        _print_sentences(text, numbers)
+    else:
+        _print_entries(found, numbers)
+
+
+def _described(opened: OpenedMemory, found: Profile, *, shown: bool) -> ProfileText | None:
+    """Return the profile in a model's words; None where it fails, which is said."""
+    from agent.assistant.profile_text import describe_profile
+    from agent.assistant.wiring import make_http_client, make_provider
+
+    settings = opened.settings
+
+    async def describe() -> ProfileText:
+        client = make_http_client(settings)
+        try:
+            provider = make_provider(settings, client)
+            return await describe_profile(provider, found, share_sensitive=settings.share_sensitive)
+        finally:
+            await client.aclose()
+
+    status = WaitingStatus(shown=shown)
+    status.show("thinking")
+    try:
+        return run(describe())
+    except Exception as error:  # whatever the model does, the memories can be listed
+        status.clear()
+        print_note(f"tellback: {describe_error(error)[1]}; listed by rules instead")
+        return None
+    finally:
+        status.clear()
+
+
+def _print_sentences(text: ProfileText, numbers: Mapping[str, int]) -> None:
+    ids = {item.number: item.id for item in text.items}
+    for sentence in text.sentences:
+        marks = " ".join(f"[{numbers[ids[number]]}]" for number in sentence.items)
+        print_text("\n".join(wrap_text(f"{one_line(sentence.text)} {marks}", screen_width())))
+    print_text()
+    cited = {number for sentence in text.sentences for number in sentence.items}
+    for item in text.items:
+        if item.number in cited:
+            print_text(f"[{numbers[item.id]}] {one_line(item.where)}")
+    if text.dropped:
+        print_note(f"{format_count(text.dropped, 'sentence')} of the model left out: no memory was named for it")
+    print_note(f"{text.usage.input:,} + {text.usage.output:,} tokens")
+
+
+def _print_entries(found: Profile, numbers: Mapping[str, int]) -> None:
+    for place, (subject, entries) in enumerate(groupby(found, key=lambda entry: entry.subject)):
+        print_text(("\n" if place else "") + (f"Your {one_line(subject)}" if subject else "You"))
+        for topic, told in groupby(entries, key=lambda entry: entry.topic):
+            for line, entry in enumerate(told):
+                label = "" if line or topic == "other" else topic.value
+                words = f"{one_line(entry.memory.text)} [{numbers[entry.memory.id]}] {_time_in_words(entry)}".rstrip()
+                lines = wrap_text(words, max(screen_width() - _MARGIN, 20))
+                print_text(f"  {label:<{_MARGIN - 2}}" + f"\n{' ' * _MARGIN}".join(lines))
+    if found.omitted:
+        print_note(f"\nand {found.omitted} more; --all shows them")
+
+
+def _time_in_words(entry: ProfileEntry) -> str:
+    if entry.until is not None:
+        return f"until {format_day(entry.until)}"
+    return format_day(entry.since)
+
+
+def _profile_json(found: Profile, numbers: Mapping[str, int], text: ProfileText | None) -> dict[str, object]:
+    entries = [
+        {
+            "subject": entry.subject,
+            "topic": entry.topic.value,
+            "number": numbers[entry.memory.id],
+            "id": entry.memory.id,
+            "text": entry.memory.text,
+            "since": entry.since,
+            "until": entry.until,
+        }
+        for entry in found
+    ]
+    ids = {} if text is None else {item.number: item.id for item in text.items}
+    sentences = (
+        None
+        if text is None
+        else [{"text": sentence.text, "ids": [ids[number] for number in sentence.items]} for sentence in text.sentences]
+    )
+    return {"entries": entries, "omitted": found.omitted, "sentences": sentences}

@@ -1,0 +1,148 @@
+"""Profile of the user of a namespace: what they said of themselves and of their relatives, by topic, newest first.
+
+By rules, without a model: the index knows which statements are of whom and tell name, home or work; their other topics
+are told by patterns. A person has one name, home and work at a time, so that an older one counts until a newer one that
+tells of a change. Plans whose end has passed, questions, quotations and what a document says are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory.models import Memory, Trust
+from memory.results import Profile, ProfileEntry, ProfileTopic
+from memory.retrieval.index.record import TextFeature
+from memory.retrieval.index.retrieval_index import RetrievalIndex
+from memory.retrieval.languages.profile_topics import profile_topics
+from memory.retrieval.languages.statement_patterns import kin_meanings, statement_words
+from memory.retrieval.languages.statements import StatementAnalysis, StatementFeature, analyze_statement, is_kin
+from memory.retrieval.scoring.newer_statements import own_speakers
+from memory.retrieval.scoring.superseded import statement_times
+from vectorstore.value_class import dataclass
+
+MAX_STATEMENTS: Final = 4_000
+"""Newest statements of persons that a profile is made of: reading and analyzing so many takes about half a second."""
+_OF_PERSONS: Final = (
+    StatementFeature.SELF
+    | StatementFeature.ABOUT_SELF
+    | StatementFeature.ABOUT_PERSON
+    | StatementFeature.OWN_NAME
+    | StatementFeature.OWN_HOME
+    | StatementFeature.OWN_WORK
+)
+_OWN_ATTRIBUTES: Final = StatementFeature.OWN_NAME | StatementFeature.OWN_HOME | StatementFeature.OWN_WORK
+
+
+def profile_ids(index: RetrievalIndex, *, attributes: bool = False) -> list[str]:
+    """Return the ids of statements that the user made of persons, newest first; only of their own *attributes*."""
+    rows: NDArray[np.int64] = np.flatnonzero(index.alive.rows).astype(np.int64)
+    columns = index.fields(rows)
+    features = columns["statement_features"]
+    wanted = (features & int(_OWN_ATTRIBUTES if attributes else _OF_PERSONS)) != 0
+    asks = (columns["text_features"] & int(TextFeature.ENDS_ASKING)) != 0
+    kept = wanted & ~asks & ~columns["assistant"] & np.isin(columns["speaker"], own_speakers(index))
+    rows = rows[kept]
+    rows = rows[~index.hidden_utterances(rows)]
+    newest = np.argsort(-statement_times(index, rows), kind="stable")[:MAX_STATEMENTS]
+    return [index.ids[row] for row in rows[newest].tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """Statement with its analysis and the words for whom it is about ("": the user)."""
+
+    memory: Memory
+    analysis: StatementAnalysis
+    subject: str
+
+
+def make_profile(memories: Sequence[Memory], now: datetime, *, limit: int) -> Profile:
+    """Return the profile that *memories*, newest first, make at *now*: of each subject and topic *limit* entries."""
+    shown = [memory for memory in memories if _is_usable(memory, now)]
+    analyses = [analyze_statement(memory.text) for memory in shown]
+    names = _names_of_kin(analyses, (memory.text for memory in shown))
+    statements = [
+        _Statement(memory, analysis, subject)
+        for memory, analysis in zip(shown, analyses, strict=True)
+        if (subject := _subject(analysis, names)) is not None
+    ]
+    groups: defaultdict[tuple[str, ProfileTopic], list[_Statement]] = defaultdict(list)
+    for statement in statements:
+        topics = profile_topics(statement.memory.text, statement.analysis)
+        if not topics and statement.subject and statement.analysis.is_factual:
+            topics = (ProfileTopic.OTHER,)
+        for topic in topics:
+            groups[statement.subject, topic].append(statement)
+    order = list(ProfileTopic)
+    entries: list[ProfileEntry] = []
+    omitted = 0
+    for (subject, topic), group in sorted(groups.items(), key=lambda item: (item[0][0], order.index(item[0][1]))):
+        told = _entries(subject, topic, group)
+        entries += told[:limit]
+        omitted += len(told[limit:])
+    return Profile(tuple(entries), omitted, len(memories))
+
+
+def _entries(subject: str, topic: ProfileTopic, statements: Iterable[_Statement]) -> list[ProfileEntry]:
+    """Return the entries of one topic, newest first, each wording once; of what has ended, only attributes."""
+    entries: list[ProfileEntry] = []
+    wordings: set[str] = set()
+    changed: datetime | None = None
+    for statement in statements:
+        memory = statement.memory
+        words = " ".join(memory.text.casefold().split()).rstrip(".! ")
+        since = memory.valid_from or memory.occurred_at or memory.recorded_at
+        until = memory.valid_to if memory.valid_to is not None else changed
+        if words in wordings or (until is not None and not topic.is_attribute):
+            continue
+        wordings.add(words)
+        entries.append(ProfileEntry(subject, topic, memory, since, until))
+        if topic.is_attribute and statement.analysis.features & StatementFeature.CHANGE:
+            changed = since
+    return entries
+
+
+def _is_usable(memory: Memory, now: datetime) -> bool:
+    begun = memory.valid_from is None or memory.valid_from <= now
+    expired = memory.expires_at is not None and memory.expires_at <= now
+    return begun and not expired and not memory.disabled and memory.is_evidence and memory.trust != Trust.DOCUMENT
+
+
+@cache
+def _named() -> re.Pattern[str]:
+    """Return the pattern of a kin word and the name that it is said to have: "my husband is called Marek"."""
+    naming = "['\u2019]s name is|is called|is named|heißt|heisst|se llama"
+    return re.compile(rf"\b({statement_words('kin')}) ?(?i:{naming}) ([^\W\d_]+)", re.IGNORECASE)
+
+
+def _names_of_kin(analyses: Iterable[StatementAnalysis], texts: Iterable[str]) -> dict[str, str]:
+    """Return the words for each relative by the name and, where only one is known, by the kin word: "sister Ana"."""
+    words: dict[str, str] = {}
+    of_kin: defaultdict[str, set[str]] = defaultdict(set)
+    pairs = [pair for analysis in analyses for pair in analysis.relations]
+    pairs += [
+        (kin_meanings()[match[1].lower()], match[2].lower()) for text in texts for match in _named().finditer(text)
+    ]
+    for kin, name in pairs:
+        words.setdefault(name, f"{kin} {name.title()}")
+        of_kin[kin].add(name)
+    return words | {kin: words[next(iter(names))] for kin, names in of_kin.items() if len(names) == 1}
+
+
+def _subject(analysis: StatementAnalysis, names: dict[str, str]) -> str | None:
+    """Return the words for whom a statement is about, "" for the user; None for a thing or somebody unknown."""
+    person = analysis.subject
+    if analysis.features & _OWN_ATTRIBUTES:
+        return ""  # "Hi, I'm Clara" is about Clara, who speaks
+    if person:
+        return names.get(person, person if is_kin(person) else None)
+    is_own = analysis.features & (StatementFeature.SELF | StatementFeature.ABOUT_SELF)
+    return "" if is_own else None
