@@ -72,6 +72,7 @@ from memory.messages import MODEL as MODEL
 from memory.messages import QUOTES as QUOTES
 from memory.messages import RECALLED as RECALLED
 from memory.messages import SCOPES as SCOPES
+from memory.messages import TITLE as TITLE
 from memory.messages import TRUST as TRUST
 from memory.messages import USED as USED
 from memory.messages import Block as Block

@@ -130,6 +130,7 @@ def open_configured_memory(
             zone=user_zone(settings),
             embedding_settings=EmbeddingSettings(mismatch="words", cache_bytes=settings.embedding_cache * 1_000_000),
             hooks=make_recall_hooks(settings),
+            user_name=settings.name,
         )
     except SettingMismatch as error:
         if error.setting != "analyzer":

@@ -32,7 +32,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "documents": "app:documents_app",
         "show": "citations:show",
         "export": "export_import:export",
-        "import": "export_import:import_export",
+        "import": "imports:import_files",
         "backup": "backup:backup",
         "restore": "backup:restore",
         "init": "init:init",
