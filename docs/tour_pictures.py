@@ -28,14 +28,23 @@ PASTED = "\x1b[200~The recipe:\n- 500 g flour\n- 7 g salt\n- 猫粮 for Misu\x1b
 
 @dataclass(frozen=True)
 class Scene:
-    """Picture *name*: what is typed, each with the words to wait for afterwards; on the *other* machine or at home."""
+    """Picture *name*: what is typed, each with the words to wait for afterwards."""
 
     name: str
     steps: Sequence[tuple[str, str]]
-    other: bool = False
 
 
 SCENES = (
+    Scene(
+        "0-first-minute",
+        (
+            ("tellback\n", "\n$"),
+            ("tellback init\n", "Your name"),
+            ("Mira\n", "anguage"),
+            ("\n", "ime zone"),
+            ("Europe/Lisbon\n", "\n$"),
+        ),
+    ),
     Scene(
         "1-first-talk",
         (

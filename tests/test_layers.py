@@ -17,6 +17,7 @@ FACES = {
     "vectorstore": {
         "vectorstore",
         "vectorstore.call_hints",
+        "vectorstore.entry_counts",
         "vectorstore.internals",
         "vectorstore.lazy_face",
         "vectorstore.sqlite",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.assistant.cli.command_context import opened_assistant, run
+from agent.assistant.cli.command_context import global_options, opened_assistant, run
 from agent.assistant.cli.conversation.session import ChatSession
 from agent.assistant.cli.errors import with_error_report
 from agent.assistant.cli.options import AttachOption
@@ -43,6 +43,10 @@ def chat(
     if [session is not None, go_on, new is not None].count(True) > 1:
         raise typer.BadParameter("--session, --continue and --new do not go together", param_hint="--session")
     interactive = sys.stdin.isatty() and not json
+    if interactive and sys.stderr.isatty() and _is_first(context):
+        from agent.assistant.cli.init import offer_set_up
+
+        offer_set_up(global_options(context))
     with opened_assistant(context, reads_only=False) as assistant:
         for note in run(assistant.start()):
             print_note(one_line(note))
@@ -53,9 +57,17 @@ def chat(
                 talk.attach(path)
             _talk(talk)
         finally:
-            run(talk.close())
+            talk.close()
     if talk.failures:
         raise typer.Exit(talk.failures[0])
+
+
+def _is_first(context: typer.Context) -> bool:
+    """Return whether nothing was set up and nothing told yet."""
+    configuration = global_options(context).configuration()
+    settings = configuration.settings
+    begun = settings.memory.exists() or configuration.path.exists() or configuration.former_memory is not None
+    return not (begun or settings.model or settings.name or settings.zone or settings.language)
 
 
 def _talk(talk: ChatSession) -> None:
