@@ -212,6 +212,10 @@ class QuotingProvider:
             later = f"Later, on {_day(change)}: " if _day(change) else "Later: "
             return [_Quote(first), _Quote(self._quote(question, change, request), later)]
         others = [self._quote(question, item, request) for item in self._beside(question, first, candidates, request)]
+        if first.lane == "documents":
+            terms = (request.analyzer or self._analyzer).terms
+            held = len(asked := set(terms(question)) & set(terms(first.quote)))
+            others = [other for other in others if 2 * len(asked.intersection(terms(other.quote))) >= held]
         return [_Quote(citation) for citation in (first, *others) if citation.quote]
 
     async def _best_of_documents(
@@ -247,9 +251,11 @@ class QuotingProvider:
         terms -= set(analyzer.terms(f"{_NAMING} {light}"))
         others = [item for item in near if terms.intersection(analyzer.terms(item.text))]
         counts = first.lane == "documents" and lexicon.asks_number.search(question)
+        certain = best.score * _CERTAIN_SCORE_SHARE
+        if first.lane == "documents":  # where something is listed there, one place has the list
+            others = [item for item in others if item.score >= certain]
         if lexicon.asks_several.search(question) and not counts:
             return others[: self._quotes - 1]
-        certain = best.score * _CERTAIN_SCORE_SHARE
         return [item for item in others if item.lane != first.lane and item.score >= certain][
             : min(1, self._quotes - 1)
         ]

@@ -40,6 +40,7 @@ _LONG_PENALTY = 0.2
 _PAIR_PENALTY = 0.1
 """Penalty of a second sentence, which must bring more than this."""
 _WORD = re.compile(r"[^\W\d_]+")
+_ASKS = re.compile(r"\?\W*\s")
 _LEANS_BACK = re.compile(
     r"(?:it|its|they|their|he|she|his|her|this|that|these|those|such|instead|otherwise|thus|so|therefore|then|"
     r"to do (?:this|so|that)|in (?:this|that|such|these) \w+|with this|er|sie|es|dies\w*)\b",
@@ -110,7 +111,8 @@ def best_sentences(
         score = words / total if total else 0.0
         score += _PASSAGE_WEIGHT * passage.score / best if best > 0 else 0.0
         sentence = without_cross_references(passage.text[start:end])
-        score += _FORM_WEIGHT * answer_form(kinds, sentence, lexicon, term=term, question=question)
+        form = answer_form(kinds, sentence, lexicon, term=term, question=question)
+        score += _FORM_WEIGHT * (1.0 if _plain_words(sentence).startswith(asked) else form)
         score -= _LONG_PENALTY * (end - start) / limit + _PAIR_PENALTY * (last - first)
         leans = previous and _LEANS_BACK.match(passage.text, start) is not None
         leads_in = spans[first - 1][1][0] if leans and end - spans[first - 1][1][0] <= limit else start
@@ -118,7 +120,10 @@ def best_sentences(
 
     for number, (index, (start, _)) in enumerate(spans):
         add(number, number)
-        if number + 1 < len(spans) and spans[number + 1][0] == index and spans[number + 1][1][1] - start <= limit:
+        if number + 1 == len(spans) or spans[number + 1][0] != index:
+            continue
+        begin, end = spans[number + 1][1]
+        if end - start <= limit and not _ASKS.search(texts[index], begin, end):  # else another question with its answer
             add(number, number + 1)
     return sorted(sentences, key=lambda sentence: -sentence.score)
 

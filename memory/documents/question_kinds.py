@@ -92,7 +92,7 @@ _INSTRUCTION = re.compile(
     _FLAGS,
 )
 _IMPERATIVE = re.compile(
-    r"(?:[-*\u2022]\s+|\d+[.)]\s+|[^.:\n]{1,60}:\s+)?(?:add|apply|append|boot|change|check|choose|clone|close|configure|convert|copy|"
+    r"(?:[-*\u2022]\s+|\d+[.)]\s+|(?!\W*(?:example|note|warning|see)\b)[^.:\n]{1,60}:\s+)?(?:add|apply|append|boot|change|check|choose|clone|close|configure|convert|copy|"
     r"create|define|delete|disable|download|edit|enable|enter|erase|execute|export|extract|fetch|find|generate|get|import|"
     r"install|list|load|make|merge|mount|move|open|pass|press|print|pull|push|put|read|remove|rename|replace|reset|restore|"
     r"return|run|save|schedule|select|send|set|show|sign|sort|specify|split|start|stop|store|switch|undo|update|use|"

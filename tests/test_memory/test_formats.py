@@ -96,7 +96,7 @@ def test_a_mail_has_its_head_its_text_and_readable_attachments():
     assert loaded.text.startswith("From: Ada <ada@example.com>\nTo: ben@example.com\nDate: Mon, 02 Nov 2026")
     assert "\n\nThe keys lie under the blue pot.\n\n# Route" in loaded.text
     assert [path for _, path in loaded.outline] == [("route.md",)]
-    assert loaded.notes == ("attachment pot.png: a binary file of no format that is read",)
+    assert loaded.notes == ("attachment pot.png: a picture",)
 
 
 def test_a_mailbox_has_a_section_for_each_message():
@@ -179,6 +179,45 @@ def test_definitions_are_the_sections_of_source_code(code, paths):
     loaded = CodeLoader().load(code.encode(), "a")
     assert [path for _, path in loaded.outline] == paths
     assert all(loaded.text[start - 1 : start] in ("", "\n") for start, _ in loaded.outline)
+
+
+RTF = r"""{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}{\info{\title Harbour rules}}
+\f0 The caf\'e9 opens at nine.\par Boats moor at the {\b north} pier.\par}"""
+LATEX = r"""\documentclass{article}
+\title{The \emph{harbour}}
+\begin{document}
+\maketitle
+\section{Mooring}\label{sec:mooring}
+Boats moor at the \textbf{north} pier~\cite{pier}. % ask Ana
+The fee is 12\% of $x_1$.
+\begin{itemize}
+  \item Pay at the \texttt{office}.
+\end{itemize}
+\begin{verbatim}
+% moor --fast
+\end{verbatim}
+\end{document}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "title", "text"),
+    [
+        ("rules.rtf", RTF, "Harbour rules", "The café opens at nine.\n\nBoats moor at the north pier."),
+        (
+            "rules.tex",
+            LATEX,
+            "The harbour",
+            (
+                "## Mooring\n\nBoats moor at the north pier .\nThe fee is 12% of $x_1$.\n\n- Pay at the `office`.\n\n"
+                "```\n% moor --fast\n```"
+            ),
+        ),
+    ],
+)
+def test_marked_up_text_becomes_its_words(name, data, title, text):
+    loaded = load(name, data.encode())
+    assert (loaded.title, loaded.text) == (title, text)
 
 
 # hostile files

@@ -6,16 +6,21 @@ Inner parts, on no face: ``memory.documents.loaders.base``, ``memory.documents.l
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import os
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from memory import LoadError
+from memory import KnowledgeBase, LoadError, open_memory
 from memory.documents.loaders.base import LoadLimits
 from memory.documents.loaders.registry import LoaderRegistry
 from memory.documents.loaders.workers import LoaderWorker
+from memory.internals import IngestAction
 from tests.support.pdf import make_pdf
 
 
@@ -51,6 +56,67 @@ def test_a_crafted_file_is_refused_by_name_and_reason(loaders, name, data, reaso
     with pytest.raises(LoadError, match=reason) as caught:
         load(loaders, name, data)
     assert caught.value.source == name
+
+
+KILLED = """
+import sys
+from memory import KnowledgeBase, open_memory, run_sync
+
+def say(step):
+    if step.done == 150:
+        print(150, flush=True)
+
+async def ingest():
+    async with open_memory(sys.argv[1], embedder=None) as memory:
+        await KnowledgeBase(memory).ingest(sys.argv[2], on_progress=say)
+
+run_sync(ingest())
+"""
+
+
+def kill_at_first_line(command: list[str]) -> None:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == b"150"
+        process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_a_huge_word_file_is_reported_and_the_others_are_ingested(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("Apples are red.")
+    with (
+        zipfile.ZipFile(folder / "bomb.docx", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("word/document.xml", "w", force_zip64=True) as member,
+    ):
+        for _ in range(500):
+            member.write(b"<w:p/>" * 200_000)  # 600 MB in 1 MB
+    async with open_memory(tmp_path / "m.db", embedder=None) as memory:
+        report = await KnowledgeBase(memory).ingest(folder)
+    lines = {line.source: (str(line.action), line.reason) for line in report.lines}
+    assert lines == {"a.md": ("added", ""), "bomb.docx": ("failed", "unpacks to more than 300 MB")}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.anyio
+async def test_a_killed_ingest_goes_on_with_the_rest(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for number in range(400):
+        (folder / f"n{number:03}.html").write_text(f"<p>Number {number} is here.</p>")
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "m.db"), str(folder)]
+    await asyncio.to_thread(kill_at_first_line, command)
+    async with open_memory(tmp_path / "m.db", embedder=None) as memory:
+        kept = {info.source for info in await KnowledgeBase(memory).documents()}
+        assert 0 < len(kept) < 400
+        report = await KnowledgeBase(memory).ingest(folder)
+        assert {line.source for line in report.lines if line.action == "unchanged"} == kept
+        assert report.totals[IngestAction.ADDED] == 400 - len(kept)
+        documents = await KnowledgeBase(memory).documents()
+        assert [info.chunks for info in documents] == [1] * 400
 
 
 def script(folder: Path, body: str) -> Path:
@@ -93,6 +159,44 @@ def test_the_process_sees_no_keys(tmp_path, monkeypatch):
     assert "PATH" in (seen := worker.load("text", b"", "a").text)
     assert "SOME_API_KEY" not in seen
     worker.close()
+
+
+TESSERACT = """#!/bin/sh
+if [ "$1" = --list-langs ]; then echo "List of available languages in /x/ (1):"; echo eng; exit; fi
+head -c 2 | grep -q P5 && echo "The harbour closes" && echo "at nine." || sleep 20
+"""
+
+
+def stand_in(folder: Path, monkeypatch) -> None:
+    """Put a program that knows one page, and takes long for all others, in the place of tesseract."""
+    program = folder / "tesseract"
+    program.write_text(TESSERACT)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.defpath}")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the program stands in as a shell script")
+def test_a_picture_that_takes_too_long_is_refused(tmp_path, monkeypatch):
+    stand_in(tmp_path, monkeypatch)
+    loaders = LoaderRegistry(limits=LoadLimits(scan_seconds=2))
+    with pytest.raises(LoadError, match="took more than 2 seconds"):
+        loaders.choose("scan.png", by_name=True).load(b"\x89PNG...", "scan.png")
+    loaders.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program stands in as a shell script")
+def test_a_scanned_page_is_recognised_where_tesseract_is_installed(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", os.defpath)
+    loaders = LoaderRegistry(limits=LoadLimits())
+    with pytest.raises(LoadError, match="where tesseract is installed"):
+        load(loaders, "scan.pdf", make_pdf(""))
+    loaders.close()
+    stand_in(tmp_path, monkeypatch)
+    scan = load(loaders, "scan.pdf", make_pdf("First.", ""))
+    assert scan.text == "First.\n\nThe harbour closes\nat nine."
+    assert scan.notes == ("1 pages were recognised by tesseract",)
+    loaders.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory limits of processes are only sure on Linux")

@@ -50,7 +50,7 @@ class LoadLimits:
 
     *size* in bytes; *unpacked* is the most bytes that an archive, an Office file or a compressed file may hold;
     *characters* of text. *seconds* of time and *memory* in bytes bound each of the parsers' *processes*, of which
-    there are no more than cores.
+    there are no more than cores. Recognising scanned pages of a file may take *scan_seconds* more.
     """
 
     size: int = 50_000_000
@@ -58,6 +58,7 @@ class LoadLimits:
     characters: int = 20_000_000
     seconds: int = 60
     memory: int = 1 << 30
+    scan_seconds: int = 600
     processes: int = 4
 
     def __post_init__(self) -> None:

@@ -66,6 +66,8 @@ class MailLoader:
         from memory.documents.loaders.registry import LoaderRegistry
 
         loaders = LoaderRegistry(limits=self._limits, isolated=False)
+        if attachment.get_content_maintype() == "image":  # most are signatures and logos
+            raise LoadError(name, "a picture")
         content = attachment.get_payload(decode=True)
         data = content if isinstance(content, bytes) else b""
         chosen = loaders.choose_by_type(name, attachment.get_content_type())

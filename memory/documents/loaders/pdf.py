@@ -1,13 +1,14 @@
 """The loader of PDF: text by pypdfium2 in reading order, its pages and its outline; running heads are left out.
 
-No OCR and no analysis of the layout: a scan without a text layer is refused instead of being indexed as an empty text,
-and tables come as lines.
+No analysis of the layout: tables come as lines. Pages without a text layer are recognised by tesseract where it is
+installed; a scan is refused elsewhere instead of being indexed as an empty text.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from statistics import median
 from typing import Any, Final
 
 from memory.documents.loaders.base import DEFAULT_LIMITS, LoadedDocument, LoadLimits
+from memory.documents.loaders.ocr import ocr_installed, picture_text
 from memory.errors import LoadError
 
 _LIGATURES: Final = str.maketrans({"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"})
@@ -29,6 +31,9 @@ _HEAD_PAGES: Final = 3
 """A line at the edge of a page is a running head if it stands, but for numbers, at that edge of as many pages."""
 _HEAD_REACH: Final = 8
 _PASSWORD_NEEDED: Final = 4
+_SCAN_SCALE: Final = 300 / 72
+"""Dots per point of a page that is recognised: tesseract is made for 300 in an inch."""
+_SCAN_PIXELS: Final = 25_000_000
 
 
 class PdfLoader:
@@ -39,6 +44,7 @@ class PdfLoader:
 
     def __init__(self, limits: LoadLimits = DEFAULT_LIMITS) -> None:
         self._characters = limits.characters
+        self._scan_seconds = limits.scan_seconds
 
     def load(self, data: bytes, source: str) -> LoadedDocument:
         """Return the text of all pages with their spans."""
@@ -57,22 +63,34 @@ class PdfLoader:
 
     def _read(self, document: Any, source: str) -> LoadedDocument:
         pages: list[list[PdfLine]] = []
-        characters = unreadable = 0
+        characters = unreadable = recognised = unrecognised = 0
+        deadline = time.monotonic() + self._scan_seconds
+        recognises = ocr_installed()
         for number in range(len(document)):
             try:
                 lines = list(_page_lines(document[number]))
             except Exception:  # a damaged page; the others are read
                 lines = []
                 unreadable += 1
+            if not lines and recognises:
+                lines = list(_recognised_lines(document[number], source, deadline))
+                recognised += bool(lines)
+                unrecognised += not lines and time.monotonic() > deadline
             pages.append(lines)
             characters += sum(len(line.text) for line in lines)
             if characters > self._characters:
                 raise LoadError(source, f"more than {self._characters:,} characters of text")
         text, spans = join_pages([_page_text(lines) for lines in without_running_heads(pages)])
         if not text.strip():
-            raise LoadError(source, "no text layer; OCR is not included")
+            reason = "no text in it" if recognises else "no text layer; a scan is read where tesseract is installed"
+            raise LoadError(source, reason)
         title = clean_text(document.get_metadata_dict().get("Title", "")).strip()
-        notes = (f"{unreadable} damaged pages were left out",) if unreadable else ()
+        counts = (
+            (unreadable, "damaged pages were left out"),
+            (recognised, "pages were recognised by tesseract"),
+            (unrecognised, "scanned pages were left out: recognition took too long"),
+        )
+        notes = tuple(f"{count} {what}" for count, what in counts if count)
         return LoadedDocument(text=text, title=title, pages=spans, outline=_outline(document, text, spans), notes=notes)
 
 
@@ -102,6 +120,26 @@ def _page_lines(page: Any) -> Iterator[PdfLine]:
         gap = above - y.value if known and above is not None else 0.0
         above = y.value if known else above
         yield PdfLine(clean_text(line).strip(), gap)
+
+
+def _recognised_lines(page: Any, source: str, deadline: float) -> Iterator[PdfLine]:
+    """Yield the lines of a scanned page as tesseract reads them; none past *deadline* or where it fails."""
+    seconds = deadline - time.monotonic()
+    width, height = page.get_size()
+    if seconds <= 0 or width * height <= 0:
+        return
+    bitmap = page.render(scale=min(_SCAN_SCALE, (_SCAN_PIXELS / (width * height)) ** 0.5), grayscale=True)
+    rows, columns, stride, content = bitmap.height, bitmap.width, bitmap.stride, bytes(bitmap.buffer)
+    pixels = b"".join(content[row * stride : row * stride + columns] for row in range(rows))
+    try:
+        text = picture_text(b"P5 %d %d 255\n" % (columns, rows) + pixels, source, seconds=seconds)
+    except LoadError:  # the other pages are read
+        return
+    gap = 0.0
+    for line in clean_text(text).split("\n"):
+        if line:
+            yield PdfLine(line, gap)
+        gap = 1.0 if line else 2.0
 
 
 def _page_text(lines: Sequence[PdfLine]) -> str:

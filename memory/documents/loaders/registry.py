@@ -46,7 +46,7 @@ _CODE_ENDINGS: Final = (
     *(".vue", ".svelte", ".cmake", ".gradle", ".el", ".lisp"),
 )
 _TEXT_ENDINGS: Final = (
-    *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".tex", ".log", ".srt", ".vtt", ".diff", ".patch"),
+    *(".txt", ".text", ".adoc", ".asciidoc", ".org", ".log", ".srt", ".vtt", ".diff", ".patch"),
     *(".toml", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".css", ".scss", ".less", ".sass", ".styl"),
 )
 FORMATS: Final = (
@@ -96,6 +96,9 @@ FORMATS: Final = (
     Format("jsonl", "json_data:JsonLinesLoader", (".jsonl", ".ndjson"), media_types=("application/x-ndjson",)),
     Format("csv", "tables:CsvLoader", (".csv", ".tsv", ".tab"), media_types=("text/csv", "text/tab-separated-values")),
     Format("ics", "calendar:CalendarLoader", (".ics",), media_types=("text/calendar",)),
+    Format("latex", "latex:LatexLoader", (".tex", ".ltx"), media_types=("application/x-latex", "text/x-tex")),
+    Format("rtf", "rtf:RtfLoader", (".rtf",), library="striprtf", media_types=("application/rtf", "text/rtf")),
+    Format("picture", "ocr:PictureLoader", (), limited=True, media_types=("image/png", "image/jpeg", "image/tiff")),
     Format("rst", "restructured_text:RestructuredTextLoader", (".rst", ".rest"), isolated=False),
     Format("pdf", "pdf:PdfLoader", (".pdf",), limited=True, library="pypdfium2", media_types=("application/pdf",)),
 )
@@ -119,6 +122,8 @@ MEDIA_ENDINGS: Final = {
     **dict.fromkeys((".woff", ".woff2", ".ttf", ".otf", ".eot"), "a font"),
 }
 """Endings of files that hold no text."""
+_RECOGNISED_ENDINGS: Final = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".bmp"})
+"""Pictures whose text is recognised if they are given by name: in a folder most are no pictures of text."""
 _UNREADABLE_ENDINGS: Final = MEDIA_ENDINGS | {
     **dict.fromkeys((".doc", ".xls", ".ppt"), _OLD_OFFICE),
     **dict.fromkeys((".zip", ".tar", ".tgz", ".bz2", ".xz", ".7z", ".rar", ".zst"), "an archive; unpack it first"),
@@ -210,6 +215,8 @@ class LoaderRegistry:
             if ending == ".txt":  # guide.rst.txt
                 known = _BY_ENDING.get(PurePath(path.stem).suffix.lower(), known)
             return self._loader(known)
+        if by_name and ending in _RECOGNISED_ENDINGS:
+            return self._loader(_BY_NAME["picture"])
         if ending in _UNREADABLE_ENDINGS:
             return Unreadable(_UNREADABLE_ENDINGS[ending])
         if path.name.lower() in TEXT_FILE_NAMES:

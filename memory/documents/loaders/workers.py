@@ -21,11 +21,13 @@ from typing import IO, Any, Final
 from weakref import finalize
 
 from memory.documents.loaders.base import LoadedDocument, LoadLimits
+from memory.documents.loaders.ocr import RECOGNISED_FORMATS, ocr_installed
 from memory.errors import LoadError
 
 _SCRIPT: Final = Path(__file__).with_name("worker_process.py")
 _PASSED_VARIABLES: Final = (
     *("PATH", "PYTHONPATH", "PYTHONHOME", "HOME", "USERPROFILE", "APPDATA", "SYSTEMROOT", "TMPDIR", "TEMP", "TMP"),
+    "TESSDATA_PREFIX",
 )
 """The worker sees these variables of the environment and no others: no keys."""
 _MAX_FILES: Final = 500
@@ -91,7 +93,7 @@ class LoaderWorker:
         self._closing = True
         process = self._process
         if process is not None:
-            process.kill()
+            _kill(process)
         with self._lock:
             self._stop()
             self._closing = False
@@ -100,11 +102,12 @@ class LoaderWorker:
         process = self._started()
         request = {"format": format, "source": source, "packed": packed, "size": len(data)}
         seconds = self._limits.seconds + (_STARTING_SECONDS if not self._files else 0)
+        seconds += self._limits.scan_seconds if format in RECOGNISED_FORMATS and ocr_installed() else 0
         overdue = threading.Event()
 
         def give_up() -> None:
             overdue.set()
-            process.kill()
+            _kill(process)
 
         timer = threading.Timer(seconds, give_up)
         timer.start()
@@ -144,8 +147,16 @@ class LoaderWorker:
         self._process = self._finalizer = None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill *process* and the programs that it runs, which are of its session."""
+    if process.returncode is None and hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
     process.kill()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    _kill(process)
     process.wait()
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
