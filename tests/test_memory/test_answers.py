@@ -44,7 +44,7 @@ Activate it afterwards."""
         ),
         (
             "How do I sign a tag?",
-            "- example: merge of the signed tag\n\nTags are many (see 5, How to sign a tag).\n\n`-s`: Make a signed tag.",
+            "- example: merge of the signed tag\n\nTags help (see How to sign a tag).\n\n`-s`: Make a signed tag.",
             "`-s`: Make a signed tag.",
         ),
         (
